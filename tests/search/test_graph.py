@@ -357,5 +357,5 @@ def test_what_stands_in_a_tasks_folder_is_that_tasks_own() -> None:
         assert said(all_edges(found)) == {"mem-1-a discovered_in task:t-1"}
 
 
-def test_two_bearers_of_one_id_are_two_nodes() -> None:
-    assert set(all_nodes(made_of(memory(text="one"), memory(text="two")))) == {"mem-1-a", "mem-1-a~2"}
+def test_two_entries_with_one_id_are_one_node() -> None:
+    assert set(all_nodes(made_of(memory(text="one"), memory(text="two")))) == {"mem-1-a"}

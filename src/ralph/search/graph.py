@@ -9,7 +9,6 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from math import log2
 from typing import NamedTuple
 
@@ -197,9 +196,7 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
-    records = dict(queries.select_records(index, Family.MEMORY, "source = ?", (source,)))
-    for key, name in queries.row_ids(index, list(records)).items():
-        record = replace(records[key], id=name)
+    for _, record in queries.select_records(index, Family.MEMORY, "source = ? ORDER BY key", (source,)):
         nodes.append((node_of(record, owner), record.title))
         facts += _memory_facts(record, owner)
     for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):

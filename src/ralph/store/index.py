@@ -407,7 +407,6 @@ class IndexWriter:
         self._interpret = interpret
         self._forgotten = forgotten.load()
         self._next: dict[Family, int] = {}
-        self._bearers: dict[tuple[Family, str], int] = {}
 
     def load(self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH) -> tuple[int, bool]:
         """Read the next slice of a log, else all; return the bytes read, and whether that was the end."""
@@ -490,13 +489,12 @@ class IndexWriter:
 
     def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
         keys = self._new_keys(family, len(placed))
-        names = self._unique_ids(family, [safe(item.record.id) for item in placed])
         positions = self._positions(placed) if family is Family.OBSERVATION else iter([0] * len(placed))
         rows: list[Row] = []
         terms: list[Row] = []
-        for item, key, name, position in zip(placed, keys, names, positions, strict=True):
-            values = row_values(item.record, name, position, is_order=self._is_order(item.record))
-            rows.append((key, name, source, item.line + lines_before, *values))
+        for item, key, position in zip(placed, keys, positions, strict=True):
+            values = row_values(item.record, position, is_order=self._is_order(item.record))
+            rows.append((key, safe(item.record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
         self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
@@ -539,24 +537,6 @@ class IndexWriter:
         first = self._next[family]
         self._next[family] = first + count * step
         return range(first, first + count * step, step)
-
-    def _unique_ids(self, family: Family, names: Sequence[str]) -> Iterator[str]:
-        """A second record with the same id gets a number, since both are kept."""
-        taken = self._taken(family, names)
-        for original in names:
-            name, number = original, self._bearers.get((family, original), 1)
-            while name in taken or (number > 1 and self._taken(family, [name])):
-                number += 1
-                name = f"{original}{queries.BEARER}{number}"
-            if number > 1:
-                self._bearers[family, original] = number
-            taken.add(name)
-            yield name
-
-    def _taken(self, family: Family, names: Sequence[str]) -> set[str]:
-        column = "record_id" if family is Family.JOURNAL else "id"
-        sql = f"SELECT {column} FROM {TABLES[family][0]} WHERE {column} IN (SELECT value FROM json_each(?))"
-        return {row[0] for row in self.connection.execute(sql, (json.dumps(names),))}
 
     def _positions(self, placed: Sequence[Placed]) -> Iterator[int]:
         last: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Every SELECT over the index except those of the ranking (`lookup.py`), and the records they return.
 
 The rest of a record that has no column is a JSON object in `metadata`, with only what differs from the family's usual
-values. A second record with the same id has another one in its column, its own in `metadata`.
+values.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ Terms = Callable[[str], str]
 Row = tuple[object, ...]
 
 FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)  # by `key % 3`
-BEARER = "~"  # between an id and the number of the second, third ... record that has it
 TABLES = dict(zip(FAMILIES, lookup.TABLES, strict=True))
 COLUMNS = {
     Family.MEMORY: "key, id, kind, title, text, tags, files, scope, dated, metadata, status",
@@ -54,7 +53,6 @@ _OWNERS = (
     f"coalesce(nullif(task_id, ''), {_FOLDER_TASK.replace('= source', '= journal.source')}, '')",
 )
 """The task that a record belongs to, by `key % 3`: as its origin, its session or its folder says."""
-_ID = '{"id":'  # with which the metadata of a second bearer begins
 
 
 def record_of(family: Family, row: Sequence[Any]) -> Record:
@@ -71,7 +69,7 @@ def record_of(family: Family, row: Sequence[Any]) -> Record:
         by = rest.get("by", author)
         paths = tuple(json.loads(files)) if files else ()
         return Record(
-            rest.get("id", name),
+            name,
             KINDS[family][kind],
             text,
             family,
@@ -108,10 +106,9 @@ def digest_of(record: Record) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def row_values(record: Record, name: str, position: int, *, is_order: bool) -> Row:
+def row_values(record: Record, position: int, *, is_order: bool) -> Row:
     """Return the columns of a record's row behind key, id, source and line."""
-    origin, extra, original = record.origin, record.extra, safe(record.id)
-    metadata = safe(_metadata(record, "" if original == name else original, is_order=is_order))
+    origin, extra, metadata = record.origin, record.extra, safe(_metadata(record, is_order=is_order))
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
     scope = "" if is_usual else record.scope.value
     tags, files = safe(list_text(record.tags)), safe(list_text(origin.files))
@@ -134,11 +131,11 @@ def list_text(items: Sequence[str]) -> str:
     return _ENCODER.encode(items) if items else ""
 
 
-def _metadata(record: Record, original_id: str, *, is_order: bool) -> str:
-    """What no column has, as JSON or ""; `original_id` when the column has another."""
+def _metadata(record: Record, *, is_order: bool) -> str:
+    """What no column has, as JSON or ""."""
     family, origin = record.family, record.origin
     status, _, author = USUAL[family]
-    rest: dict[str, object] = {"id": original_id} if original_id else {}
+    rest: dict[str, object] = {}
     if family is not Family.MEMORY and record.status is not status:
         rest["status"] = record.status.value
     if origin.by != author:
@@ -302,19 +299,12 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
 def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
     """Return the keys of all records with this id that pass the filters."""
     keys: list[int] = []
-    name = safe(record_id)
     everything: list[tuple[int, str, list[object]]] = [(place, "", []) for place in range(len(FAMILIES))]
     for place, test, values in everything if query is None else filter_of(query):
         table, key = lookup.TABLES[place]
         column = "record_id" if table == "journal" else "id"
-        sql = (
-            f"SELECT {key}, {column}, metadata FROM {table} WHERE ({column} = ? OR ({column} > ? AND {column} < ?)) "
-            f"AND {test or '1'} ORDER BY length({column}), {column}"
-        )
-        for row in connection.execute(sql, (name, name + BEARER, name + chr(ord(BEARER) + 1), *values)):
-            own = json.loads(row[2])["id"] if row[2].startswith(_ID) else row[1]
-            if own == name:  # an id in a file may have a `~`
-                keys.append(int(row[0]))
+        sql = f"SELECT {key} FROM {table} WHERE {column} = ? AND {test or '1'} ORDER BY {key}"
+        keys += (row[0] for row in connection.execute(sql, (safe(record_id), *values)))
     return keys
 
 

@@ -24,7 +24,7 @@ CREATE TABLE sources (
 
 CREATE TABLE records (              -- memories: key % 3 = 0
     key INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,               -- a file may have two entries with one id
     source INTEGER NOT NULL REFERENCES sources(key),
     line INTEGER NOT NULL,
     kind TEXT NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE sessions (
 
 CREATE TABLE observations (         -- key % 3 = 1
     key INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
+    id TEXT NOT NULL,
     source INTEGER NOT NULL REFERENCES sources(key),
     line INTEGER NOT NULL,
     session_id TEXT NOT NULL,
@@ -93,7 +93,7 @@ CREATE TABLE loop_runs (
 
 CREATE TABLE journal (              -- id % 3 = 2
     id INTEGER PRIMARY KEY,
-    record_id TEXT NOT NULL UNIQUE,
+    record_id TEXT NOT NULL,
     source INTEGER NOT NULL REFERENCES sources(key),
     line INTEGER NOT NULL,
     run_id TEXT NOT NULL,
@@ -151,6 +151,9 @@ CREATE TABLE session_list (         -- every session that a line of its own or a
 CREATE INDEX sessions_by_host_id ON sessions(session_id);
 CREATE INDEX sources_by_records ON sources(records DESC, path);
 CREATE INDEX session_list_by_time ON session_list(started_at, id);
+CREATE INDEX records_by_id ON records(id);
+CREATE INDEX observations_by_id ON observations(id);
+CREATE INDEX journal_by_id ON journal(record_id);
 CREATE INDEX records_by_time ON records(created_at, source);
 CREATE INDEX journal_by_time ON journal(created_at, source);
 CREATE INDEX records_by_source ON records(source);
