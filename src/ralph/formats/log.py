@@ -125,21 +125,16 @@ def join_lines(text: str, lines: str) -> str:
     return text + ("" if text in ("", BOM) or text.endswith("\n") else "\n") + lines
 
 
-def _decode_object(text: str) -> Value | None:
-    with suppress(ValueError, RecursionError):  # also: a number too long for Python
-        value = LENIENT_DECODER.decode(text)
-        return value if isinstance(value, dict) else None
-    return None
-
-
 def _read_object(line: str) -> tuple[int, Value | None]:
     """Where the object on a line begins; half a line of a crash may be before it."""
-    start = 1 if line.startswith(BOM) else 0
-    value = _decode_object(line[start:])
-    if value is None:
-        *_, start = (len(line), *(opening.start() for opening in _OPENING.finditer(line)))
-        value = _decode_object(line[start:])
-    return start if value is not None else len(line), value
+    start = int(line.startswith(BOM))
+    while start < len(line):
+        with suppress(ValueError, RecursionError):  # also: a number too long for Python
+            value = LENIENT_DECODER.decode(line[start:])
+            if isinstance(value, dict):
+                return start, value
+        *_, start = (len(line), *(opening.start() for opening in _OPENING.finditer(line, start + 1)))
+    return len(line), None
 
 
 @dataclass(slots=True)

@@ -99,22 +99,17 @@ def connect_memory() -> sqlite3.Connection:
 
 def connect_cache(path: Path, schema: str, version: int) -> sqlite3.Connection:
     """Open a database; one that is damaged or of another version is made again."""
-    try:
-        return _connect_version(path, schema, version)
-    except Damaged:
-        remove(path)
-        return _connect_version(path, schema, version)
-
-
-def _connect_version(path: Path, schema: str, version: int) -> sqlite3.Connection:
-    connection = connect(path)
-    try:
-        with explained(path):
-            create_tables(connection, schema, version)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    for _ in range(2):
+        try:
+            with contextlib.ExitStack() as stack, explained(path):
+                connection = stack.enter_context(contextlib.closing(connect(path)))
+                create_tables(connection, schema, version)
+                stack.pop_all()
+                return connection
+        except Damaged as error:
+            damage = error
+            remove(path)
+    raise damage
 
 
 def create_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:

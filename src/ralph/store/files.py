@@ -403,7 +403,10 @@ def lock_file(
     while True:
         handle = os.open(path, flags | os.O_CLOEXEC, mode)
         try:
-            while not _try_lock(handle):
+            while True:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
                 if time.monotonic() >= end:
                     os.close(handle)
                     return None
@@ -415,14 +418,6 @@ def lock_file(
             os.close(handle)
             raise
         os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

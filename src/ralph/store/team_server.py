@@ -95,13 +95,14 @@ def check_url(url: str) -> dict[str, Any]:
         raise UsageError(f"the URL has a password ({secret})", hint=hint)
     used = _with_defaults(given)
     addresses = [each for name in ("host", "hostaddr") for each in used.get(name, "").split(",")]
-    is_local = all(map(_is_local, addresses)) and not (used.get("service") and not any(addresses))
-    if not is_local:
+    is_local = all(host in ("", *_LOOPBACK) or host.startswith(("/", "@")) for host in addresses)
+    if not is_local or (used.get("service") and not any(addresses)):
         mode = given.get("sslmode")
         if mode not in (None, _STRICT):
             what = f"sslmode={mode} does not check which server it is"
             raise Refused(what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without")
-        if not (used.get("sslrootcert") or _has_root()):
+        own_root = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
+        if not (used.get("sslrootcert") or own_root.exists()):
             given["sslrootcert"] = "system"
         given["sslmode"] = _STRICT
     return given
@@ -123,15 +124,6 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
     return {**defaults, **{name: str(value) for name, value in given.items()}}
 
 
-def _is_local(host: str) -> bool:
-    return host in ("", *_LOOPBACK) or host.startswith(("/", "@"))
-
-
-def _has_root() -> bool:
-    """Whether the user has a root certificate where libpq looks for it."""
-    return Path("~/.postgresql/root.crt").expanduser().exists()  # libpq's name for it
-
-
 def shown_url(url: str) -> str:
     """Return a URL for messages; it has no password, but an earlier version of a file may."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url))
@@ -151,19 +143,15 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
         with psycopg.connect(**given, autocommit=True) as connection:
             connection.prepare_threshold = None  # poolers such as PgBouncer
             server = TeamServer(connection, url)
-            if not any_version:
-                _check_version(server.version())
+            number = VERSION if any_version else server.version()
+            if number > VERSION:
+                what = f"the server's schema is newer ({number}) than this Ralph's ({VERSION})"
+                raise ServerError(what, hint="update Ralph")
+            if number < VERSION:
+                what = f"the server's schema is older ({number}) than this Ralph's ({VERSION})"
+                what = what if number else "the server has no tables of Ralph's"
+                raise ServerError(what, hint="its administrator runs `ralph team migrate URL`")
             yield server
-
-
-def _check_version(number: int) -> None:
-    if number == 0:
-        raise ServerError("the server has no tables of Ralph's", hint="its administrator runs `ralph team migrate URL`")
-    if number < VERSION:
-        what = f"the server's schema is older ({number}) than this Ralph's ({VERSION})"
-        raise ServerError(what, hint="its administrator runs `ralph team migrate URL`")
-    if number > VERSION:
-        raise ServerError(f"the server's schema is newer ({number}) than this Ralph's ({VERSION})", hint="update Ralph")
 
 
 class TeamServer:
