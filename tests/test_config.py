@@ -386,14 +386,6 @@ def test_any_text_in_a_variable_gives_a_config_or_a_config_error(name: str, valu
     assert said.startswith(f"{name}: ")
 
 
-def test_shares_that_add_up_to_more_than_the_window_are_told_at_their_line(tmp_path: Path) -> None:
-    (tmp_path / "ralph.yml").write_text("context:\n  shares:\n    memory: 0.5\n", encoding="utf-8", newline="")
-    loaded = load(tmp_path, env={})
-    assert loaded.warnings == ("ralph.yml:3: context.shares add up to 1.35: the window has no more than 1",)
-    assert loaded.config.context.shares.memory == 0.5
-    assert load(tmp_path, env={"RALPH_CONTEXT_SHARES_RESPONSE": "0.05"}).warnings == ()
-
-
 # --- settings in a worktree ---
 
 

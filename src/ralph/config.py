@@ -168,7 +168,6 @@ class Loaded:
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
         self.complaints: list[ConfigProblem] = []
-        self.foreign: list[str] = []  # sections of another program in ralph.yml
 
     @cached_property
     def config(self) -> Config:
@@ -205,11 +204,6 @@ class Loaded:
                 self._put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
             elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
                 self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
-        shares = {name: self.origins[name] for name in self.values if name.startswith("context.shares.")}
-        total = sum(float(str(self.values[name])) for name in shares)
-        places = [place for place in shares.values() if place.layer is not Layer.DEFAULT]
-        if total > 1 + 1e-9 and places:
-            self._report(places[-1], f"context.shares add up to {total:g}: the window has no more than 1")
 
     def _report(self, place: ConfigSource, what: str, hint: str = "") -> None:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
@@ -275,12 +269,10 @@ class Loaded:
     def _read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
-            if name in _FOREIGN and file.layer is Layer.PROJECT:
-                self.foreign.append(name)
-            elif name not in BY_NAME and name not in _SECTIONS:
-                self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
-            elif node.value is None:
+            if node.value is None or (name in _FOREIGN and file.layer is Layer.PROJECT):
                 continue
+            if name not in BY_NAME and name not in _SECTIONS:
+                self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
             elif name in BY_NAME:
                 self._put(BY_NAME[name], node, place)
             elif isinstance(node.value, Mapping):

@@ -59,23 +59,6 @@ def test_only_claude_gets_settings() -> None:
 REFUSED = {"deniedMcpServers": [{"serverName": "cloned"}]}
 
 
-@pytest.mark.parametrize(
-    ("models", "more"),
-    [
-        ("", {}),
-        ("{", {}),
-        ("[1]", {}),
-        ('{"modelOverrides": {"a": "b"}, "else": 1}', {"modelOverrides": {"a": "b"}}),
-    ],
-)
-def test_settings_go_along_with_what_the_environment_says_of_models(
-    folder: Path, models: str, more: dict[str, object]
-) -> None:
-    agent = Acp((sys.executable, PLAYER, "talks"), settings=json.dumps(REFUSED))
-    agent.run(Ask("the prompt", folder, environment={"CLAUDE_MODEL_CONFIG": models}))
-    assert heard(folder)["meta"] == {"options": {"settings": {**REFUSED, **more}}}
-
-
 def test_settings_reach_a_session_that_goes_on(folder: Path) -> None:
     agent = Acp((sys.executable, PLAYER, "talks"), settings=json.dumps(REFUSED))
     agent.run(Ask("the prompt", folder, session="s-9"))

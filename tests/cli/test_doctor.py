@@ -45,11 +45,6 @@ def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
 TEXT_ODDITIES = {
     "duplicate-id": (page(ONE, Block("Another", ONE.id, kind="fix")), 13, "error"),
     "no-text": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\n<!-- tags: -->\n"), 9, "warning"),
-    "no-quote": (
-        page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\nplain text\n<!-- tags: -->\n"),
-        9,
-        "warning",
-    ),
     "bad-date": (page(Block("x", created="last week")), 5, "warning"),
     "loose-bullets": (page(ONE).replace("## Fixes\n", "## Fixes\n\n- a loose one\n"), 11, "note"),
 }

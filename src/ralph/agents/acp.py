@@ -28,7 +28,6 @@ _STOP_CHECK = 0.2
 _AUTH_REQUIRED = -32000
 _CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # Claude Code behind the protocol
 _READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # programs that have a mode, or tools, for reading alone
-_MODEL_VARIABLE = "CLAUDE_MODEL_CONFIG"  # settings for models, which Claude's agent ignores when it gets any settings
 _READ_KINDS = {"read", "search", "think"}
 _WRITE_KINDS = {"edit", "delete", "move"}
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
@@ -146,9 +145,7 @@ class Acp:
             return {"claudeCode": {"options": {"tools": list(READERS), "strictMcpConfig": True}}}
         if not self.settings:
             return {}
-        models = client.parse_object(client.agent_environment(ask).get(_MODEL_VARIABLE, "")) or {}
-        settings = {name: models[name] for name in ("modelOverrides", "availableModels") if name in models}
-        return {"claudeCode": {"options": {"settings": {**settings, **json.loads(self.settings)}}}}
+        return {"claudeCode": {"options": {"settings": json.loads(self.settings)}}}
 
 
 async def _wait_for_turn(

@@ -74,7 +74,6 @@ class _Block:
     blanks: int = 0
     meta: str | None = None
     quoted: bool = False
-    unquoted: bool = False  # has a line without a quote mark
     conflict: int | None = None  # where the first conflict marker below its heading is
 
 
@@ -175,7 +174,6 @@ class _Scan:
         block = self._block
         is_apart = block is not None and block.quoted and (block.blanks or line.role is not LineRole.TEXT)
         if block is not None and block.meta is None and not is_apart:
-            block.unquoted = not block.name
             self._append(block, line)
             return
         self._block = None
@@ -337,15 +335,12 @@ class MemoriesDocument:
             problems.append(Problem(line, what, hint, level, code))
 
         lines: dict[str, int] = {}
-        for block, (record, _, _, line) in zip(self._scan.blocks, self.entries, strict=True):
+        for record, _, _, line in self.entries:
             if (first := lines.setdefault(record.id, line)) != line:
                 hint = "run `ralph doctor --fix` to give it a new one"
                 report(line, f"the id {record.id} is already used at line {first}", hint, "error", "duplicate-id")
             if not record.text.strip():
                 report(line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
-            elif isinstance(block, _Block) and block.unquoted:
-                hint = "begin each of its lines with `> `"
-                report(line, "text of this entry is not in its quote", hint, "warning", "no-quote")
             if (date := record.extra.get("created")) is not None:
                 report(line, f"`created: {date}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date")
         for section in self._scan.sections:

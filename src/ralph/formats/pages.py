@@ -245,36 +245,27 @@ class RegionDocument(TextDocument):
 
 def parse_region(text: str) -> RegionDocument:
     """Parse the regions of a file; any text is a valid file."""
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    regions: list[_MarkedRegion] = []
-    opening: Line | None = None
-    lines: list[Line] = []
-
-    def report(line: Line, what: str, hint: str) -> None:
-        problems.append(Problem(line.number, what, hint, "error", "unpaired-region"))
-
-    for line in markdown.scan_lines(text):
-        mark = _MARK.fullmatch(line.text.strip()) if line.role is not LineRole.INSIDE else None
-        if mark is None:
-            lines.append(line)
-        elif mark[1] == "start":
-            if opening is not None:
-                report(line, f"a region begins within that of line {opening.number}", "take one start out")
-            opening, lines = line, []
-        elif opening is None:
-            report(line, "a region ends here that never began", f"write {REGION_START} above it, or take the line out")
-        else:
-            if regions:
-                what = "there is a second region; new bullets go into the first one"
-                problems.append(Problem(opening.number, what, "put the two together", "warning", "second-region"))
-            regions.append(_MarkedRegion(opening.end, line.start))
-            bullets = markdown.read_bullets(lines)
-            entries += [Entry(_region_record(item.text), item.start, item.end, item.number) for item in bullets]
-            opening = None
-    if opening is not None:
-        report(opening, "a region begins here that never ends", f"write {REGION_END} below it")
-    return RegionDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(regions))
+    lines = list(markdown.scan_lines(text))
+    marks = [
+        (line, mark[1])
+        for line in lines
+        if line.role is not LineRole.INSIDE and (mark := _MARK.fullmatch(line.text.strip()))
+    ]
+    pairs = [(one, two) for (one, first), (two, last) in itertools.pairwise(marks) if (first, last) == ("start", "end")]
+    paired = {line.number for pair in pairs for line in pair}
+    what, hint = (
+        "this mark of a region has no partner",
+        f"write {REGION_START} above and {REGION_END} below the bullets",
+    )
+    alone = (line.number for line, _ in marks if line.number not in paired)
+    problems = tuple(Problem(number, what, hint, "error", "unpaired-region") for number in alone)
+    regions = tuple(_MarkedRegion(one.end, two.start) for one, two in pairs)
+    entries = tuple(
+        Entry(_region_record(item.text), item.start, item.end, item.number)
+        for inner, stop in regions
+        for item in markdown.read_bullets([line for line in lines if inner <= line.start < stop])
+    )
+    return RegionDocument(text, entries, problems, regions)
 
 
 def _region_record(text: str) -> Record:

@@ -244,7 +244,7 @@ def parse_progress(text: str) -> ProgressDocument:
     blocks: list[tuple[Line, str, list[Line]]] = []
     ends: list[int] = []  # of the blocks; an open one has none yet
     first_text = title_end = 0
-    in_title, past_rule = True, False
+    in_title = True
     for line in markdown.scan_lines(text):
         problem = markdown.line_problem(line)
         if problem is not None:
@@ -252,7 +252,6 @@ def parse_progress(text: str) -> ProgressDocument:
         heading = markdown.parse_heading(line)
         is_open = len(ends) < len(blocks)
         if heading is not None and heading[0] <= 2:
-            past_rule = False
             if is_open:
                 ends.append(line.start)
             if heading[0] == 2:
@@ -260,21 +259,15 @@ def parse_progress(text: str) -> ProgressDocument:
                 in_title = False
         elif is_open and _is_end(line):
             ends.append(line.end)
-            past_rule = True
         elif is_open:
             blocks[-1][2].append(line)
-        elif past_rule and line.is_markdown and not line.blank and not _is_end(line):
-            what = "this text is between two blocks and belongs to none"
-            hint = "it is kept; put a `## ` heading above it to have it read"
-            problems.append(Problem(line.number, what, hint, "note", "outside-blocks"))
-            past_rule = False
         if not line.blank:
             first_text = first_text or line.number
             in_title = in_title and (heading is not None or not line.is_markdown)
             title_end = line.end if in_title else title_end
     if len(ends) < len(blocks):
         ends.append(len(text))
-    entries, patterns = _read_entries(blocks, ends, problems)
+    entries, patterns = _read_entries(blocks, ends)
     if not entries and first_text and patterns is None:
         what = "nothing here is a block, a pattern or a learning"
         hint = "it is kept as it is; blocks begin with `## ` and end with `---`"
@@ -284,7 +277,7 @@ def parse_progress(text: str) -> ProgressDocument:
 
 
 def _read_entries(
-    blocks: Sequence[tuple[Line, str, list[Line]]], ends: Sequence[int], problems: list[Problem]
+    blocks: Sequence[tuple[Line, str, list[Line]]], ends: Sequence[int]
 ) -> tuple[list[Entry], tuple[str, int] | None]:
     entries: list[Entry] = []
     patterns: tuple[str, int] | None = None
@@ -305,8 +298,6 @@ def _read_entries(
             if patterns is None:
                 patterns = title, max((line.end for line in region if not line.blank), default=head.end)
             continue
-        if not title:
-            problems.append(Problem(head.number, "this heading has no text", "name the block", "note", "no-title"))
         lines = [line.text for line in region if line.role is not LineRole.CONFLICT]
         block = append(_read_block(title, lines), head.start, end, head.number)
         for item in read_learnings(title, region):

@@ -300,10 +300,6 @@ def parse_insights(text: str) -> InsightsDocument:
     reader = JsonReader(text)
     members = None if is_blank(text) else reader.root_members()
     values, _ = reader.read_members(members or {}, {"version": "number", "insights": "list"})
-    if (version := values.get("version", 0)) > INSIGHTS_VERSION:
-        what = f"version {version} is newer than {INSIGHTS_VERSION}, the newest that this Ralph knows"
-        hint = "update Ralph if insights seem to be missing"
-        reader.report(("version",), what, hint, "note", "newer-version")
     entries: list[Entry] = []
     positions: dict[str, int] = {}
     nodes = reader.node(("insights",)).items if values.get("insights") else ()
