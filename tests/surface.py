@@ -43,7 +43,6 @@ memory prime --in all
 task list
 task list --ready
 task show {task}
-task show {task} --log
 feature list
 review --status all
 review show {insight}

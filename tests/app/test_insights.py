@@ -293,5 +293,4 @@ def test_written_insights_are_parsed_again(root: Path, name: str) -> None:
     added = insights.extract(root, name).added
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     assert parse_insights(path.read_text(encoding="utf-8")).problems == ()
-    assert insights.insight_json(insights.list_(root)[0])["well_evidenced"] is False
-    assert insights.insight_json(insights.list_(root)[0])["id"] == added[0].id
+    assert insights.list_(root)[0].record.id == added[0].id

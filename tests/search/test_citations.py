@@ -64,33 +64,6 @@ def test_metadata_names_files_and_a_commit_for_sure() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("call parse_config() first", ["parse_config"]),
-        ("`Store.write` and Index.sync() and `Foo::bar`", ["Index.sync", "Store.write", "Foo.bar"]),
-        ("`package.json` and `a.py` are files", []),
-        ("no_call here, f(x) and foo.bar", []),
-    ],
-)
-def test_symbols_are_calls_without_arguments_and_dotted_names_in_backticks(text: str, found: list[str]) -> None:
-    assert [name for kind, name in of(text) if kind == "symbol"] == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("run `make lint` first", ["make lint"]),
-        ("$ npm run build", ["npm run build"]),
-        ("`npm test`, `npm install x`, `yarn add y`, `npm i`", ["npm test"]),
-        ("make sure that it works, `make`", []),
-        ("`just deploy`", ["just deploy"]),
-    ],
-)
-def test_commands_are_code_that_runs_something_of_the_project_by_name(text: str, found: list[str]) -> None:
-    assert [name for kind, name in of(text) if kind == "command"] == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
         ("fixed in commit 604fdc2", ["604fdc2"]),
         ("see `604fdc208b63743bd508df1b9a73037dfda675d3`", ["604fdc208b63743bd508df1b9a73037dfda675d3"]),
         ("`1234567`, `deadbee`, commit it, 604fdc2", []),

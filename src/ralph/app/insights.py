@@ -308,28 +308,3 @@ def status_word(record: Record) -> str:
 def state(record: Record) -> str:
     """Return `promoted` for an insight that was promoted and not rejected, else its status."""
     return "promoted" if promotions(record) and record.status is not REJECTED else status_word(record)
-
-
-def insight_json(insight: Insight) -> dict[str, object]:
-    """Return an insight as JSON."""
-    record = insight.record
-    return {
-        "id": record.id,
-        "task": insight.task,
-        "status": status_word(record),
-        "label": record.label,
-        "kind": record.kind.value,
-        "text": record.text,
-        "tags": list(record.tags),
-        "files": list(record.origin.files),
-        "found_by": record.extra.get(proposing.SOURCE, ""),
-        "count": record.extra.get(proposing.COUNT, 1),
-        "places": list(proposing.places(record)),
-        "well_evidenced": proposing.is_well_evidenced(record),
-        "evidence": list(proposing.evidence(record)),
-        "promoted_to": record.extra.get(proposing.PROMOTED),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "file": str(insight.stored.path),
-        "line": insight.stored.line,
-    }

@@ -4,7 +4,6 @@ Records that supersede each other in a circle all count as valid. `check_citatio
 searches and hooks, which may not start git, only read it.
 """
 
-import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,12 +32,7 @@ _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERN
 _SCORE_SHARE, _BEHIND = 0.5, 0.99
 _SUPERSEDING = {"memories", "guardrails", "personal"}
 _MAX_RENAMES = 8
-_MAX_SEARCHES = 40  # in the history of a file, which are slow in git
 _MAX_FILE = 4_000_000
-_NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
-_PROSE_SUFFIXES = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
-_MAKEFILES = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
-_TOO_LATE = (CitationState.UNVERIFIABLE, "", "git did not answer in time")
 CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
@@ -294,8 +288,6 @@ class _CitationCheck:
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
         self._moved: dict[str, str] = {}
         self._removed: dict[str, str] = {}
-        self._searches: dict[tuple[str, str], bool] = {}
-        self._texts: dict[str, str] = {}
         self._commits = git.commits({each.what for each in cited if each.kind is CitationKind.COMMIT})
         wanted = {each.what for each in cited if each.kind is CitationKind.FILE}
         if all(self._exists(path) for path in wanted):
@@ -316,12 +308,10 @@ class _CitationCheck:
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
         return next((name for name in longer if self._exists(name)), "")
 
-    def _text(self, path: str) -> str:
-        if path not in self._texts:
-            self._texts[path] = ""
-            with suppress(OSError, ValueError), files.open_regular(self._git.folder / path) as file:
-                self._texts[path] = file.read(_MAX_FILE).decode("utf-8", "replace")
-        return self._texts[path]
+    def _count_lines(self, path: str) -> int:
+        with suppress(OSError, ValueError), files.open_regular(self._git.folder / path) as file:
+            return file.read(_MAX_FILE).count(b"\n") + 1
+        return 0
 
     def _follow_renames(self, missing: Collection[str]) -> None:
         names = dict.fromkeys(missing, "")
@@ -343,72 +333,22 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
-        places = [place for _, place, _ in results.values() if place]
-        for each in cited:
-            if each.kind is CitationKind.SYMBOL:
-                results[each] = self._check_symbol(each.what.rpartition(".")[2], places)
-            elif each.kind is CitationKind.COMMAND:
-                results[each] = self._check_command(*each.what.rsplit(" ", 1))
-            elif each.kind is CitationKind.COMMIT:
-                results[each] = self._check_commit(each)
-        return tuple(CheckedCitation(each, *results[each]) for each in cited)
+        checks = {CitationKind.FILE: self._check_file, CitationKind.COMMIT: self._check_commit}
+        return tuple(CheckedCitation(each, *checks[each.kind](each)) for each in cited)
 
     def _check_file(self, citation: Citation) -> CheckResult:
         path = citation.what
         if place := self._find(path):
-            if citation.last and citation.last > self._text(place).count("\n") + 1:
+            if citation.last and citation.last > self._count_lines(place):
                 return CitationState.CHANGED, place, f"it has no line {citation.last} any more"
             return CitationState.FRESH, place, ""
         if path in self._moved:
             return CitationState.MOVED, self._moved[path], f"moved to {self._moved[path]}"
         if self._git.late:
-            return _TOO_LATE
+            return CitationState.UNVERIFIABLE, "", "git did not answer in time"
         if path in self._removed or citation.sure:
             return CitationState.GONE, "", self._removed.get(path, "there is no such file")
         return CitationState.UNVERIFIABLE, "", "nobody here has ever had such a file"
-
-    def _check_symbol(self, word: str, places: Sequence[str]) -> CheckResult:
-        if not places:
-            return CitationState.UNVERIFIABLE, "", "the record names no file for it"
-        whole_word = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-        here = next((place for place in places if whole_word.search(self._text(place))), "")
-        if here:
-            return CitationState.FRESH, here, ""
-        was = next((place for place in places if self._once_had(word, place)), "")
-        if not was:
-            return CitationState.UNVERIFIABLE, "", f"{places[0]} never had it"
-        now = [
-            name
-            for name in self._git.holding(word)
-            if not name.startswith(_NO_CODE) and not name.endswith(_PROSE_SUFFIXES)
-        ]
-        if self._git.late:
-            return _TOO_LATE
-        if len(now) == 1:
-            return CitationState.MOVED, now[0], f"moved to {now[0]}"
-        why = f"{was} does not have it any more"
-        return (CitationState.CHANGED, was, why) if now else (CitationState.GONE, "", why)
-
-    def _check_command(self, tool: str, name: str) -> CheckResult:
-        escaped, is_make = re.escape(name), tool in _MAKEFILES
-        target = rf"^(?:[^\s#:=]+ +)*{escaped}(?: +[^\s#:=]+)* *:(?!=)|^{escaped}\b.*:|^include "
-        definition = re.compile(target if is_make else rf'"{escaped}"\s*:', re.MULTILINE)
-        for place in _MAKEFILES.get(tool, ("package.json",)):
-            text = self._text(place)
-            if not text:
-                continue
-            if definition.search(text):
-                return CitationState.FRESH, place, ""
-            if self._once_had(f"{name}:" if is_make else f'"{name}"', place):
-                return CitationState.GONE, "", f"{place} does not have it any more"
-        return CitationState.UNVERIFIABLE, "", "no file here says what it does"
-
-    def _once_had(self, needle: str, place: str) -> bool:
-        key = (needle, place)
-        if key not in self._searches:
-            self._searches[key] = len(self._searches) < _MAX_SEARCHES and self._git.ever(needle, place)
-        return self._searches[key]
 
     def _check_commit(self, citation: Citation) -> CheckResult:
         if citation.what in self._commits:

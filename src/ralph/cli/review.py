@@ -10,7 +10,6 @@ from ralph.app import inbox, insights, memory, review
 from ralph.app.filters import full_id
 from ralph.app.inbox import ReviewItem
 from ralph.app.review import Target
-from ralph.capture.insights import evidence, is_well_evidenced
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, pass_call, read_text
@@ -134,34 +133,17 @@ def _request(call: Invocation, item: ReviewItem, verb: str) -> "ChangeRequest":
 @opt.all_tasks
 @opt.formats("table", "json")
 def show(call: Invocation, name: str, within: str, form: str) -> None:
-    """Show one insight with its evidence, or a memory that waits for a decision."""
+    """Show one thing that waits for a decision: what it is, why, its evidence, and the commands that decide it."""
     waiting = [*inbox.held_items(call.root), *inbox.memory_items(call.root)]
-    held = next((item for item in waiting if ids.match_ids(name, [item.id]) or item.id == name), None)
-    if held is not None:
-        if form == "json":
-            print_json(asdict(held))
-            return
-        click.echo(one_line(f"{held.id} ({held.label}, {held.status}) in {held.source}"))
-        print_fields({"why": held.why, "evidence": ", ".join(held.evidence), "next": " or ".join(held.actions)})
-        print_raw(f"\n{held.text}\n")
-        return
-    insight = insights.find(call.root, name, within=within)
+    item = next((each for each in waiting if ids.match_ids(name, [each.id]) or each.id == name), None)
+    item = item or inbox.insight_item(insights.find(call.root, name, within=within), call.root)
     if form == "json":
-        print_json(insights.insight_json(insight))
+        print_json(asdict(item))
         return
-    record, item = insight.record, inbox.insight_item(insight, call.root)
-    fields = {
-        "tags": ", ".join(record.tags),
-        "files": ", ".join(record.origin.files),
-        "why": item.why,
-        "evidence": ", ".join(evidence(record)),
-        "well-evidenced": "yes" if is_well_evidenced(record) else "no",
-        "promoted to": str(record.extra.get("promoted_to") or ""),
-        "next": " or ".join(item.actions),
-    }
-    click.echo(one_line(f"{record.id} ({record.label}, {insights.status_word(record)}) of {insight.task}"))
-    print_fields(fields)
-    print_raw(f"\n{record.text}\n")
+    task = f" of {item.task}" if item.task else ""
+    click.echo(one_line(f"{item.id} ({item.label}, {item.status}){task} in {item.source}"))
+    print_fields({"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)})
+    print_raw(f"\n{item.text}\n")
 
 
 @cli.command("accept", examples=["ralph review accept ins-a231"])

@@ -74,22 +74,11 @@ def list_(call: Invocation, status: str | None, feature_id: str, only_ready: boo
     _print_unread(unread, call)
 
 
-@cli.command("show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --log"])
+@cli.command("show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --format json"])
 @_task_id
-@click.option("--log", is_flag=True, help="Show instead what happened to it: changes of state and iterations.")
 @opt.formats("table", "json")
-def show(call: Invocation, task_id: str, log: bool, form: str) -> None:
+def show(call: Invocation, task_id: str, form: str) -> None:
     """Show one task in full, with what it waits for, its parts and its stories."""
-    if log:
-        output.print_rows(
-            verbs.log(call.root, task_id),
-            form,
-            dict,
-            "WHEN,WHAT,BY,NOTE",
-            lambda event: (event["at"][:19].replace("T", " "), event["what"], event["by"] or "-", event["note"]),
-            "Nothing is recorded about it.",
-        )
-        return
     from ralph.app import worktree
 
     view = verbs.show(call.root, task_id)
