@@ -81,24 +81,6 @@ def test_a_tag_that_many_share_connects_less_than_a_file_that_two_share() -> Non
     assert scores["b"] > 2 * scores["m1"]
 
 
-def test_a_search_is_not_expanded_beyond_a_hub() -> None:
-    crowd = [fact(f"m{number}", tags=("common",)) for number in range(walking.HUB + 1)]
-    with closing(indexed([*crowd, fact("a", "b", tags=("common",)), fact("b")])) as connection:
-        with closing(graph_of(connection)) as found:
-            key = connection.execute("SELECT key FROM records WHERE id = 'a'").fetchone()[0]
-            pairs = walking.related(found, connection, [key])
-        names = dict(connection.execute("SELECT key, id FROM records").fetchall())
-    assert [(names[one], names[other], share) for one, other, share in pairs] == [("a", "b", 1.0)]
-
-
-def test_what_is_superseded_expands_no_search() -> None:
-    records = [fact("a", "b"), fact("b"), fact("c", "b", relation="supersedes")]
-    with closing(indexed(records)) as connection, closing(graph_of(connection)) as found:
-        names = dict(connection.execute("SELECT id, key FROM records").fetchall())
-        assert walking.related(found, connection, [names["a"]], at="2026-02-01") == []
-        assert [key for _, key, _ in walking.related(found, connection, [names["a"]])] == [names["b"], names["c"]]
-
-
 graphs = st.lists(
     st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from(["affects", "fixes", "mentions"])),
     max_size=14,

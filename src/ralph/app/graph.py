@@ -6,7 +6,6 @@ what was true in the past; `search` returns what holds now.
 
 import difflib
 import posixpath
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
@@ -112,17 +111,6 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
                 except db.Damaged:
                     db.remove(path)
     return synced(stored.in_memory())
-
-
-def related_records(root: Path, connection: Connection) -> Callable[[Sequence[int]], list[tuple[int, int, float]]]:
-    """Return a function that finds records linked to hits; none if the graph fails."""
-
-    def near(keys: Sequence[int]) -> list[tuple[int, int, float]]:
-        with suppress(RalphError, sqlite3.Error), closing(_open_graph(root, connection)) as graph:
-            return walking.related(graph, connection, keys, at=ids.today())
-        return []
-
-    return near
 
 
 def overview(root: Path, *, task: str = "") -> GraphOverview:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralph.app import filters, graph, index, meaning, outdated
+from ralph.app import filters, index, meaning, outdated
 from ralph.context import render, tokens
 from ralph.context.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.errors import NotFound
@@ -86,10 +86,9 @@ def search(
     progress: Progress | None = None,
     *,
     embedding: "Embedding | None" = None,
-    connected: bool = False,
     fit: bool = False,
 ) -> SearchAnswer:
-    """Return the best records for a query, by meaning with an embedding, and `connected` ones of the graph.
+    """Return the best records for a query, by meaning with an embedding.
 
     To `fit` the tokens of layer 1, fewer than the query's limit are shown. Ids, also short ones, give their records.
     """
@@ -113,8 +112,7 @@ def search(
         asked = replace(wider, text=names[0]) if names else wider
         warnings: list[str] = []
         near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
-        related = graph.related_records(root, connection) if connected else None
-        found = rank.search(connection, asked, today=ids.now().date(), meaning=near, related=related)
+        found = rank.search(connection, asked, today=ids.now().date(), meaning=near)
         past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
         found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
         single = merge_repeats(found.hits)[:limit]

@@ -52,7 +52,6 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 @click.option("--all", "everything", is_flag=True, help="Every match.")
 @click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
 @opt.visibility
-@click.option("--graph", "connected", is_flag=True, help="Also records that are linked to the best hits.")
 @click.option("--team", is_flag=True, help="Also what other machines of the team share.")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
 @opt.formats("table", "json", "markdown")
@@ -90,14 +89,13 @@ def search(
     fit = not (is_table or form == "json" or limit or options["everything"])
     limit = None if options["everything"] else limit or LIMIT
     query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
-    settings = {"embedding": call.config.embedding, "connected": options["connected"], "fit": fit}
     if options["team"]:
         from ralph.app import team_search
 
         print_answer(team_search.search(call.root, query, call.config.team, fit=fit), form, explain=options["explain"])
         return
     with bar("reading the files") as progress:
-        answer = verbs.search(call.root, query, progress, **settings)
+        answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
     print_answer(answer, form, explain=options["explain"], is_table=is_table)

@@ -34,7 +34,6 @@ _WEIGHTS = {
 """The weight of a derived edge; a stated one has 1."""
 
 HUB = 200  # a search is not expanded beyond a node with more edges than this
-_STRONG = (NodeType.PATTERN, NodeType.DECISION, NodeType.GOTCHA, NodeType.DISCOVERY)
 _SCANNED = 20_000  # characters of a text that are scanned for paths and symbols
 _MOST = 20  # mentions of one kind in a text
 _NAME = 80
@@ -172,23 +171,6 @@ def _expand(
             if better:
                 nearest[other] = _Step(score, hop, row, key, level[key].start)
     return nearest
-
-
-def related(
-    graph: sqlite3.Connection, index: sqlite3.Connection, keys: Sequence[int], *, at: str = "", hops: int = 2
-) -> list[tuple[int, int, float]]:
-    """Return records connected with others, to expand a search: source, target, and how near (at most 1)."""
-    names = queries.row_ids(index, keys)
-    seeds = stored.keys_of(graph, list(names.values()))
-    rules = WalkRules(at=at, hub=HUB)
-    near: list[tuple[int, str, float]] = []
-    for key, name in names.items():
-        for reached in walk(graph, {seeds[name]: 1.0}, hops, rules) if name in seeds else ():
-            node = reached.node
-            if reached.hops and entity_type(node.id) is None and node.type in _STRONG:
-                near.append((key, node.id, reached.score / _DECAY))
-    back = queries.row_keys(index, [name for _, name, _ in near])
-    return [(key, back[name], score) for key, name, score in near if name in back]
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:

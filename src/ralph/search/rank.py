@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
     """The similarity in meaning (cosine) of records to a text, by key: for these keys and for the nearest of all."""
 
-    Related = Callable[[Sequence[int]], Sequence[tuple[int, int, float]]]
-    """Records near others in the graph: source, target, and how near they are (1: directly linked)."""
-
 
 class Recipe:
     """The numbers behind the ranking, the same for every query and every kind of record."""
@@ -34,7 +31,6 @@ class Recipe:
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
     link: float = 0.7
-    nearby: float = 0.15
     recency: float = 0.15
     half_life_days: float = 30.0
     tags: float = 0.15
@@ -151,7 +147,6 @@ def search(
     today: "date",
     recipe: Recipe = STANDARD,
     meaning: "Meaning | None" = None,
-    related: "Related | None" = None,
 ) -> "SearchResult":
     """Return the records that answer a query, best first.
 
@@ -173,9 +168,7 @@ def search(
         records = queries.records(connection, keys[: query.limit])
         return SearchResult(tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys))
     day, keep = today.isoformat(), queries.filter_of(query)
-    ranked = rank(
-        connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning, related=related
-    )
+    ranked = rank(connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning)
     if not ranked.best and (keys := lookup.containing(connection, queries.safe(text).split(), keep)):
         records = queries.records(connection, keys[: query.limit])
         letters = dict.fromkeys(text.lower().split(), 1.0)
@@ -250,7 +243,6 @@ def rank(
     limit: int | None = 10,
     recipe: Recipe = STANDARD,
     meaning: "Meaning | None" = None,
-    related: "Related | None" = None,
     hurried: bool = False,
     crowded: Recipe | None = None,
     words: "Sequence[WeightedWord] | None" = None,
@@ -292,7 +284,7 @@ def rank(
     matching = [each for each in judged if each.matched or each.close > 0]
     if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
         return Ranking(matching[:limit], len(matching), words, weak=True)
-    ranker.follow_links(judged, related)
+    ranker.follow_links(judged)
     return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
 
 
@@ -453,22 +445,20 @@ class _Ranker:
         _order_equals(judged, recipe)
         return judged
 
-    def follow_links(self, judged: list[RankedRow], related: "Related | None") -> None:
-        """Add what one of the best records links to, or is near to in the graph."""
+    def follow_links(self, judged: list[RankedRow]) -> None:
+        """Add what one of the best records links to."""
         best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, self.recipe)}
-        links = [(*pair, 1.0) for pair in self.store.linked_keys(self.connection, list(best))]
-        if related is not None:
-            links += (each for each in related(list(best)) if each[2] >= self.recipe.nearby)
+        links = list(self.store.linked_keys(self.connection, list(best)))
         position = {key: at for at, key in enumerate(best)}
         links.sort(key=lambda link: position[link[0]])  # keys have no order
         known = {each.row.key: each for each in judged}
-        new = self.store.filter_keys(self.connection, [key for _, key, _ in links if key not in known], self.keep)
+        new = self.store.filter_keys(self.connection, [key for _, key in links if key not in known], self.keep)
         rows = self.store.fetch_rows(self.connection, list(new))
-        for source, target, share in links:
+        for source, target in links:
             if target in rows and target not in known:
                 known[target] = RankedRow(rows[target])
                 judged.append(known[target])
-            score = self.recipe.link * share * best[source].score
+            score = self.recipe.link * best[source].score
             if target in known and known[target].score < score:
                 known[target].score = score
                 known[target].link = best[source].row.id

@@ -411,12 +411,6 @@ def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
 
 
-def row_ids(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return the ids of memory rows in the order of their keys."""
-    rows = dict(tuple(row) for row in lookup.select_keys(connection, 0, "key, id", keys))
-    return {key: rows[key] for key in keys if key in rows}
-
-
 def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
     """Return the keys of memory rows by their ids."""
     sql = "SELECT id, key FROM records WHERE id IN (SELECT value FROM json_each(?))"
