@@ -120,9 +120,7 @@ def _count(connection: sqlite3.Connection) -> None:
         table, columns = TABLES[family][0], ", ".join(totals.facet_columns(family))
         for source in ("source", "0"):
             sql = f"INSERT INTO facets SELECT {source}, {columns}, count(*) FROM {table}"
-            connection.execute(f"{sql} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8")
-    sql = "SELECT coalesce(sum(number), 0) FROM facets f WHERE f.source = sources.key AND status <> 'retired'"
-    connection.execute(f"UPDATE sources SET records = ({sql})")
+            connection.execute(f"{sql} GROUP BY 1, 2, 3, 4, 5, 6")
     connection.execute("DELETE FROM session_list")
     connection.execute(
         "INSERT INTO session_list SELECT s.id, s.started_at, min(o.created_at), max(o.created_at), count(*) "

@@ -17,7 +17,7 @@ from bench.sessions import SESSION, Words
 
 from bench import baselines, loaders, metrics, retrieval, scale, speed
 from ralph.app import doctor, index, sessions
-from ralph.app.pages.explore import Explorer, ListRequest
+from ralph.app.pages.explore import ListRequest, list_records
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model.record import Family, Hit, MemoryKind, Origin, Record, Status
 from ralph.search.embeddings import Matrix, ProviderFailed
@@ -279,7 +279,7 @@ def test_the_same_size_gives_the_same_events(tmp_path: Path) -> None:
 def test_a_multiplied_project_is_one_that_the_index_trusts(tmp_path: Path) -> None:
     scale.make(tmp_path, 4 * SESSION, SESSION)
     assert index.sync(tmp_path).read == 0
-    page = Explorer(tmp_path).page(ListRequest(limit=4 * SESSION))
+    page = list_records(tmp_path, ListRequest(limit=4 * SESSION))
     assert page["total"] == len(page["items"]) > 3 * SESSION
     assert sessions.list_(tmp_path)[1] == 4
     assert [finding.problem for finding in doctor.examine(tmp_path) if finding.problem.code == "torn-line"] == []

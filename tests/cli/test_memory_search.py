@@ -7,7 +7,7 @@ from tests.cases import for_each
 from tests.cli.runner import Block, Project, numbered
 from tests.store.test_index import LOG, seen
 
-from ralph.app.pages.explore import Explorer, ListRequest
+from ralph.app.pages.explore import ListRequest, list_records
 
 WORDS = (
     "Authentication uses JWT tokens with a refresh window",
@@ -135,7 +135,7 @@ def test_the_newest_of_a_day_is_the_one_added_last(ralph: Project) -> None:
     assert [hit["id"] for hit in listed] == newest[::-1]
     some = ralph("search", "--since", f"{day}T11:00", "--only", "memories", "--format", "json").json["hits"]
     assert [hit["id"] for hit in some] == [late, noon]
-    page = Explorer(ralph.root).page(ListRequest(sort="newest"))
+    page = list_records(ralph.root, ListRequest(sort="newest"))
     assert [item["id"] for item in page["items"]] == newest
     assert {item["created_at"] for item in page["items"] if item["id"] in (early, noon, late)} == {day}
 
@@ -199,7 +199,7 @@ def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(ralph: P
     ralph.memories(Block(REFUSED, numbered(1)), Block(HOT, numbered(2)))
     assert text in found(ralph, query)
     assert text in [hit["text"] for hit in ralph("search", "--full", "--format", "json", query).json["hits"]]
-    shown = Explorer(ralph.root).page(ListRequest(text=query))["items"]
+    shown = list_records(ralph.root, ListRequest(text=query))["items"]
     assert text in [item["text"] for item in shown]
 
 
@@ -214,7 +214,7 @@ def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
     nothing = ralph("memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak"))
     assert nothing.out.startswith("nothing certain; nearest:\nID ")
     assert nothing.out.endswith("\nnothing has 'refused'; looked for ECONNREFUSED instead\n")
-    assert Explorer(ralph.root).page(ListRequest(text=query))["notes"] == [note.strip()]
+    assert list_records(ralph.root, ListRequest(text=query))["notes"] == [note.strip()]
     assert ralph("search", query, "--only", "sessions").err == ""
 
 

@@ -12,7 +12,7 @@ from tests.hooks.world import World, handled, payload, world
 from ralph import paths
 from ralph.app import graph, quarantine, review
 from ralph.app.pages.changes import ChangeHistory, ChangeRequest, plan_change
-from ralph.app.pages.explore import Explorer, ListRequest
+from ralph.app.pages.explore import ListRequest, list_records
 from ralph.formats.log import encode_record
 from ralph.model.record import Family, ObservationKind, Origin, Record
 from ralph.store import graph as stored
@@ -208,7 +208,7 @@ def test_a_personal_file_that_is_a_link_is_followed(here: World, tmp_path: Path)
 
 def test_the_memory_page_lists_edits_and_undoes_it(here: World) -> None:
     name = add_personal(here)
-    rows = Explorer(here.root).page(ListRequest())["items"]
+    rows = list_records(here.root, ListRequest())["items"]
     assert {row["id"]: row["scope"] for row in rows}[name] == "personal"
     history = ChangeHistory(here.root)
     before = personal_file().read_text(encoding="utf-8")

@@ -38,14 +38,16 @@ def everything(root: Path) -> dict[str, bytes]:
     }
 
 
-def first(window: Site, **where: object) -> str:
-    return str(window.get("/api/records", limit=1, **where)["items"][0]["id"])
+def rows_in(window: Site, file: str) -> list[dict[str, str]]:
+    rows = window.get("/api/records", family="memory", limit=500)["items"]
+    return [row for row in rows if row["source"].startswith(file)]
 
 
 def clean(window: Site) -> str:
     """A memory without secrets in it."""
-    rows = window.get("/api/records", source=MEMORIES, limit=50)["items"]
-    return next(str(row["id"]) for row in rows if "token" not in row["text"] and "script" not in row["text"])
+    return next(
+        row["id"] for row in rows_in(window, MEMORIES) if "token" not in row["text"] and "script" not in row["text"]
+    )
 
 
 def actions(window: Site) -> list[dict[str, object]]:
@@ -68,8 +70,8 @@ def actions(window: Site) -> list[dict[str, object]]:
             "id": proposed,
         },
         {"action": "promote", "id": proposed, "to": "memory", "text": "What was learned."},
-        {"action": "archive", "id": first(window, source=".ralph/guardrails.md")},
-        {"action": "delete", "id": first(window, source=".ralph/guardrails.md")},
+        {"action": "archive", "id": rows_in(window, ".ralph/guardrails.md")[0]["id"]},
+        {"action": "delete", "id": rows_in(window, ".ralph/guardrails.md")[0]["id"]},
         {"action": "add", "text": "A new thing", "tags": ["new"], "type": "fix"},
         {"action": "add", "family": "guardrail", "text": "Never do that"},
         {"action": "add", "family": "knowledge", "title": "Something new", "text": "All of it", "tags": ["new"]},
@@ -108,7 +110,7 @@ def test_a_held_memory_is_decided_and_the_decision_undone(window: Site, shop: Sa
     assert {each["name"] for each in plan["files"]} == written
     done = window.post("/api/changes/apply", **body, stamps=stamps(plan))
     assert "held" not in window.get("/api/review")["counts"]
-    texts = [row["text"] for row in window.get("/api/records", source=MEMORIES, limit=100)["items"]]
+    texts = [row["text"] for row in rows_in(window, MEMORIES)]
     assert (ORDER in texts) is (action == "accept")
     window.post("/api/changes/undo", undo=done["undo"])
     assert window.get("/api/review")["counts"]["held"] == 1
@@ -245,7 +247,7 @@ def test_wrong_requests_are_errors(window: Site, body: dict[str, object], status
 
 
 def test_an_impossible_action_names_the_possible_ones(window: Site) -> None:
-    name = first(window, family="observation")
+    name = window.get("/api/records", family="observation", limit=1)["items"][0]["id"]
     status, said = window.posted("/api/changes/plan", action="edit", id=name, text="x")
     assert status == 400
     assert said["error"]["hint"] == "possible actions: promote"

@@ -47,7 +47,7 @@ def test_outdated_records_rank_lower_as_in_the_command(quokkas: Path) -> None:
     assert [row["score"] for row in found] == [hit.score for hit in command]
 
 
-@pytest.mark.parametrize("where", [{"q": "quokka parser"}, {}, {"q": OLD}, {"q": "quokka", "sort": "oldest"}])
+@pytest.mark.parametrize("where", [{"q": "quokka parser"}, {}, {"q": OLD}, {"q": "quokka", "sort": "newest"}])
 def test_a_hit_says_that_it_is_superseded_and_by_what(quokkas: Path, where: dict[str, str]) -> None:
     rows = {row["id"]: row for row in Site(quokkas).get("/api/records", **where)["items"]}
     assert rows[OLD]["superseded_by"] == NEW

@@ -224,15 +224,7 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
 
 def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None) -> list[int]:
     """Return the keys of the newest records; of one time, the last in its file first."""
-    return [position.key for position in page(connection, filter_of(query), limit)]
-
-
-class ListPosition(NamedTuple):
-    """A place in a list by time, then source, then key."""
-
-    created_at: str
-    source: str
-    key: int
+    return page(connection, filter_of(query), limit)
 
 
 def page(
@@ -241,12 +233,9 @@ def page(
     limit: int | None,
     offset: int = 0,
     *,
-    oldest: bool = False,
-    after: ListPosition | None = None,
     keys: Sequence[int] | None = None,
-) -> list[ListPosition]:
-    """Return the newest records behind a position that pass a filter; a page costs what it shows."""
-    order, relation = ("ASC", ">") if oldest else ("DESC", "<")
+) -> list[int]:
+    """Return the keys of the newest records that pass a filter; a page costs what it shows."""
     path = "(SELECT path FROM sources WHERE key = source)"
     parts: list[str] = []
     all_values: list[object] = []
@@ -254,17 +243,14 @@ def page(
         table, key = lookup.TABLES[place]
         parts.append(f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}")
         all_values += values
-        if after is not None:
-            parts[-1] += f" AND created_at {relation}= ? AND (created_at, {path}, {key}) {relation} (?, ?, ?)"
-            all_values += [after.created_at, *after]
         if keys is not None:
             parts[-1] += f" AND {key} IN (SELECT value FROM json_each(?))"
             all_values.append(str([each for each in keys if each % len(FAMILIES) == place]))
     if not parts:
         return []
-    sql = f"{' UNION ALL '.join(parts)} ORDER BY created_at {order}, place {order}, key {order} LIMIT ? OFFSET ?"
+    sql = f"{' UNION ALL '.join(parts)} ORDER BY created_at DESC, place DESC, key DESC LIMIT ? OFFSET ?"
     rows = connection.execute(sql, (*all_values, -1 if limit is None else limit, offset))
-    return [ListPosition(*row) for row in rows]
+    return [row[2] for row in rows]
 
 
 def count(connection: sqlite3.Connection, query: Query) -> int:
@@ -441,14 +427,14 @@ def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task
     A tag is chosen by the lists of tags, as rows have them, that contain it.
     """
     parts: list[tuple[int, str, Sequence[object]]] = []
-    families, kinds, tags, scopes, sources, statuses = (
-        [*map(safe, chosen.get(facet, ()))] for facet in ("family", "type", "tag", "scope", "source", "status")
+    families, kinds, tags, statuses = (
+        [*map(safe, chosen.get(facet, ()))] for facet in ("family", "type", "tag", "status")
     )
     marks = lookup.placeholders
     for place, family in enumerate(FAMILIES):
         if families and family.value not in families:
             continue
-        status, scope, _ = USUAL[family]
+        status = USUAL[family][0]
         own, archived = "status", f"status <> '{Status.RETIRED.value}'"
         if family is not Family.MEMORY:
             own = lookup.ORIGIN_TASK.replace("task", "status")
@@ -456,8 +442,6 @@ def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task
         tests: list[lookup.Condition] = [
             ("type" in chosen, f"{lookup.KIND_COLUMNS[place]} IN ({marks(kinds)})", kinds),
             ("tag" in chosen, f"tags IN ({marks(tags)})", tags),
-            ("scope" in chosen, f"coalesce(nullif(scope, ''), ?) IN ({marks(scopes)})", (scope.value, *scopes)),
-            ("source" in chosen, f"source IN (SELECT key FROM sources WHERE path IN ({marks(sources)}))", sources),
             ("status" in chosen, f"coalesce(nullif({own}, ''), ?) IN ({marks(statuses)})", (status.value, *statuses)),
             ("status" not in chosen, archived, ()),
             (since, "created_at >= ?", (since,)),

@@ -18,8 +18,7 @@ CREATE TABLE sources (
     in_own_turn INTEGER NOT NULL DEFAULT 0, -- whether the log was in a turn that only called Ralph
     problems INTEGER NOT NULL DEFAULT 0,    -- of its lines, as `ralph doctor` reports them
     events INTEGER NOT NULL DEFAULT 0,      -- lines of a log that hooks wrote
-    hosts TEXT NOT NULL DEFAULT '',         -- and of which agents, separated by spaces
-    records INTEGER NOT NULL DEFAULT 0      -- its records that are not archived
+    hosts TEXT NOT NULL DEFAULT ''          -- and of which agents, separated by spaces
 );
 
 CREATE TABLE records (              -- memories: key % 3 = 0
@@ -134,10 +133,10 @@ CREATE TABLE tasks (
 
 -- Totals beside the rows: a page of a large project counts nothing. Source 0 has the sums over all sources.
 CREATE TABLE facets (
-    source INTEGER NOT NULL, family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL, scope TEXT NOT NULL,
+    source INTEGER NOT NULL, family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL,
     status TEXT NOT NULL, day TEXT NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (source, family, kind, tags, scope, status, day)
+    PRIMARY KEY (source, family, kind, tags, status, day)
 ) WITHOUT ROWID;
 
 CREATE TABLE session_list (         -- every session that a line of its own or an observation names
@@ -149,7 +148,6 @@ CREATE TABLE session_list (         -- every session that a line of its own or a
 ) WITHOUT ROWID;
 
 CREATE INDEX sessions_by_host_id ON sessions(session_id);
-CREATE INDEX sources_by_records ON sources(records DESC, path);
 CREATE INDEX session_list_by_time ON session_list(started_at, id);
 CREATE INDEX records_by_id ON records(id);
 CREATE INDEX observations_by_id ON observations(id);

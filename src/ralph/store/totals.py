@@ -38,23 +38,20 @@ class FacetValues(NamedTuple):
     family: str
     type: str
     tag: tuple[str, ...]
-    scope: str
-    source: str
     status: str
 
 
 FacetRow = tuple[FacetValues, str, int]  # values, day, and how many records have both
 
 
-def facet_columns(family: Family) -> tuple[str, str, str, str, str, str]:
+def facet_columns(family: Family) -> tuple[str, str, str, str, str]:
     """Return the expressions of what is counted over a family's table."""
-    status, scope, _ = USUAL[family]
+    status = USUAL[family][0]
     own = "status" if family is Family.MEMORY else _STATUS
     return (
         f"'{family.value}'",
         lookup.KIND_COLUMNS[FAMILIES.index(family)],
         "tags",
-        f"coalesce(nullif(scope, ''), '{scope.value}')",
         f"coalesce(nullif({own}, ''), '{status.value}')",
         "substr(created_at, 1, 10)",
     )
@@ -66,9 +63,7 @@ def add_records(connection: sqlite3.Connection, source: int, family: Family, fir
     columns = ", ".join(facet_columns(family))
     for each in (source, 0):
         sql = f"INSERT INTO facets SELECT ?, {columns}, count(*) FROM {table} WHERE {key} >= ? "
-        connection.execute(f"{sql} GROUP BY 2, 3, 4, 5, 6, 7 {_ADD}", (each, first))
-    sql = f"(SELECT coalesce(sum(number), 0) FROM facets WHERE source = ?1 AND status <> '{Status.RETIRED.value}')"
-    connection.execute(f"UPDATE sources SET records = {sql} WHERE key = ?1", (source,))
+        connection.execute(f"{sql} GROUP BY 2, 3, 4, 5, 6 {_ADD}", (each, first))
     if family is Family.OBSERVATION:
         connection.execute(_OBSERVED.format("key >= ?"), (first,))
 
@@ -97,7 +92,7 @@ def sessions_in(connection: sqlite3.Connection, source: int) -> list[str]:
 
 def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequence[str]) -> None:
     """Remove what was counted of a source whose rows are gone."""
-    names = "family, kind, tags, scope, status, day"
+    names = "family, kind, tags, status, day"
     sql = f"INSERT INTO facets SELECT 0, {names}, -number FROM facets WHERE source = ? {_ADD}"
     connection.execute(sql, (source,))
     connection.execute("DELETE FROM facets WHERE source = ? OR (source = 0 AND number <= 0)", (source,))
@@ -112,17 +107,11 @@ def count_records(connection: sqlite3.Connection) -> dict[str, int]:
     return {str(row[0]): int(row[1]) for row in connection.execute(sql, (Status.RETIRED.value,))}
 
 
-def facet_rows(connection: sqlite3.Connection, sources: Collection[str] = ()) -> Iterator[FacetRow]:
-    """Yield the totals of everything, each without its source, or of some sources."""
-    columns = "family, kind, tags, scope, {}, status, day, sum(number)"
-    names = "family, kind, tags, scope, status, day"
-    if sources:
-        sql = f"SELECT {columns.format('path')} FROM facets f JOIN sources s ON s.key = f.source WHERE path {_NAMED}"
-        rows = connection.execute(f"{sql} GROUP BY f.source, {names}", (json.dumps(sorted(map(safe, sources))),))
-    else:
-        rows = connection.execute(f"SELECT {columns.format(repr(''))} FROM facets WHERE source = 0 GROUP BY {names}")
-    for family, kind, tags, scope, source, status, day, number in rows:
-        yield FacetValues(family, kind, tag_names(tags), scope, source, status), day, number
+def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
+    """Yield the totals of everything."""
+    sql = "SELECT family, kind, tags, status, day, number FROM facets WHERE source = 0"
+    for family, kind, tags, status, day, number in connection.execute(sql):
+        yield FacetValues(family, kind, tag_names(tags), status), day, number
 
 
 def facet_rows_of(
@@ -132,35 +121,15 @@ def facet_rows_of(
     result: list[FacetRow] = []
     for place, test, values in keep:
         table, key = lookup.TABLES[place]
-        family, kind, tags, scope, status, day = facet_columns(FAMILIES[place])
+        family, kind, tags, status, day = facet_columns(FAMILIES[place])
         cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
         day = f"CASE {cases} ELSE '' END" if days else day
         own = "" if keys is None else json.dumps([each for each in keys if each % len(FAMILIES) == place])
         among = f" AND {key} {_NAMED}" if own else ""
-        path = f"(SELECT path FROM sources WHERE key = {table}.source)"
-        sql = (
-            f"SELECT {family}, {kind}, {tags}, {scope}, {path}, {status}, {day}, count(*) FROM {table} "
-            f"WHERE {test or '1'}{among} GROUP BY 2, 3, 4, source, 6, 7"
-        )
-        for row in connection.execute(sql, (*values, own) if own else (*values,)):
-            result.append((FacetValues(row[0], row[1], tag_names(row[2]), *row[3:6]), row[6], row[7]))
+        sql = f"SELECT {family}, {kind}, {tags}, {status}, {day}, count(*) FROM {table} WHERE {test or '1'}{among}"
+        for row in connection.execute(f"{sql} GROUP BY 2, 3, 4, 5", (*values, own) if own else (*values,)):
+            result.append((FacetValues(row[0], row[1], tag_names(row[2]), row[3]), row[4], row[5]))
     return result
-
-
-def count_sources(connection: sqlite3.Connection, chosen: Chosen, since: str, limit: int) -> list[tuple[str, int]]:
-    """Return the sources with the most records of the chosen facets."""
-    if not chosen and not since:
-        sql = "SELECT path, records FROM sources WHERE records > 0 ORDER BY records DESC, path LIMIT ?"
-        return [(row[0], row[1]) for row in connection.execute(sql, (limit,))]
-    test, values = "f.source > 0 AND day >= ?", [since]
-    if "status" not in chosen:
-        test, values = f"{test} AND status <> ?", [*values, Status.RETIRED.value]
-    for facet, options in chosen.items():
-        column = {"type": "kind", "tag": "tags"}.get(facet, facet)
-        test, values = f"{test} AND {column} {_NAMED}", [*values, json.dumps(sorted(map(safe, options)))]
-    sql = f"SELECT path, sum(number) AS n FROM facets f JOIN sources s ON s.key = f.source WHERE {test}"
-    rows = connection.execute(f"{sql} GROUP BY f.source ORDER BY n DESC, path LIMIT ?", (*values, limit))
-    return [(row[0], row[1]) for row in rows]
 
 
 def tag_texts(connection: sqlite3.Connection, tags: Collection[str]) -> list[str]:

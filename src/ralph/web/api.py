@@ -19,10 +19,9 @@ from ralph.app import history, hook_state, insights, lists
 from ralph.app.chat_log import ToolUse
 from ralph.app.context import preview
 from ralph.app.json_shapes import record_json
-from ralph.app.pages import changes, dashboard, detail, graph_view
+from ralph.app.pages import changes, dashboard, detail, explore, graph_view
 from ralph.app.pages import runs as run_pages
 from ralph.app.pages.changes import ChangeRequest
-from ralph.app.pages.explore import FACETS, ListRequest, team_page
 from ralph.capture.insights import COUNT, evidence
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome
@@ -44,7 +43,7 @@ _MAX_DIGITS = 6
 
 
 def _get_state(request: ApiRequest) -> Json:
-    record_count, task_count = request.state.explorer.sizes()
+    record_count, task_count = explore.count_everything(request.root)
     context, memories = request.config.context, request.config.memories
     return {
         "project": request.root.name,
@@ -61,19 +60,18 @@ def _get_state(request: ApiRequest) -> Json:
 
 def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
-    listing = ListRequest(
+    listing = explore.ListRequest(
         text=request.word("q"),
-        chosen={facet: request.words(facet) for facet in FACETS if request.words(facet)},
+        chosen={facet: request.words(facet) for facet in explore.FACETS if request.words(facet)},
         task=request.word("task"),
         sort=request.word("sort"),
         limit=request.limit,
         offset=request.offset,
-        after=request.word("after"),
     )
     if request.word("team"):
-        page = team_page(request.root, listing, request.config.team)
+        page = explore.team_page(request.root, listing, request.config.team)
     else:
-        page = request.state.explorer.page(listing, embedding=request.config.embedding)
+        page = explore.list_records(request.root, listing, embedding=request.config.embedding)
     return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}
 
 
@@ -236,7 +234,7 @@ ROUTES: list[Route] = [
     route("/api/records", _get_records),
     route("/api/records/{id:path}/history", lambda call: history.record_history(call.root, call.path["id"])),
     route("/api/records/{id:path}", _get_record),
-    route("/api/tags", lambda call: {"items": call.state.explorer.tags(call.word("q"), _MAX_TAGS)}),
+    route("/api/tags", lambda call: {"items": explore.list_tags(call.root, call.word("q"), _MAX_TAGS)}),
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),

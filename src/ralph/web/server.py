@@ -32,7 +32,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
-from ralph.app.pages.explore import Explorer
 from ralph.errors import RalphError
 from ralph.web import api
 from ralph.web.connections import connection_options
@@ -205,7 +204,7 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
         ],
     )
     app.state.root = root
-    app.state.explorer, app.state.changes = Explorer(root), ChangeHistory(root)
+    app.state.changes = ChangeHistory(root)
     app.state.ending = lambda: False
     return app
 

@@ -114,7 +114,7 @@ def test_an_archived_record_is_not_listed_until_it_is_unarchived(window: Reader,
     change.apply("Archive", change.looked(page.get_by_role("button", name="Archive", exact=True)))
     expect(page.locator(".page-sub .badge")).to_contain_text("archived")
     expect(page.get_by_role("button", name="Edit")).to_have_count(0)
-    window.go("/memory?q=feature+flags+read+once&source=.agent/memories.md")
+    window.go("/memory?q=feature+flags+read+once")
     expect(page.locator(".results")).to_contain_text("nearest")
     expect(page.locator(f".results a[href='/memory/{shop.memories['flags']}']")).to_have_count(0)
     change = at(window, shop, "flags")

@@ -196,7 +196,7 @@ def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: 
 
 def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site) -> None:
     facets = Shop(site).get("/api/records", family="memory", status="active")["facets"]  # proposed ones are elsewhere
-    for name in ("type", "age", "scope", "tag", "source"):
+    for name in ("type", "age", "tag"):
         value, number = facets[name][-1]
         page = window.go(f"/memory?{urlencode({name: value})}")
         expect(said(page)).to_contain_text(records(number))

@@ -4,11 +4,9 @@ A search uses the ranking of `ralph search` for the best hits; the rest follows 
 counted under the choices of the others, from totals that the index keeps.
 """
 
-import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +31,6 @@ from ralph.search.rank import (
     replacements,
 )
 from ralph.store import lookup, queries, sessions, totals
-from ralph.store.queries import ListPosition
 from ralph.store.totals import FacetRow, FacetValues
 
 if TYPE_CHECKING:
@@ -42,7 +39,7 @@ if TYPE_CHECKING:
 
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
-SORTS = ("relevance", "newest", "oldest")
+SORTS = ("relevance", "newest")
 MAX_FACET_VALUES = 40
 """The most frequent values of a facet that are listed; chosen values are always listed."""
 MAX_RANKED = 60
@@ -58,10 +55,7 @@ Page = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A search text, the chosen values of each facet, a task, the order, and the page.
-
-    `after` is the `next` of the page before: records that come meanwhile neither repeat nor hide any.
-    """
+    """A search text, the chosen values of each facet, a task, the order, and the page."""
 
     text: str = ""
     chosen: FacetFilter = field(default_factory=dict)
@@ -69,7 +63,6 @@ class ListRequest:
     sort: str = ""
     limit: int = 100
     offset: int = 0
-    after: str = ""
 
 
 def record_row(
@@ -152,101 +145,69 @@ def _facet_values(values: FacetValues, facet: str) -> Sequence[str]:
     return (STATUS_WORDS.get(value, value) if facet == "status" else value,)
 
 
-def _read_position(text: str) -> ListPosition | None:
-    """Return the position that the `next` of a page names; None without one."""
-    if not text:
-        return None
-    with suppress(ValueError, TypeError, RecursionError):
-        created, source, key = json.loads(text)
-        if isinstance(created, str) and isinstance(source, str) and type(key) is int and abs(key) < 1 << 63:
-            return ListPosition(queries.safe(created), queries.safe(source), key)
-    raise UsageError(f"{text[:40]!r} is no position in a list", hint="`next` of a page is one")
-
-
 def _top_values(count: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
     best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
     top = best[:MAX_FACET_VALUES] + [pair for pair in best[MAX_FACET_VALUES:] if pair[0] in chosen]
     return top + [(value, 0) for value in sorted(set(chosen) - {value for value, _ in top})]
 
 
-class Explorer:
-    """The records of a project, listed; one for the lifetime of a server."""
+def list_records(root: Path, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
+    """Return one page; UsageError for an unknown order or age."""
+    if request.sort and request.sort not in SORTS:
+        raise UsageError(f"{request.sort!r} is no order", hint=f"valid ones: {', '.join(SORTS)}")
+    ages = [age for age in request.chosen.get("age", ()) if age not in AGES]
+    if ages:
+        raise UsageError(f"{ages[0]!r} is no age", hint=f"valid ones: {', '.join(AGES)}")
+    chosen = {facet: set(values) for facet, values in request.chosen.items() if values}
+    if "tag" in chosen:
+        chosen["tag"] = {tag.lower() for tag in chosen["tag"]}
+    request = replace(request, chosen=chosen)
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def ask(connection: sqlite3.Connection) -> Page:
+        listing = _Listing(root, connection, request)
+        return listing.search(embedding) if request.text.strip() else listing.everything()
 
-    def page(self, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
-        """Return one page; UsageError for an unknown order, age or position."""
-        if request.sort and request.sort not in SORTS:
-            raise UsageError(f"{request.sort!r} is no order", hint=f"valid ones: {', '.join(SORTS)}")
-        ages = [age for age in request.chosen.get("age", ()) if age not in AGES]
-        if ages:
-            raise UsageError(f"{ages[0]!r} is no age", hint=f"valid ones: {', '.join(AGES)}")
-        chosen = {facet: set(values) for facet, values in request.chosen.items() if values}
-        if "tag" in chosen:
-            chosen["tag"] = {tag.lower() for tag in chosen["tag"]}
-        request = replace(request, chosen=chosen)
+    return index.ask(root, ask)
 
-        def ask(connection: sqlite3.Connection) -> Page:
-            listing = _Listing(self.root, connection, request)
-            return listing.search(embedding) if request.text.strip() else listing.everything()
 
-        return index.ask(self.root, ask)
+def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
+    """Return tags that contain some letters, those that begin with them first, then the most frequent."""
+    part = begin.strip().lstrip("#").lower()
+    counts: Counter[str] = Counter()
+    for values, _, number in index.ask(root, lambda connection: list(totals.facet_rows(connection))):
+        for tag in values.tag:
+            if part in tag:
+                counts[tag] += number
+    return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
 
-    def tags(self, begin: str, limit: int) -> list[tuple[str, int]]:
-        """Return tags that contain some letters, those that begin with them first, then the most frequent."""
-        part = begin.strip().lstrip("#").lower()
-        counts: Counter[str] = Counter()
-        for values, _, number in index.ask(self.root, lambda connection: list(totals.facet_rows(connection))):
-            for tag in values.tag:
-                if part in tag:
-                    counts[tag] += number
-        return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
 
-    def sizes(self) -> tuple[int, int]:
-        """Return how many records are listed without a filter, and how many tasks there are."""
+def count_everything(root: Path) -> tuple[int, int]:
+    """Return how many records are listed without a filter, and how many tasks there are."""
 
-        def ask(connection: sqlite3.Connection) -> tuple[int, int]:
-            return sum(totals.count_records(connection).values()), sessions.count_tasks(connection)
+    def ask(connection: sqlite3.Connection) -> tuple[int, int]:
+        return sum(totals.count_records(connection).values()), sessions.count_tasks(connection)
 
-        return index.ask(self.root, ask)
+    return index.ask(root, ask)
 
 
 class _Listing:
     def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
         self.root, self.connection, self.request = root, connection, request
-        self.is_oldest = request.sort == "oldest"
         stored = {facet: values for facet, values in request.chosen.items() if facet != "age"}
         if "tag" in stored:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
         if "status" in stored:
             stored["status"] = [each.value for each in Status if STATUS_WORDS.get(each, each.value) in stored["status"]]
-        self.stored: FacetFilter = stored
         self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
 
     def everything(self) -> Page:
-        """Return a page of all records that pass, behind a position if one is named."""
-        request, chosen = self.request, self.request.chosen
+        """Return a page of all records that pass, the newest first."""
+        request = self.request
         if request.task:
             total, facets = self._count(self._visible(), None)
         else:
-            total, facets = count_facets(totals.facet_rows(self.connection, chosen.get("source", ())), chosen)
-            facets["source"] = self._count_sources(facets["source"] if "source" in chosen else [])
-        positions = queries.page(
-            self.connection,
-            self.keep,
-            request.limit,
-            request.offset,
-            oldest=self.is_oldest,
-            after=_read_position(request.after),
-        )
-        page = self._page([position.key for position in positions], total, facets)
-        return {**page, "next": json.dumps(positions[-1]) if len(positions) == request.limit else ""}
-
-    def _count_sources(self, chosen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-        others = {facet: values for facet, values in self.stored.items() if facet != "source"}
-        top = totals.count_sources(self.connection, others, first_day(self.request.chosen), MAX_FACET_VALUES)
-        return [*top, *(pair for pair in chosen if pair[0] not in dict(top))]
+            total, facets = count_facets(totals.facet_rows(self.connection), request.chosen)
+        return self._page(queries.page(self.connection, self.keep, request.limit, request.offset), total, facets)
 
     def _visible(self) -> "Filter":
         """Return the filter of the task alone: facets are counted under the choices of the others."""
@@ -258,11 +219,6 @@ class _Listing:
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]
-
-    def _by_time(self, keys: Sequence[int]) -> list[int]:
-        """Return those of some keys that pass, by time."""
-        page = queries.page(self.connection, self.keep, None, oldest=self.is_oldest, keys=keys)
-        return [position.key for position in page]
 
     def _page(
         self,
@@ -291,14 +247,14 @@ class _Listing:
             marks: dict[str, Any] = {"score": hit.score, "weak": hit.weak} if hit is not None else {}
             owner = owners.get(key, "")
             items.append(record_row(record, locations[key], owner, why=why, count=count, **marks, **problems))
-        return {"items": items, "total": total, "facets": facets, "notes": notes, "next": ""}
+        return {"items": items, "total": total, "facets": facets, "notes": notes}
 
     def search(self, embedding: "Embedding | None") -> Page:
         """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
         connection, request, text = self.connection, self.request, self.request.text.strip()
         if queries.key_of(connection, text) is not None or ids.date_of(text):  # an id also finds archived records
             visible, keys = self._visible(), queries.keys_of(connection, text)
-            by_time = [each.key for each in queries.page(connection, visible, None, oldest=self.is_oldest, keys=keys)]
+            by_time = queries.page(connection, visible, None, keys=keys)
             order = [key for key in keys if key in by_time] if request.sort in ("", "relevance") else by_time
             records = queries.records(connection, order)
             by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
@@ -331,8 +287,8 @@ class _Listing:
             total = 0
         if not total and not request.chosen and (containing := self._containing()) is not None:
             return containing
-        if request.sort in ("newest", "oldest"):
-            order = self._by_time(everything) if total else []
+        if request.sort == "newest":
+            order = queries.page(connection, self.keep, None, keys=everything) if total else []
         else:
             order, total = list(best), max(total - len(records), 0) + len(best)
             end = request.offset + request.limit
@@ -345,7 +301,8 @@ class _Listing:
 
     def _containing(self) -> Page | None:
         text = queries.safe(self.request.text.strip())
-        keys = self._by_time(lookup.containing(self.connection, text.split(), lookup.EVERYTHING))
+        matching = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
+        keys = queries.page(self.connection, self.keep, None, keys=matching)
         if not keys:
             return None
         facets = self._count(self._visible(), keys)[1]
@@ -371,4 +328,4 @@ def team_page(root: Path, request: ListRequest, team: "Team") -> Page:
         score, why = shown.hit.score, [*shown.hit.why]
         items.append(record_row(shown.hit.record, where, "", score=score, why=why, count=shown.count, past=shown.note))
     some = items[request.offset : request.offset + request.limit]
-    return {"items": some, "total": len(items), "facets": {}, "notes": [WEAK] if answer.is_weak else [], "next": ""}
+    return {"items": some, "total": len(items), "facets": {}, "notes": [WEAK] if answer.is_weak else []}

@@ -19,7 +19,7 @@ import { count, sentence } from "../parts/format.js";
 
 const TYPING_DELAY = 80;
 const OTHER_WORDS = "Try fewer or other words. Search by meaning needs the extra 'local'.";
-const NAMES = ["q", "type", "tag", "scope", "source", "status", "age", "task", "sort", "team"];
+const NAMES = ["q", "type", "tag", "status", "age", "task", "sort", "team"];
 const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
 const narrow = window.matchMedia("(max-width: 700px)");
@@ -113,7 +113,6 @@ function Sort({ query }) {
     <select value=${query.get("sort") ?? usual} onChange=${(event) => choose(event.target.value)}>
       ${q && html`<option value="relevance">Best first</option>`}
       <option value="newest">Newest first</option>
-      <option value="oldest">Oldest first</option>
     </select></label>`;
 }
 

@@ -10,8 +10,6 @@ export const FACETS = [
   { name: "tag", title: "Tag", search: true },
   { name: "age", title: "Age", single: true },
   { name: "status", title: "Status", rare: true },
-  { name: "scope", title: "Scope", rare: true },
-  { name: "source", title: "File", search: true, code: true, rare: true },
 ];
 const AGES = { "1d": "last day", "7d": "last 7 days", "30d": "last 30 days", "90d": "last 90 days" };
 const SHORT = 7;
@@ -19,7 +17,7 @@ const SHORT = 7;
 /** A value in words. */
 export function valueLabel(facet, value) {
   if (facet === "age") return AGES[value] ?? value;
-  return facet === "tag" || facet === "source" || facet === "task" ? value : readable(value);
+  return facet === "tag" || facet === "task" ? value : readable(value);
 }
 
 /** What is chosen in a query: `[[facet, value], ...]`, in the facets' order. */
@@ -54,7 +52,7 @@ export function ChosenFilters({ query }) {
   </ul>`;
 }
 
-const valueClass = (facet, value) => (facet.hues ? `kind hue-${hueOf(value)}` : facet.code ? "file" : "");
+const valueClass = (facet, value) => (facet.hues ? `kind hue-${hueOf(value)}` : "");
 
 function Facet({ facet, values, query, hasCounts }) {
   const [all, setAll] = useState(false);
