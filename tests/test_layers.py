@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
 from tests.cases import for_each
 
 SOURCE = Path(__file__).parents[1] / "src" / "ralph"
@@ -314,7 +313,7 @@ def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
     assert heavy == []
 
 
-@pytest.mark.parametrize("package", sorted({Path(name).parent.as_posix() for name in HOOK_MODULES} - {"."}))
+@for_each("package", sorted({Path(name).parent.as_posix() for name in HOOK_MODULES} - {"."}))
 def test_the_packages_of_hook_modules_load_nothing(package: str) -> None:
     assert not list(imports(tree_of(SOURCE / package / "__init__.py")))
 

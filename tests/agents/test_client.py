@@ -112,12 +112,12 @@ def test_a_temporary_failure_is_unavailable(message: str) -> None:
     assert classify_error(message) is StopReason.UNAVAILABLE
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503, 529])
+@for_each("status", [401, 403, 404, 429, 500, 503, 529])
 def test_a_status_decides_if_there_is_one(status: int) -> None:
     assert classify_error("some message", status) is StopReason.UNAVAILABLE
 
 
-@pytest.mark.parametrize("message", ["", "segmentation fault", "API Error: 400 bad request", "no rollout found"])
+@for_each("message", ["", "segmentation fault", "API Error: 400 bad request", "no rollout found"])
 def test_an_unknown_failure_is_a_crash(message: str) -> None:
     assert classify_error(message) is StopReason.CRASHED
 
@@ -242,7 +242,7 @@ def test_the_loops_variables_reach_the_program(tmp_path: Path) -> None:
     assert agent.run(Ask("p", tmp_path, environment={"RALPH_RUN": "r1"})).text == "r1\n"
 
 
-@pytest.mark.parametrize("command", ["", "   ", [], "'open"])
+@for_each("command", ["", "   ", [], "'open"])
 def test_no_command_is_wrong_usage(command: str | list[str]) -> None:
     with pytest.raises(UsageError):
         split_command(command)

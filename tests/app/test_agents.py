@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.agents.players import player
+from tests.cases import for_each
 
 from ralph.agents.claude import Claude
 from ralph.agents.client import CommandAgent
@@ -44,7 +45,7 @@ def test_a_script_is_played(tmp_path: Path) -> None:
     assert agent.steps == (Step(say="hello"),)
 
 
-@pytest.mark.parametrize("name", ["telepathy", "command", "scripted"])
+@for_each("name", ["telepathy", "command", "scripted"])
 def test_an_unknown_agent_or_one_without_what_it_needs_is_wrong_usage(name: str) -> None:
     with pytest.raises(UsageError):
         create_agent(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from ralph.app import hosts as verbs
 from ralph.app import slash_commands
@@ -331,7 +332,7 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
         verbs.hook_program("")
 
 
-@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
+@for_each("name", slash_commands.SLASH_COMMANDS)
 def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
     body = slash_commands.slash_command(name, "'/opt/my bin/ralph'")
     for block in body.split("```!")[1:]:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, Project, numbered, page
 from tests.store.test_index import put
 
@@ -43,7 +44,7 @@ def act(history: ChangeHistory, action: str, record_id: str, to: str = "", text:
     return apply_planned(history, ChangeRequest(action, record_id, to=to, text=text)).undo
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "contradict"),
     [
         ("Redis runs on port 6379", "Redis runs on port 6380", True),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.app import memory
 from ralph.app.json_shapes import memory_json
@@ -235,7 +236,7 @@ def test_no_records_are_still_valid_json() -> None:
 # --- the text that may be stored ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "kept"),
     [
         ("\n\n  indented\n\n", "  indented"),
@@ -248,7 +249,7 @@ def test_a_text_is_tidied_at_its_edges_only(text: str, kept: str) -> None:
     assert clean_memory(text)[0] == kept
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800", "a\0b"])
+@for_each("text", ["", " \n\t", "<private>all</private>", "\udc80", "ok \ud800", "a\0b"])
 def test_a_text_that_cannot_be_stored_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         clean_memory(text)

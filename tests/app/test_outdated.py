@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, page
 from tests.store.test_index import put
 
@@ -99,7 +100,7 @@ def test_in_a_circle_nobody_supersedes_anybody(tmp_path: Path) -> None:
     assert [graph.show(tmp_path, name).node.replaced for name in (OLD, NEW)] == [None, None]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pairs", "replaced"),
     [
         ([], {}),

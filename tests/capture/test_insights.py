@@ -91,7 +91,7 @@ def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(step
     assert "It passed " in found.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "heading",
     [
         "Learnings:",

@@ -39,7 +39,7 @@ def test_a_mark_that_turns_the_writing_and_stands_alone_is_refused(sign: str) ->
         invisible_characters.check_text(f"\u202e{sign}" if sign != "\u202c" else f"\u2066{sign}")
 
 
-@pytest.mark.parametrize(("opening", "closing"), list(zip(OPENING, CLOSING, strict=True)))
+@for_each(("opening", "closing"), list(zip(OPENING, CLOSING, strict=True)))
 def test_a_mark_that_is_closed_on_its_line_stays_and_one_that_is_closed_on_the_next_does_not(
     opening: str, closing: str
 ) -> None:

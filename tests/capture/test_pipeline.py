@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, bash, event, recorded
@@ -212,7 +211,7 @@ def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
         assert record.text == "a.py"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         {"structuredPatch": [{"lines": [f"-{PRIVATE}", f"+<private>{PRIVATE}</private>"]}]},

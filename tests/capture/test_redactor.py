@@ -96,7 +96,7 @@ def test_beyond_the_most_tags_all_is_private() -> None:
     assert redactor(PRIVATE) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [{f"key{number}": f"value {number}" for number in range(200_000)}, [[1, 2, 3]] * 60_000,
      [{"id": number, "name": f"name {number}", "token": f"x{number}"} for number in range(60_000)]],
@@ -118,8 +118,8 @@ def test_of_very_many_members_the_first_and_the_last_are_looked_at(value: object
     assert left[-1] == ends[-1]
 
 
-@pytest.mark.parametrize("count", [100, 60_000])
-@pytest.mark.parametrize("tag", ["<private>", "<pri\u200bvate>", "＜private＞"])
+@for_each("count", [100, 60_000])
+@for_each("tag", ["<private>", "<pri\u200bvate>", "＜private＞"])
 def test_a_part_that_is_opened_in_what_is_left_out_hides_what_follows(count: int, tag: str) -> None:
     value: list[object] = [f"row {number}" for number in range(count)]
     value[count // 2] = {"text": f"x {tag}"}

@@ -1,6 +1,5 @@
 """Secrets that only their surroundings tell are gone, and what merely looks like such surroundings stays."""
 
-import pytest
 from tests.capture.samples import key_block
 from tests.cases import for_each
 
@@ -49,7 +48,7 @@ def test_what_is_no_password_may_be_piped(text: str) -> None:
     assert redact(text).text == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [f" id | name  | password\n----+-------+----------\n  1 | alice | {SECRET}\n(1 row)\n",
      f"+----+----------+\n| id | password |\n+----+----------+\n|  1 | {SECRET} |\n+----+----------+\n",
@@ -76,7 +75,7 @@ def test_every_row_of_a_table_is_looked_at_also_one_with_a_mere_word() -> None:
     assert told.count("[redacted: password]") == 41
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["| Token | Meaning |\n|---|---|\n| `color-blue-500` | a blue |\n| spacing-2xl | wide |\n",
      "| password | type |\n|---|---|\n| required | string |\n", "Password\n--------\nMust have a digit\n",

@@ -2,8 +2,8 @@
 
 import base64
 
-import pytest
 from tests.capture.samples import made
+from tests.cases import for_each
 
 from ralph.capture.privacy import redact
 from ralph.capture.secret_prefilter import needs_rules
@@ -158,14 +158,14 @@ motd.txt: V2VsY29tZSB0byB0aGUgc3RhZ2luZyBjbHVzdGVyLgpCZSBraW5kIHRvIGl0Lgo=
 """
 
 
-@pytest.mark.parametrize("place", PLACES.strip().splitlines())
+@for_each("place", PLACES.strip().splitlines())
 def test_a_password_of_words_is_found_in_every_place(place: str) -> None:
     text = place.replace("~", "\n").replace("{}", WORDS)
     assert needs_rules(text)
     assert redact(text).text == text.replace(WORDS, "[redacted: password]")
 
 
-@pytest.mark.parametrize("line", LOOK_ALIKES.strip().splitlines())
+@for_each("line", LOOK_ALIKES.strip().splitlines())
 def test_what_has_no_password_stays(line: str) -> None:
     text = line.replace("~", "\n")
     assert redact(text).text == text
@@ -175,7 +175,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "secret"),
     [("token_b64: {}", encoded("gh" + "p_" + made(36))),
      ("echo {} | base64 -d", encoded(f"PORT=80\nDB_PASSWORD={WORDS}\n")),

@@ -95,7 +95,7 @@ def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random
     return f"{draw(row[3])}{random.choice(row[1])}{draw(row[2])}"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
+@for_each("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
 def test_a_random_body_is_never_taken_for_words(row: tuple[str, list[str], str, str]) -> None:
     random = Random(str(row))
     left = []

@@ -1,6 +1,5 @@
 """A value is a secret, a word, a stand-in or a reference."""
 
-import pytest
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 from tests.cases import for_each
 
@@ -23,18 +22,18 @@ from ralph.capture.assignments import (
 )
 
 
-@pytest.mark.parametrize("value", STRONG_VALUES)
+@for_each("value", STRONG_VALUES)
 def test_what_a_machine_made_is_strong(value: str) -> None:
     assert grade(value) == STRONG
     assert is_random(value)
 
 
-@pytest.mark.parametrize("value", HUMAN_PASSWORDS)
+@for_each("value", HUMAN_PASSWORDS)
 def test_a_password_with_signs_and_digits_is_strong(value: str) -> None:
     assert grade(value) == STRONG
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "place"),
     [("hunter2", SURE), ("Summer2024", COPULA), ("letmein99", COPULA), ("correct-horse-battery-staple", SURE),
      ("Abcd1234", PROSE), ("Blue-Horse-77", PROSE), ("blue_kettle_morning", SURE), ("Pine.Tar.Ladder", SURE),
@@ -47,7 +46,7 @@ def test_a_password_is_known_where_it_may_stand(value: str, place: int) -> None:
     assert is_password(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     ["string", "SecretStr", "varchar", "required", "hidden", "${X}", "$(x)", "{{ x }}", "<x>", "********",
      "your-password",
@@ -59,14 +58,12 @@ def test_a_reference_a_type_a_label_and_a_mask_are_no_password(value: str) -> No
     assert not is_password(value)
 
 
-@pytest.mark.parametrize("value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"])
+@for_each("value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"])
 def test_a_sentence_has_words_that_are_no_password(value: str) -> None:
     assert not is_password(value, COPULA)
 
 
-@pytest.mark.parametrize(
-    "body", ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"]
-)
+@for_each("body", ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"])
 def test_a_stand_in_after_the_prefix_of_a_vendor_is_no_token(body: str) -> None:
     assert not is_token_body(body)
 
@@ -101,7 +98,7 @@ def test_a_placeholder_is_known(value: str) -> None:
     assert is_placeholder(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     ["my-app-secret", "camelCaseName", "SNAKE_CASE_NAME", "version2", "path/to/thing", "gpt-large-v2"],
 )

@@ -2,7 +2,6 @@
 
 import base64
 
-import pytest
 from tests.capture.samples import (
     ALNUM,
     BASE64,
@@ -114,7 +113,7 @@ def test_a_private_key_goes_from_its_first_line_to_its_last(label: str, newline:
     assert redact(f"before {key_block(label, newline)} after").text == "before [redacted: private key] after"
 
 
-@pytest.mark.parametrize("cut", [120, 200, 463, 500, 800])
+@for_each("cut", [120, 200, 463, 500, 800])
 def test_a_private_key_that_was_cut_off_goes_to_the_end_of_its_body(cut: int) -> None:
     assert redact("key:\n" + key_block()[:cut]).text == "key:\n[redacted: private key]"
 
@@ -131,7 +130,7 @@ def test_a_private_key_may_have_headers() -> None:
     assert redact(text[:400]).text == "[redacted: private key]"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         key_block("PUBLIC KEY"),
@@ -197,7 +196,7 @@ def test_a_basic_header_is_read_before_it_is_judged() -> None:
     assert kinds("Basic understanding of authorisation") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["Authorization: Bearer <token>", "Authorization: Bearer ${TOKEN}", "Authorization: Bearer YOUR_ACCESS_TOKEN",
      'headers["Authorization"] = f"Bearer {token}"', "a bearer authentication-scheme-description"],

@@ -1,6 +1,5 @@
 """Texts that say the same in other words, texts that only sound similar, and sentences that differ in one word."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
@@ -69,7 +68,7 @@ ONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@for_each(("one", "other"), SAME)
 def test_the_same_in_other_words_is_similar(one: str, other: str) -> None:
     assert similarity(term_weights(one), term_weights(other))
 
@@ -86,7 +85,7 @@ def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(one: str
     assert TextMatcher([one]).nearest(other) is None
 
 
-@pytest.mark.parametrize(("one", "other"), ONE)
+@for_each(("one", "other"), ONE)
 def test_one_statement_in_other_words_does_not_differ(one: str, other: str) -> None:
     assert not differ(one, other)
     assert not differ(other, one)

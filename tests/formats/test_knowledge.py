@@ -102,7 +102,7 @@ def test_real_files_are_entries_and_keep_what_is_not_changed() -> None:
         assert document.remove(old.id).text == ""
 
 
-@pytest.mark.parametrize("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
+@for_each("text", ["", "\ufeff", "\n", " \r\n", "\ufeff\n"])
 def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) -> None:
     record = normalise_entry(PLAIN, "")
     add_then_remove_restores(parse_knowledge, text, record)

@@ -122,7 +122,7 @@ def test_without_metadata_there_are_no_tags_and_the_date_is_that_of_the_id() -> 
     assert records("### mem-1705751400-a3f8\n> x\n<!-- tags: y -->")[0].created_at == "2024-01-20"
 
 
-@pytest.mark.parametrize("heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"])
+@for_each("heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"])
 def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: str) -> None:
     lost = f"{heading}\n> lost\n<!-- tags: lost | created: 1999-01-01 -->"
     text = f"## Fixes\n\n{ONE}\n\n{lost}\n\n## Fixes\n\n### mem-3-c\n> three\n"
@@ -278,7 +278,7 @@ def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed()
     assert str(parse_memories(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
 
 
-@pytest.mark.parametrize("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
+@for_each("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
 def test_what_stands_right_below_an_entry_never_joins_the_one_above_it(tail: str) -> None:
     text = f"### mem-2-b\n> two\n\n{ONE}\n{tail}"
     try:
@@ -318,12 +318,12 @@ def test_mixed_line_ends_leave_no_stray_carriage_return() -> None:
     assert str(parse_memories(text).remove("mem-2-b")) == "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n"
 
 
-@pytest.mark.parametrize("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
+@for_each("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
 def test_a_comment_that_is_closed_on_its_line_hides_nothing(comment: str) -> None:
     assert texts_of(f"{comment}\n{ONE}\n") == ["one"]
 
 
-@pytest.mark.parametrize("text", ["a\0b", "a\rb", "a\r\nb"])
+@for_each("text", ["a\0b", "a\rb", "a\r\nb"])
 def test_a_text_that_the_file_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="NUL or carriage return"):
         parse_memories("## Fixes\n").add(replace(NEW, text=text))
@@ -414,9 +414,7 @@ def test_the_heading_may_be_shouted_or_carry_an_emoji(heading: str) -> None:
     assert signs(f"{heading}\nwords\n")[0].id == "sign-x-y"
 
 
-@pytest.mark.parametrize(
-    "heading", ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"]
-)
+@for_each("heading", ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"])
 def test_other_headings_are_no_signs(heading: str) -> None:
     assert bodies(f"{heading}\nwords\n") == []
 
@@ -440,7 +438,7 @@ def test_do_and_dont_and_learned_from_are_part_of_the_text() -> None:
     assert bodies(f"### Sign: x\n{body}\n") == [("x", body)]
 
 
-@pytest.mark.parametrize("end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"])
+@for_each("end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"])
 def test_a_sign_ends_at_a_rule_a_heading_or_a_comment(end: str) -> None:
     assert bodies(f"### Sign: x\nwords\n\n{end}\n\nother words\n") == [("x", "words")]
 
@@ -521,7 +519,7 @@ def test_an_entry_with_an_id_below_the_heading_sign_is_no_sign() -> None:
     assert "> two" in str(parse_memories(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two")))
 
 
-@pytest.mark.parametrize("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
+@for_each("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
 def test_a_rendered_sign_reads_back_as_it_was(meta: str) -> None:
     found = signs(f"## Fixes\n\n### Sign: x\n- **Do**:\n\n```\ncode\n```{meta}\n")
     assert signs(render_memories(found)) == found

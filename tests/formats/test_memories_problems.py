@@ -68,7 +68,7 @@ def test_every_form_of_torn_metadata_is_reported(torn: str, tags: tuple[str, ...
     added_and_gone(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "comment",
     [
         "<!-- tags: how to write them\nover two lines -->", "<!-- tags: a\n\n#hashtag and ####### seven\n-->\n",
@@ -164,7 +164,7 @@ def test_an_error_that_explains_why_nothing_is_read_is_enough(text: str) -> None
     assert [level for _, level, _ in reported(text)] == ["error"]
 
 
-@pytest.mark.parametrize("heading", ["fixes", "FIXES", "Fix", "fix", " fixes ##"])
+@for_each("heading", ["fixes", "FIXES", "Fix", "fix", " fixes ##"])
 def test_our_section_is_found_in_another_case_or_number(heading: str) -> None:
     text = f"# M\n\n## Patterns\n\n## Decisions\n\n## {heading}\n\n{NEXT}\n## Context\n"
     assert str(added_and_gone(text)) == text.replace("\n## Context", f"\n{NEW_BLOCK}\n\n## Context")
@@ -177,7 +177,7 @@ def test_the_heading_as_we_write_it_comes_before_one_in_another_case() -> None:
     assert str(added_and_gone(text)) == text.replace("## Fixes\n", f"## Fixes\n\n{NEW_BLOCK}\n")
 
 
-@pytest.mark.parametrize("heading", ["Gotchas", "Guardrails", "Signs", "failures", "Fixes and more", "Fixe"])
+@for_each("heading", ["Gotchas", "Guardrails", "Signs", "failures", "Fixes and more", "Fixe"])
 def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
     text = f"## Patterns\n\n## {heading}\n"
     assert str(added_and_gone(text)).startswith(f"{text.rstrip()}\n\n## Fixes\n")

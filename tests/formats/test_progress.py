@@ -190,7 +190,7 @@ def test_the_outcome_is_what_the_block_says(words: str, outcome: Outcome) -> Non
     assert parse_progress(f"## a\n{words}\n---\n").entries[0].record.kind is outcome
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("title", "date"),
     [
         ("2026-01-02 - a", "2026-01-02"),
@@ -266,7 +266,7 @@ def test_equal_blocks_get_numbered_ids() -> None:
         document.remove("prog-none")
 
 
-@pytest.mark.parametrize("text", ["## b", "a\n---\nb", "nul \x00"])
+@for_each("text", ["## b", "a\n---\nb", "nul \x00"])
 def test_a_block_that_would_be_two_is_refused(text: str) -> None:
     document = parse_progress("## a\nb\n")
     with pytest.raises(Refused):

@@ -83,7 +83,7 @@ def test_a_sigil_is_read_wherever_it_is_alone_on_a_line(case: Case) -> None:
     assert read_sigils(case.written.replace("\n", "\r\n")) == case.said
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_what_decides_over_a_task_counts_alone_on_a_line_of_the_last_message(name: str) -> None:
     case, decides = CASES[name], name in ("task-done", "promise", "verify-pass", "verify-fail")
     expected = Sigils() if decides else case.said
@@ -155,7 +155,7 @@ def test_a_code_block_that_holds_nothing_but_sigils_counts(case: Case, fence: st
     assert read_sigils(f"```\n{both}\n```") == Sigils(next_model="opus", promise="COMPLETE")
 
 
-@pytest.mark.parametrize("name", ["task-done", "promise", "verify-pass", "next-model"])
+@for_each("name", ["task-done", "promise", "verify-pass", "next-model"])
 def test_inline_code_and_quotes_are_not_said(name: str) -> None:
     case = CASES[name]
     for shown in (
@@ -264,7 +264,7 @@ def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> Non
     assert read_sigils(text) == Sigils(done=done)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "failed"),
     [
         ('<task-failed id="t-1">No network here.\nNone.</task-failed>', {"t-1": "No network here.\nNone."}),
@@ -377,8 +377,8 @@ PRINTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("printed", PRINTED)
-@pytest.mark.parametrize("name", ["task-done", "task-failed", "promise", "next-model", "verify-pass"])
+@for_each("printed", PRINTED)
+@for_each("name", ["task-done", "task-failed", "promise", "next-model", "verify-pass"])
 def test_a_line_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
     case = CASES[name]
     outputs = ("first", printed.replace("{}", case.written))
@@ -398,8 +398,8 @@ def test_a_tool_that_only_mentions_a_sigil_takes_nothing_away() -> None:
     )
 
 
-@pytest.mark.parametrize("printed", [*PRINTED[1:4], "Notes: {} And so on.", "<journal>{}</journal>"])
-@pytest.mark.parametrize("name", ["journal", "knowledge", "verify-fail"])
+@for_each("printed", [*PRINTED[1:4], "Notes: {} And so on.", "<journal>{}</journal>"])
+@for_each("name", ["journal", "knowledge", "verify-fail"])
 def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
     body = "Always run the script before you commit."
     sigil = {"knowledge": '<knowledge tags="a" title="T">{}</knowledge>'}.get(name, f"<{name}>{{}}</{name}>")

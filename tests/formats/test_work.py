@@ -150,7 +150,7 @@ def test_one_and_true_are_different_values() -> None:
     assert '"a": true' in document.with_task(replace(document.task, extra={"a": True})).text
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1} x', "[" * 100_000])
+@for_each("text", ["{", "[]", '{"a": 1} x', "[" * 100_000])
 def test_an_unreadable_task_is_not_written(text: str) -> None:
     with pytest.raises(Unreadable, match="line 1"):
         parse_task(text).with_task(Task("a", "b"))
@@ -209,7 +209,7 @@ def test_a_feature_that_is_written_reads_back_equal(feature: Feature) -> None:
     assert parse_feature(render_feature(feature)) == (feature, ())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("", ["empty-file"]),
@@ -297,7 +297,7 @@ def parsed_insights(path: Path) -> dict[str, object]:
     return {"records": rows, "problems": [[problem.line, problem.code] for problem in document.problems]}
 
 
-@pytest.mark.parametrize("path", INSIGHT_CASES, ids=lambda path: path.name)
+@for_each("path", INSIGHT_CASES, ids=lambda path: path.name)
 def test_golden_insights_are_read_as_expected(path: Path) -> None:
     expected = path.with_name(path.stem + ".expected.json").read_text(encoding="utf-8")
     assert json.loads(json.dumps(parsed_insights(path))) == json.loads(expected)
@@ -363,7 +363,7 @@ def test_an_empty_file_gets_its_first_insight() -> None:
         assert added.text == parse_insights("").add(ONE).text
 
 
-@pytest.mark.parametrize("text", ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}'])
+@for_each("text", ["{}", '{"version": 1}', '{"insights": null, "note": 1.0}'])
 def test_a_file_without_the_list_gets_one(text: str) -> None:
     added = parse_insights(text).add(ONE)
     assert [entry.record for entry in added.entries] == [ONE]

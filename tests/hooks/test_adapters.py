@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.hooks.test_answer import PAY, here
 from tests.hooks.world import World, hook
 
@@ -33,7 +34,7 @@ def found(name: str) -> Event:
     return event
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("-empty")])
+@for_each("name", [name for name in NAMES if not name.endswith("-empty")])
 def test_every_payload_is_an_event_of_its_session_and_project(name: str) -> None:
     event = found(name)
     assert event.session
@@ -42,7 +43,7 @@ def test_every_payload_is_an_event_of_its_session_and_project(name: str) -> None
         assert event.cwd == "/home/user/proj"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("ell", "Bash", "-bash", "commands"))])
+@for_each("name", [name for name in NAMES if name.endswith(("ell", "Bash", "-bash", "commands"))])
 def test_a_command_that_fails_has_its_exit_code_and_its_output(name: str) -> None:
     event = found(name)
     assert (event.tool, event.failed, event.exit_code) == ("Bash", True, 3)
@@ -51,7 +52,7 @@ def test_a_command_that_fails_has_its_exit_code_and_its_output(name: str) -> Non
     assert read(name)[0] == "PostToolUseFailure"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["qwen.PostToolUse-write_file", "copilot.PostToolUse-Write", "cline.PostToolUse-editor", "opencode.AfterTool-write",
      "cursor.postToolUse-Write", "windsurf.post_write_code"],
@@ -62,7 +63,7 @@ def test_a_changed_file_is_named_with_what_was_written(name: str) -> None:
     assert [(change.path, change.after) for change in event.changes] == [("/home/user/proj/a.txt", "x")]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "read" in name or name.endswith("Read")])
+@for_each("name", [name for name in NAMES if "read" in name or name.endswith("Read")])
 def test_a_file_that_cannot_be_read_is_a_failure_of_a_reading_tool(name: str) -> None:
     event = found(name)
     assert event.tool in READING_TOOLS

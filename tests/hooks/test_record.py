@@ -94,7 +94,7 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
         assert "looks like a secret" in ralph("memory", "add", f"the deploy job uses {token} now").err
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
+@for_each("case", CASES, ids=lambda case: str(case["id"]))
 def test_each_secret_that_the_rules_know_is_redacted_in_a_payload(case: dict[str, list[str]]) -> None:
     text, secret = "".join(case["parts"]), "".join(case["secret_parts"])
     if secret in redact(text).text:
@@ -144,7 +144,7 @@ def test_an_odd_session_id_does_not_become_a_path() -> None:
 # --- redaction of payloads ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "members",
     [
         {"tool_input": {"env": {"DB_PASSWORD": "kw9Zr4tQ"}}},

@@ -139,7 +139,7 @@ def test_a_criterion_without_a_command_is_an_error_not_a_pass(tmp_path: Path) ->
         verdict(tmp_path, Criterion(CriterionKind.TEST_PASS))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         MARKER,
@@ -198,7 +198,7 @@ def test_the_usual_marker_is_a_claim_also_when_it_is_no_criterion(tmp_path: Path
     assert not found.passed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "expected"),
     [
         ("test_pass", Criterion(CriterionKind.TEST_PASS)),
@@ -244,7 +244,7 @@ def test_an_invalid_criterion_is_an_error_with_valid_forms(word: str, words: str
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "argv"),
     [
         ("npm run e2e", ("npm", "run", "e2e")),
@@ -313,7 +313,7 @@ def test_what_differs_from_run_to_run_makes_no_other_failure(one: str, other: st
     assert failure_signature(one) == failure_signature(other)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("FAILED tests/test_a.py::test_x", "FAILED tests/test_a.py::test_y"),
@@ -328,7 +328,7 @@ def test_another_failure_has_another_signature(one: str, other: str) -> None:
     assert failure_signature(one) != failure_signature(other)
 
 
-@pytest.mark.parametrize("text", ["", "\n \n", "\x1b[0m\n"])
+@for_each("text", ["", "\n \n", "\x1b[0m\n"])
 def test_nothing_has_no_signature(text: str) -> None:
     assert failure_signature(text) == ""
 

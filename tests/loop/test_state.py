@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from tests.cases import for_each
 
 from ralph.loop.criteria import failure_signature
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, find_limit, retry_delay
@@ -71,7 +72,7 @@ def test_the_same_failure_on_the_same_disk_three_times_is_no_progress() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "seen",
     [
         [("f", "a"), ("f", "b"), ("f", "c")],  # the disk changes

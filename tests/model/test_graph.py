@@ -1,6 +1,5 @@
 """Nodes and edges as values: what their names mean, and when they hold."""
 
-import pytest
 from tests.cases import for_each
 
 from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
@@ -32,7 +31,7 @@ def test_a_prefix_names_the_type(node_id: str, kind: NodeType | None) -> None:
         assert entity_id(kind, node_id.partition(":")[2]) == node_id
 
 
-@pytest.mark.parametrize("word", ["depends_on", "Depends-On", "depends on", " DEPENDS_ON "])
+@for_each("word", ["depends_on", "Depends-On", "depends on", " DEPENDS_ON "])
 def test_a_relation_is_known_in_any_spelling(word: str) -> None:
     assert parse_relation(word) is Relation.DEPENDS_ON
     assert parse_relation("owns") is None

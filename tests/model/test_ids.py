@@ -12,9 +12,7 @@ from ralph.errors import Conflict, NotFound
 from ralph.model import ids
 
 
-@pytest.mark.parametrize(
-    "text", ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"]
-)
+@for_each("text", ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"])
 def test_word_digits_and_alphanumerics_are_an_id(text: str) -> None:
     assert ids.ID.fullmatch(text)
 
@@ -28,7 +26,7 @@ def test_anything_else_is_none(text: str) -> None:
     assert not ids.ID.fullmatch(text)
 
 
-@pytest.mark.parametrize("prefix", ["mem", "fix", "pattern"])
+@for_each("prefix", ["mem", "fix", "pattern"])
 def test_a_minted_id_is_an_id_of_today(prefix: str) -> None:
     before = ids.today()
     minted = ids.mint(prefix)

@@ -1,6 +1,5 @@
 """Kinds: every alias leads to a kind, every kind to a section, and nobody's word is lost."""
 
-import pytest
 from tests.cases import for_each
 
 from ralph.model.record import KIND_OF_WORD, SECTIONS, MemoryKind, kind_of, label_of
@@ -11,7 +10,7 @@ def test_every_kind_has_a_section_of_its_own() -> None:
     assert len(set(SECTIONS.values())) == len(MemoryKind)
 
 
-@pytest.mark.parametrize("kind", MemoryKind)
+@for_each("kind", MemoryKind)
 def test_a_kind_its_section_and_its_plural_all_mean_the_kind(kind: MemoryKind) -> None:
     assert kind_of(kind.value) is kind
     assert kind_of(SECTIONS[kind]) is kind
@@ -39,12 +38,12 @@ def test_the_words_of_other_tools_mean_our_kinds(word: str, kind: MemoryKind) ->
     assert kind_of(word) is kind
 
 
-@pytest.mark.parametrize("word", ["Contextual", "Fixes:", "fixed", "", "mem", "pattern matching", "Fixe"])
+@for_each("word", ["Contextual", "Fixes:", "fixed", "", "mem", "pattern matching", "Fixe"])
 def test_a_word_that_is_only_similar_means_nothing(word: str) -> None:
     assert kind_of(word) is None
     assert label_of(word) == word
 
 
-@pytest.mark.parametrize("word", ["Gotchas", "fixes", "FIXES", "Lessons learned", "Sign"])
+@for_each("word", ["Gotchas", "fixes", "FIXES", "Lessons learned", "Sign"])
 def test_the_authors_own_word_is_the_label(word: str) -> None:
     assert label_of(word) == word

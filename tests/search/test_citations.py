@@ -1,6 +1,5 @@
 """What a record cites, and what only looks like it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
@@ -61,7 +60,7 @@ def test_metadata_names_files_and_a_commit_for_sure() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "found"),
     [
         ("fixed in commit 604fdc2", ["604fdc2"]),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.errors import UsageError
 from ralph.search import embeddings
@@ -233,7 +234,7 @@ def test_a_key_in_the_place_of_a_variables_name_is_refused_and_not_shown() -> No
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",
@@ -412,7 +413,7 @@ def test_the_vocabulary_comes_with_ralph_and_says_where_it_is_from() -> None:
     assert "Apache License" in notice
 
 
-@pytest.mark.parametrize("package", ["no_such_package_here", "json", "this"])
+@for_each("package", ["no_such_package_here", "json", "this"])
 def test_a_package_without_the_model_is_told(package: str) -> None:
     with pytest.raises(ProviderFailed, match=r"model\.onnx of .* is missing"):
         embeddings._package_file(package, "model.onnx")
@@ -458,7 +459,7 @@ def test_nothing_is_two_marks() -> None:
     assert spelled("") == spelled(" \n\x00\u200b") == ["[CLS]", "[SEP]"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         (
@@ -484,7 +485,7 @@ def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> N
     assert tokens == SMALL.encode(text, limit)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         (

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import pytest
 from tests.cases import for_each
 
 from ralph.model.record import (
@@ -118,9 +117,7 @@ def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
     assert order.index(mine) < order.index(other)
 
 
-@pytest.mark.parametrize(
-    "query", ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"]
-)
+@for_each("query", ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"])
 def test_a_miss_is_a_miss(query: str) -> None:
     assert ask(
         [memory("deploy by hand", 1), memory("rotate the keys of the database", 2), *NOISE], query
@@ -206,7 +203,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
             assert sorted(text[-1] for text in texts(found)) == list(wanted)
 
 
-@pytest.mark.parametrize("count", [3, 59, 61, 450])
+@for_each("count", [3, 59, 61, 450])
 def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
     chance = random.Random(count)
     words = "alpha beta gamma delta".split()

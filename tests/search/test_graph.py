@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.search.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
 from tests.soak.sampling import examples
 
@@ -142,7 +143,7 @@ def test_a_node_by_itself_has_no_neighbours(at: str) -> None:
 DIAMOND = [fact("a", "b", "c"), fact("b", "d"), fact("c", "d"), fact("d")]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
+@for_each("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
 def test_of_two_ways_that_are_as_good_the_one_by_the_smaller_id_is_told(order: tuple[int, ...]) -> None:
     with closing(made_of(*(DIAMOND[number] for number in order))) as found:
         keys = stored.keys_of(found, list("abcd"))
@@ -179,7 +180,7 @@ def memory(record_id: str = "mem-1-a", text: str = "Words.", **more: object) -> 
     return Record(record_id, more.pop("kind", MemoryKind.PATTERN), text, created_at=DAY, **more)  # type: ignore[arg-type]  # keywords of a Record
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "node"),
     [
         (MemoryKind.PATTERN, NodeType.PATTERN),
@@ -264,7 +265,7 @@ def test_a_text_that_was_replaced_ends_and_its_successor_begins_then() -> None:
     assert held == {"2026-01-20": ["ret-1", "ret-2"], "2026-02-20": ["ret-2"], "2026-04": ["know-x"]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "files", "symbols"),
     [
         ("See src/a.ts:12 and `lib/b.py`.", ["src/a.ts", "lib/b.py"], []),

@@ -88,7 +88,7 @@ def test_a_retired_or_filtered_record_does_not_come_along() -> None:
     assert among([fix, FAR, *NOISE], "gateway deploy fails", kinds) == [NEAR.id]
 
 
-@pytest.mark.parametrize("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
+@for_each("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
 def test_a_link_to_nothing_or_to_itself_leads_nowhere(target: str) -> None:
     assert among([replace(NEAR, links=(Link("see", target),)), FAR, *NOISE], "gateway deploy fails") == [NEAR.id]
 
@@ -294,7 +294,7 @@ def test_freshness_counts_days_as_the_calendar_does(one: date, two: date) -> Non
     assert ranking.freshness(one.isoformat(), two.isoformat()) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"])
+@for_each("when", ["", "yesterday", "2025", "2025-05", "20250501", "9999999999", "²²²²-²²-²²"])
 def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> None:
     assert ranking.freshness(when, TODAY) <= 1
     assert among([memory("deploy by hand", 1, created_at=when), *NOISE], "deploy") != []

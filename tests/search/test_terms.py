@@ -12,7 +12,6 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.cases import for_each
@@ -240,7 +239,7 @@ def test_a_stem_begins_its_word_but_for_its_last_letter(word: str) -> None:
 # --- typos ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("left", "right"),
     [
         ("authentcation", "authentication"),
@@ -257,7 +256,7 @@ def test_one_letter_too_few_too_many_changed_or_swapped_is_one_typo(left: str, r
     assert terms.one_typo(right, left)
 
 
-@pytest.mark.parametrize(("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")])
+@for_each(("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")])
 def test_two_letters_are_not_one_typo(left: str, right: str) -> None:
     assert not terms.one_typo(left, right)
     assert not terms.one_typo(right, left)

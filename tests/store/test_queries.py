@@ -150,7 +150,7 @@ def nested(depth: int) -> object:
     return deep
 
 
-@pytest.mark.parametrize("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
+@for_each("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
 def test_value_that_sqlite_cannot_store_is_left_out(value: object) -> None:
     with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])) as found:
         (record,) = (record for _, record in queries.select_records(found, Family.MEMORY, "1", ()))

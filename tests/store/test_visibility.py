@@ -10,9 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.soak.sampling import examples
 from tests.store.test_index import index_of, put
 
@@ -187,7 +187,7 @@ def test_the_words_for_a_finished_task_are_those_of_the_board() -> None:
     assert {word for word in every if board.status_of(Task("t", "", status=word)) in ENDED} == set(lookup.FINISHED)
 
 
-@pytest.mark.parametrize("task", ["' OR 1=1 --", "%", "?", "\ud800", "t-1\x00", "../t-1"])
+@for_each("task", ["' OR 1=1 --", "%", "?", "\ud800", "t-1\x00", "../t-1"])
 def test_an_odd_task_is_one_that_has_nothing(task: str) -> None:
     theirs = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     insight = made(2, Family.MEMORY, "", "", "", Scope.TASK, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.cases import for_each
 from tests.team.machines import Fleet, iteration, observation, session
 
 from ralph.app import team
@@ -188,7 +189,7 @@ def test_another_projects_name_answers_as_one_that_does_not_exist(fleet: Fleet) 
         assert [name for name, _, _ in server.call("my_projects")] == ["shop"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "postgresql://ann:pass@localhost/x",

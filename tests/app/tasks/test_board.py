@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from ralph.app.tasks import board
 from ralph.app.tasks.board import Board, TaskLocation, is_live, status_of
@@ -104,7 +104,7 @@ def test_a_cycle_leads_from_a_task_to_itself(everything: Board) -> None:
         assert not way or (way[0] == way[-1] and len(way) > 1 and set(way) <= set(everything.placed))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tasks", "way"),
     [
         ([Task("a", "", blocked_by=("a",))], ("a", "a")),
