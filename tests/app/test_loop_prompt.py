@@ -122,7 +122,7 @@ def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Works
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
     projects.write_scratchpad(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
     said = text(shop)
-    assert "line 2999 of my notes" in said
+    assert "line 499 of my notes" in said
     assert "line 10 of my notes" not in said
     section = said.split("## Scratchpad")[1].split("\n## ")[0]
     assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
@@ -141,18 +141,18 @@ def _command(shop: Workshop, code: str) -> Path:
     script = shop.root / "shorten.py"
     script.write_text(SCRIPT.format(code), encoding="utf-8")
     shop.config = replace(shop.config, summarize=Summarize(shlex.join([sys.executable, "-I", str(script)])))
-    notes = "\n".join(f"- line {number} of my notes" for number in range(3_000))
+    notes = "\n".join(f"- line {number} of my notes" for number in range(500))
     paths.global_patterns(shop.root).write_text(f"# Global Patterns\n\n## Tests\n{notes}\n", encoding="utf-8")
     return shop.root / "calls"
 
 
 def test_a_trusted_command_compresses_what_does_not_fit_once_for_each_text(shop: Workshop) -> None:
-    calls = _command(shop, "print('## Short\\n3,000 lines of', 'line 2999 of my notes' in notes)")
+    calls = _command(shop, "print('## Short\\n500 lines of', 'line 499 of my notes' in notes)")
     shop.start(
         Step(say="first"), Step(say="second"), request=LoopRequest(goal="go on", criteria=("none",), max_iterations=2)
     )
     for ask in shop.agent.asks:
-        assert "## Global Patterns\n\n### Short\n3,000 lines of True\n" in ask.prompt
+        assert "## Global Patterns\n\n### Short\n500 lines of True\n" in ask.prompt
         assert "line 10 of" not in ask.prompt
     assert len(shop.agent.asks) == 2
     assert len(calls.read_text(encoding="utf-8").splitlines()) == 1

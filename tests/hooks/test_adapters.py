@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cases import for_each
 from tests.hooks.test_answer import PAY, here
-from tests.hooks.world import World, hook
+from tests.hooks.world import World, call_hook
 
 from ralph.capture.events import Event, Happening, event_of
 from ralph.hooks.adapters import read_payload, write_answer
@@ -95,13 +95,11 @@ def test_copilots_answer_is_read_from_the_end_of_its_transcript(tmp_path: Path) 
     assert json.loads(raw)["last_assistant_message"] == "DONE HERE"
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"[]", b"{", b'{"tool_result": 1, "tool_info": 2, "sessionContext": []}', b"null"]
-)
-@pytest.mark.parametrize("host", ["qwen", "copilot", "cline", "cursor", "windsurf", "opencode", "emacs"])
+@for_each("raw", [b"", b"[]", b"{", b'{"tool_result": 1, "tool_info": 2, "sessionContext": []}', b"null"])
+@for_each("host", ["qwen", "copilot", "cline", "cursor", "windsurf", "opencode", "emacs"])
 def test_a_payload_of_another_shape_ends_quietly(here: World, host: str, raw: bytes) -> None:
     for event in ("AfterTool", "PostToolUseFailure", "UserPromptSubmit", "Stop"):
-        done = hook(event, raw, here.env, host=host)
+        done = call_hook(event, raw, here.env, host=host)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -117,7 +115,7 @@ def test_an_answer_has_the_form_of_its_client(here: World, host: str, key: str) 
         "workspace_roots": [str(here.root)],
     }
     sent |= {"tool_name": "edit", "tool_input": {"filePath": "src/pay.ts"}}
-    done = hook("AfterTool", json.dumps(sent).encode(), here.env, host=host)
+    done = call_hook("AfterTool", json.dumps(sent).encode(), here.env, host=host)
     assert PAY in json.loads(done.stdout)[key]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import page
 from tests.hooks.test_answer import BLOCKS, PAY, said
-from tests.hooks.world import World, hook, payload
+from tests.hooks.world import World, call_hook, payload
 
 from ralph import config, paths
 from ralph.app import hook_state, index, outdated
@@ -64,7 +64,7 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
     (side.root / "src/pay.ts").unlink()
     told = {}
     for each in (here, side):
-        done = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="amounts in src/pay.ts"), each.env)
+        done = call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="amounts in src/pay.ts"), each.env)
         told[each.root.name] = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
         # what one checkout was told is not known to be told: each is a session of its own
         (paths.cache_folder(here.root) / "injected").rename(tmp_path / each.root.name / "told")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import SESSION, World, hook, payload
+from tests.hooks.world import SESSION, World, call_hook, payload
 
 from ralph import paths
 from ralph.app import memory, project
@@ -57,7 +57,7 @@ def log_of(main: Path) -> list[dict[str, object]]:
 def test_an_event_is_recorded_in_the_main_checkout_and_the_worktree_stays_clean(main: Path) -> None:
     tree = beside(kept(main))
     for _ in range(2):
-        done = hook("PostToolUse", payload(), tree.env)
+        done = call_hook("PostToolUse", payload(), tree.env)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert len(log_of(main)) == 2
     assert git(tree.root, "status", "--porcelain") == ""
@@ -67,16 +67,16 @@ def test_an_event_is_recorded_in_the_main_checkout_and_the_worktree_stays_clean(
 @pytest.mark.parametrize("place", ["../side", ".worktrees/t-000001"])
 def test_what_the_main_checkout_remembers_is_handed_over_there(main: Path, place: str) -> None:
     tree = beside(kept(main), place)
-    started = hook("SessionStart", payload("SessionStart", source="startup"), tree.env)
+    started = call_hook("SessionStart", payload("SessionStart", source="startup"), tree.env)
     assert FACT in text_of(started.stdout, "SessionStart")
     asked = payload("UserPromptSubmit", prompt="grease the frobnicator").replace(b"-4000-", b"-4001-")
-    assert FACT in text_of(hook("UserPromptSubmit", asked, tree.env).stdout, "UserPromptSubmit")
+    assert FACT in text_of(call_hook("UserPromptSubmit", asked, tree.env).stdout, "UserPromptSubmit")
 
 
 def test_in_the_worktree_of_a_task_what_is_recorded_belongs_to_the_task(main: Path) -> None:
     tree = beside(kept(main), ".worktrees/t-000001")
     for _ in range(2):
-        hook("PostToolUse", payload(), tree.env)
+        call_hook("PostToolUse", payload(), tree.env)
     assert log_of(main)[-1]["task"] == "t-000001"
 
 
@@ -84,7 +84,7 @@ def test_a_folder_below_is_of_the_same_project(main: Path) -> None:
     tree = beside(kept(main))
     inner = World(tree.root / "src", tree.home, tree.more)
     for _ in range(2):
-        hook("PostToolUse", payload(), inner.env)
+        call_hook("PostToolUse", payload(), inner.env)
     assert len(log_of(main)) == 2
 
 
@@ -92,7 +92,7 @@ def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(m
     kept(main / "src")
     tree = beside(main)
     for folder in (tree.root, tree.root / "src"):
-        hook("PostToolUse", payload(), World(folder, tree.home, tree.more).env)
+        call_hook("PostToolUse", payload(), World(folder, tree.home, tree.more).env)
     assert len(log_of(main / "src")) == 1
     assert not (main / ".ralph").exists()
 
@@ -101,7 +101,7 @@ def test_a_project_in_a_folder_of_the_repository_is_found_in_that_folder_alone(m
 def test_where_the_main_checkout_has_none_either_nothing_happens(main: Path, event: str) -> None:
     (main / "ralph.yml").write_text("# not this\n", encoding="utf-8")
     tree = beside(main)
-    done = hook(event, payload(event, prompt="grease the frobnicator"), tree.env)
+    done = call_hook(event, payload(event, prompt="grease the frobnicator"), tree.env)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert sorted(each.name for each in main.iterdir()) == [".git", "ralph.yml", "src"]
     assert sorted(each.name for each in tree.root.iterdir()) == [".git", "src"]
@@ -112,7 +112,7 @@ def test_what_is_private_in_the_main_checkout_is_private_there(main: Path) -> No
     (main / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
     tree = beside(main)
     for _ in range(2):
-        hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
+        call_hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
     said = json.dumps(log_of(main))
     assert "only" in said
     assert "ACME-1" not in said
@@ -120,9 +120,9 @@ def test_what_is_private_in_the_main_checkout_is_private_there(main: Path) -> No
 
 def test_settings_of_its_own_count_as_soon_as_it_has_them(main: Path) -> None:
     tree = beside(kept(main))
-    hook("PostToolUse", payload(), tree.env)
+    call_hook("PostToolUse", payload(), tree.env)
     (tree.root / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
-    hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
+    call_hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
     assert "ACME-1" not in json.dumps(log_of(main))
 
 
@@ -133,7 +133,7 @@ def test_a_link_out_of_the_main_checkout_is_not_followed(main: Path, tmp_path: P
     before = {str(each): each.stat().st_mtime_ns for each in (tmp_path / "away").rglob("*")}
     tree = beside(main)
     for event in ("PostToolUse", "SessionStart", "Stop"):
-        assert hook(event, payload(event), tree.env).returncode == 0
+        assert call_hook(event, payload(event), tree.env).returncode == 0
     assert {str(each): each.stat().st_mtime_ns for each in (tmp_path / "away").rglob("*")} == before
 
 
@@ -144,7 +144,7 @@ def test_a_link_on_the_way_to_the_main_checkout_is_followed(main: Path, tmp_path
     pointer.write_text(pointer.read_text(encoding="utf-8").replace("/main/.git", "/link/.git"), encoding="utf-8")
     own = main / ".git" / "worktrees" / "side"
     (own / "commondir").write_text(f"{tmp_path}/link/.git\n", encoding="utf-8")
-    hook("PostToolUse", payload(), tree.env)
+    call_hook("PostToolUse", payload(), tree.env)
     assert len(log_of(main)) == 1
 
 
@@ -152,6 +152,6 @@ def test_a_link_on_the_way_to_the_main_checkout_is_followed(main: Path, tmp_path
 def test_a_pointer_that_leads_nowhere_is_silent(main: Path, text: str) -> None:
     tree = beside(kept(main))
     (tree.root / ".git").write_bytes(os.fsencode(text))
-    done = hook("PostToolUse", payload(), tree.env)
+    done = call_hook("PostToolUse", payload(), tree.env)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert log_of(main) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, executable, page
-from tests.hooks.world import SESSION, World, hook, payload, world
+from tests.hooks.world import SESSION, World, call_hook, payload, world
 
 from ralph import paths
 from ralph.app import index, knowledge, memory
@@ -59,9 +59,9 @@ COMMANDS = (
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World, command: str) -> None:
     sent = payload(tool_input={"command": command}, tool_response={"stdout": f"would remove {SENTENCE}"})
-    assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert call_hook("PostToolUse", sent, here.env).returncode == 0
     failed = payload("PostToolUseFailure", tool_input={"command": command}, error=f"Exit code 1\n{SENTENCE}")
-    assert hook("PostToolUseFailure", failed, here.env).returncode == 0
+    assert call_hook("PostToolUseFailure", failed, here.env).returncode == 0
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
     ran, broke = (line["payload"] for line in here.lines())
     assert isinstance(ran, dict)
@@ -78,7 +78,7 @@ def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World,
     {"tool_name": "Task", "tool_input": {"prompt": f"Run `ralph forget --matching '{SENTENCE}'`"}},
 ])  # fmt: skip
 def test_other_tools_that_call_forget_are_stored_without_texts(here: World, members: dict[str, object]) -> None:
-    assert hook("PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env).returncode == 0
+    assert call_hook("PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env).returncode == 0
     assert len(here.lines()) == 1
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
 
@@ -92,7 +92,7 @@ def test_other_tools_that_call_forget_are_stored_without_texts(here: World, memb
 def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, ralph: Project, prompt: str) -> None:
     index.sync(here.root)
     for host, event in (("claude", "UserPromptSubmit"), ("gemini", "BeforeAgent")):
-        done = hook(event, payload(event, prompt=prompt), here.env, host=host)
+        done = call_hook(event, payload(event, prompt=prompt), here.env, host=host)
         assert (done.returncode, done.stdout) == (0, b"")
     assert len(here.lines()) == 2
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, 
 ])  # fmt: skip
 def test_an_event_that_only_mentions_forget_is_stored_whole(here: World, members: dict[str, object]) -> None:
     sent = payload("PostToolUse", **members)
-    assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert call_hook("PostToolUse", sent, here.env).returncode == 0
     assert [line["payload"] for line in here.lines()] == [json.loads(sent)]
 
 
@@ -134,10 +134,12 @@ def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(here: Wo
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
     assert "zebrafish" not in ralph("memory", "prime").out.lower()
     assert "zebrafish" not in ralph("memory", "list").out.lower()
-    started = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+    started = call_hook("SessionStart", payload("SessionStart", source="startup"), here.env)
     assert b"migrations" in started.stdout
     assert b"zebrafish" not in started.stdout.lower()
-    asked = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="the zebrafish vault quokka song"), here.env)
+    asked = call_hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt="the zebrafish vault quokka song"), here.env
+    )
     assert b"zebrafish" not in asked.stdout.lower()
     assert ralph("index", "verify").code == 0
     doctor = ralph("doctor")
@@ -172,7 +174,7 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(here: World, ra
     theirs = Project(other.root)
     theirs.memories(Block(SENTENCE, id=ID), OTHER)
     for prompt in (SENTENCE, "compare the wombat tables"):
-        hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), other.env)
+        call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), other.env)
     assert texts(theirs).count(SENTENCE) == 2
     before = paths.index_file(other.root).stat().st_ino
     assert ralph("forget", ID, "--yes").code == 0
@@ -195,9 +197,9 @@ def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(here: World, ra
 
 
 def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph: Project) -> None:
-    hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=f"Remember: {SENTENCE}"), here.env)
-    hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="continue"), here.env)
-    hook("Stop", payload("Stop", last_assistant_message="Noted."), here.env)
+    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=f"Remember: {SENTENCE}"), here.env)
+    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="continue"), here.env)
+    call_hook("Stop", payload("Stop", last_assistant_message="Noted."), here.env)
     restored = here.log.read_text(encoding="utf-8")
     assert "zebrafish" in restored
     assert ralph("forget", "--matching", "zebrafish", "--yes").code == 0
@@ -206,21 +208,21 @@ def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
     assert "zebrafish" not in ralph("session", "list").out.lower()
     for more in ("startup", "resume"):
-        started = hook("SessionStart", payload("SessionStart", source=more, session_id="other"), here.env)
+        started = call_hook("SessionStart", payload("SessionStart", source=more, session_id="other"), here.env)
         assert b"zebrafish" not in started.stdout.lower()
     assert ralph("index", "verify").code == 0
 
 
 def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(here: World, ralph: Project) -> None:
     sent = payload("UserPromptSubmit", prompt="compare the wombat tables")
-    hook("UserPromptSubmit", sent, here.env)
+    call_hook("UserPromptSubmit", sent, here.env)
     assert ralph("forget", "--session", SESSION, "--yes").code == 0
-    hook("UserPromptSubmit", sent, here.env)
+    call_hook("UserPromptSubmit", sent, here.env)
     assert len(ralph("search", "wombat", "--format", "json").json["hits"]) == 1
 
 
 def test_an_old_log_with_the_call_itself_does_not_bring_the_text_back(here: World, ralph: Project) -> None:
-    hook("PostToolUse", payload(tool_input={"command": "echo wombat"}), here.env)
+    call_hook("PostToolUse", payload(tool_input={"command": "echo wombat"}), here.env)
     line = here.log.read_text(encoding="utf-8").replace("echo wombat", f"ralph forget --matching '{SENTENCE} 2'")
     here.log.write_text(line, encoding="utf-8")
     ralph.put(".agent/memories.md", page(OTHER))

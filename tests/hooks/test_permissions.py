@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.app.looping import PASSES, Workshop, git
 from tests.cli.runner import Block, Project, page
-from tests.hooks.world import World, hook, payload, world
+from tests.hooks.world import World, call_hook, payload, world
 from tests.soak.sampling import every
 
 from ralph import paths
@@ -44,11 +44,14 @@ def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.
     (here.root / ".agent/memories.md").write_text(page(Block("Rotate the jwt refresh tokens")), encoding="utf-8")
     for _ in range(2):
         for event in EVENTS:
-            assert hook(event, payload(event, prompt="jwt refresh tokens", source="startup"), here.env).returncode == 0
+            assert (
+                call_hook(event, payload(event, prompt="jwt refresh tokens", source="startup"), here.env).returncode
+                == 0
+            )
     state = paths.state_folder(here.root)
     handle = os.open(state / "log/sessions", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    hook("PostToolUse", payload(), here.env)
+    call_hook("PostToolUse", payload(), here.env)
     os.close(handle)
     assert list((state / "log/spill").iterdir())
     switch_off_pattern(str(state), "(a+)+$")
@@ -75,7 +78,7 @@ def test_doctor_finds_and_mends_folders_and_files_that_others_may_read(
 ) -> None:
     here = world(tmp_path)
     monkeypatch.setenv("HOME", str(here.home))
-    hook("PostToolUse", payload(), here.env)
+    call_hook("PostToolUse", payload(), here.env)
     here.log.chmod(0o644)
     here.log.parent.chmod(0o777)
     ralph = Project(here.root)

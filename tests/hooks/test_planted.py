@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, page
-from tests.hooks.world import HOOKS, SESSION, World, hook, payload, world
+from tests.hooks.world import HOOKS, SESSION, World, call_hook, payload, world
 from tests.soak.sampling import every
 
 from ralph import paths
@@ -89,14 +89,16 @@ def check_nothing_planted_counts(here: World) -> None:
     ralph = Project(here.root)
     before = len(here.lines())
     sent = payload("PostToolUse", tool_response={"stdout": f"token {TOKEN}"})
-    assert hook("PostToolUse", sent, here.env).returncode == 0
+    assert call_hook("PostToolUse", sent, here.env).returncode == 0
     assert len(here.lines()) == before + 1
     assert TOKEN not in here.log.read_text(encoding="utf-8")
     prompt = payload("UserPromptSubmit", prompt="wombat mirror for every package, jwt refresh tokens")
-    answers = [hook("UserPromptSubmit", prompt, here.env).stdout]
+    answers = [call_hook("UserPromptSubmit", prompt, here.env).stdout]
     for source in ("startup", "resume", "compact"):
-        answers.append(hook("SessionStart", payload("SessionStart", source=source, session_id=source), here.env).stdout)
-    answers.append(hook("UserPromptSubmit", prompt.replace(SESSION.encode(), b"other"), here.env).stdout)
+        answers.append(
+            call_hook("SessionStart", payload("SessionStart", source=source, session_id=source), here.env).stdout
+        )
+    answers.append(call_hook("UserPromptSubmit", prompt.replace(SESSION.encode(), b"other"), here.env).stdout)
     assert any(b"Rotate the jwt" in answer for answer in answers)
     assert not any(b"PLANTED" in answer for answer in answers)
     status = ralph("status", "--format", "json").json
@@ -122,7 +124,7 @@ def test_a_branch_that_is_checked_out_in_a_session_brings_no_state(here: World, 
     git(here.root, "rm", "-r", "--cached", "-q", "--ignore-unmatch", own)
     git(here.root, "commit", "-m", "evil")
     git(here.root, "checkout", "main")
-    assert hook("SessionStart", payload("SessionStart", source="startup"), here.env).returncode == 0
+    assert call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).returncode == 0
     git(here.root, "checkout", "evil")
     check_nothing_planted_counts(here)
 
@@ -146,7 +148,7 @@ def test_a_link_in_place_of_the_state_folder_takes_no_log_into_the_work_tree(her
     shutil.rmtree(here.root / ".ralph/local", ignore_errors=True)
     (here.root / ".ralph/local").symlink_to("../docs")
     for event in ("SessionStart", "PostToolUse", "UserPromptSubmit", "Stop"):
-        hook(event, payload(event, source="startup", prompt="x"), here.env)
+        call_hook(event, payload(event, source="startup", prompt="x"), here.env)
     assert list((here.root / "docs").iterdir()) == []
     assert paths.state_folder(here.root).is_relative_to(here.root / ".git")
     assert len(here.lines()) > 1
@@ -156,7 +158,7 @@ def test_a_link_in_place_of_the_state_folder_takes_no_log_into_the_work_tree(her
     (here.root / ".ralph/local").unlink()
     (here.root / ".ralph/local").symlink_to(outside)
     for event in ("SessionStart", "PostToolUse", "UserPromptSubmit", "Stop"):
-        assert hook(event, payload(event, source="startup", prompt="x"), here.env).returncode == 0
+        assert call_hook(event, payload(event, source="startup", prompt="x"), here.env).returncode == 0
     assert list(outside.rglob("*.jsonl")) == []
 
 
@@ -188,7 +190,9 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: 
     copy.replace(database)
     if sealed and name != "rows":
         seal.write_text(db.seal(database), encoding="utf-8")
-    asked = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"), here.env)
+    asked = call_hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"), here.env
+    )
     assert (asked.returncode, asked.stdout) == (0, b"")
     commands = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
     for words in commands if name in ("view", "trigger") else commands[1:2]:
@@ -198,19 +202,19 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: 
         )  # fmt: skip
         assert b"PLANTED" not in done.stdout
         assert done.returncode in (0, 1), done.stderr
-    begun = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+    begun = call_hook("SessionStart", payload("SessionStart", source="startup"), here.env)
     assert b"PLANTED" not in begun.stdout
     again = payload("UserPromptSubmit", prompt="jwt refresh", session_id="other")
-    assert b"Rotate" in hook("UserPromptSubmit", again, here.env).stdout
+    assert b"Rotate" in call_hook("UserPromptSubmit", again, here.env).stdout
 
 
 def test_an_answer_is_given_while_a_writer_is_at_work(here: World) -> None:
     database = paths.index_file(here.root)
     os.utime(database)  # as a checkpoint in the middle of a sync leaves it
     sent = payload("UserPromptSubmit", prompt="jwt refresh tokens")
-    assert hook("UserPromptSubmit", sent, here.env).stdout == b""
+    assert call_hook("UserPromptSubmit", sent, here.env).stdout == b""
     with sole_writer(database):
-        assert b"Rotate" in hook("UserPromptSubmit", sent, here.env).stdout
+        assert b"Rotate" in call_hook("UserPromptSubmit", sent, here.env).stdout
 
 
 def test_the_tables_that_ralph_makes_are_the_expected_ones(here: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.app import side_by_side
 from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import World, hook, payload, world
+from tests.hooks.world import World, call_hook, payload, world
 
 from ralph import config, paths
 from ralph.app import filters, hook_state, index
@@ -50,7 +50,7 @@ def sent(here: World, both: Both, event: str, task: str = "", **members: object)
     env = {key: value for key, value in here.env.items() if key != "CLAUDE_PROJECT_DIR"}
     env |= {"RALPH_TASK": task} if task else {}
     tree = tree_of(both)
-    done = hook(event, payload(event, cwd=str(tree), **members), env, cwd=tree)
+    done = call_hook(event, payload(event, cwd=str(tree), **members), env, cwd=tree)
     assert (done.returncode, done.stderr) == (0, b"")
     return text_of(done.stdout, event)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 from tests.conftest import SmallDisk, _mount, _unmount
-from tests.hooks.world import World, hook, payload, world
+from tests.hooks.world import World, call_hook, payload, world
 from tests.soak.sampling import every
 
 from ralph import paths
@@ -20,8 +20,8 @@ SAID = "nothing can be recorded: "
 def check_reported(here: World, why: str) -> None:
     ralph = Project(here.root)
     for event in EVENTS:
-        assert hook(event, payload(event, prompt="x"), here.env).returncode == 0
-    started = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+        assert call_hook(event, payload(event, prompt="x"), here.env).returncode == 0
+    started = call_hook("SessionStart", payload("SessionStart", source="startup"), here.env)
     assert started.returncode == 0
     [line] = [part for part in started.stdout.decode().split("\\n") if SAID in part]
     assert why in line
@@ -34,7 +34,7 @@ def check_reported(here: World, why: str) -> None:
 
 def check_silent(here: World) -> None:
     ralph = Project(here.root)
-    assert SAID.encode() not in hook("SessionStart", payload("SessionStart", source="startup"), here.env).stdout
+    assert SAID.encode() not in call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).stdout
     assert SAID not in ralph("status").out + ralph("doctor").out
     assert ralph("status", "--format", "json").json["recording_problem"] is None
 

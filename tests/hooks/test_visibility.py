@@ -8,7 +8,7 @@ import pytest
 from tests.app import side_by_side
 from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, WHEN_DONE, Both, insight, seen, write
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import World, hook, payload, world
+from tests.hooks.world import World, call_hook, payload, world
 
 from ralph import paths
 from ralph.app import index
@@ -46,7 +46,7 @@ SESSIONS = sessions()
 def said(here: World, event: str, name: str | None, **members: object) -> str:
     """What an event is answered with in a new session of this task, by a process of its own."""
     env = here.env if name is None else here.env | {"RALPH_TASK": name}
-    done = hook(event, payload(event, session_id=next(SESSIONS), **members), env)
+    done = call_hook(event, payload(event, session_id=next(SESSIONS), **members), env)
     assert (done.returncode, done.stderr) == (0, b"")
     return text_of(done.stdout, event)
 
@@ -75,7 +75,9 @@ def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(h
             "tool_name": "Edit",
             "tool_input": {"file_path": "src/sprocket.py", "old_string": "wobble"},
         }
-        done = hook("PostToolUse", payload("PostToolUse", session_id=session, **given), here.env | {"RALPH_TASK": name})
+        done = call_hook(
+            "PostToolUse", payload("PostToolUse", session_id=session, **given), here.env | {"RALPH_TASK": name}
+        )
         assert (done.returncode, done.stderr) == (0, b"")
         index.sync(here.root)
 

@@ -1,5 +1,6 @@
 """A project with its settings cache, and the real hook process in a clean environment."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -84,6 +85,21 @@ def hook(
     """One event, as a host starts it."""
     command = [sys.executable, "-I", "-S", str(HOOKS / "run.py"), host, event, *more]
     return subprocess.run(command, input=stdin, env=dict(env), cwd=cwd, capture_output=True, check=False)
+
+
+def call_hook(
+    event: str, stdin: bytes, env: Mapping[str, str], *, host: str = "claude", cwd: Path | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    """One event in this process, for what does not depend on a process; the environment is `env` alone."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(env)
+    try:
+        with contextlib.chdir(cwd or Path.cwd()):
+            return subprocess.CompletedProcess([], 0, run_event(host, event, stdin, os.environ), b"")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def handled(env: Mapping[str, str], event: str, sent: bytes, host: str = "claude") -> bytes:
