@@ -366,7 +366,7 @@ def test_a_killed_loop_loses_no_entry_and_writes_none_twice(
     tmp_path: Path, keeper: Keeper, rounds: Callable[[int, int], int]
 ) -> None:
     done: list[int] = []
-    for _ in range(rounds(300, 6)):
+    for _ in range(rounds(300, 3)):
         keeper.start_child()
         for _ in range(random.randint(1, 6)):
             words = keeper.read_words()

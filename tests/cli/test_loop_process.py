@@ -113,7 +113,7 @@ def agents_gone(shop: Project) -> bool:
     return bool(pids) and not any(started_at(int(pid)) for pid in pids)
 
 
-def test_ctrl_c_without_a_terminal_ends_the_agent_and_the_run_and_asks_nobody(shop: Project) -> None:
+def test_ctrl_c_without_a_terminal_asks_nobody_and_the_run_can_be_resumed_with_feedback(shop: Project) -> None:
     with running(shop, *START) as loop:
         loop.process.send_signal(signal.SIGINT)
         assert loop.end() == 130
@@ -122,12 +122,6 @@ def test_ctrl_c_without_a_terminal_ends_the_agent_and_the_run_and_asks_nobody(sh
     assert agents_gone(shop)
     assert board.read(shop.root).tasks[0].claim is None
     assert b"Traceback" not in loop.seen
-
-
-def test_a_run_that_was_interrupted_is_resumed_with_feedback(shop: Project) -> None:
-    with running(shop, *START) as loop:
-        loop.process.send_signal(signal.SIGINT)
-        loop.end()
     said = shop("loop", "resume", "--feedback", "GO ON")
     assert said.code == 0, said.err
     run = newest(shop)

@@ -98,17 +98,8 @@ def serving(
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """One server for all tests that leave it running."""
+    """One server for all tests that leave it running; it waits a moment for a request."""
     folder = tmp_path_factory.mktemp("http")
-    root = build_project(folder / "project")
-    with serving(root, HOME=str(folder), XDG_STATE_HOME=str(folder / "state")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    """A server that waits a moment for a request."""
-    folder = tmp_path_factory.mktemp("hasty")
     command = (sys.executable, "-c", IMPATIENT, *SERVE[3:])
     home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
     with serving(build_project(folder / "project"), command=command, **home) as running:
@@ -170,25 +161,27 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
     ],
     ids=["nothing", "half a line", "tls", "two hosts", "half a body", "smuggled body", "long head"],
 )  # fmt: skip
-def test_a_broken_or_late_request_ends_its_connection_and_no_other(hasty: Address, request_text: str) -> None:
-    host = f"127.0.0.1:{hasty.port}"
-    with socket.create_connection(("127.0.0.1", hasty.port), timeout=60) as line:
+def test_a_broken_or_late_request_ends_its_connection_and_no_other(address: Address, request_text: str) -> None:
+    host = f"127.0.0.1:{address.port}"
+    with socket.create_connection(("127.0.0.1", address.port), timeout=60) as line:
         with suppress(OSError):
-            line.sendall(request_text.format(host=host, token=hasty.token).encode("latin-1"))
+            line.sendall(request_text.format(host=host, token=address.token).encode("latin-1"))
         received = b""
         with suppress(ConnectionResetError):
             while piece := line.recv(65536):
                 received += piece
     assert b" 200 " not in received[:20]
-    assert hasty.token.encode() not in received
-    assert hasty.post()[0] == 200
+    assert address.token.encode() not in received
+    assert address.post()[0] == 200
 
 
-def test_many_connections_at_once_leave_the_server_answering(hasty: Address, rounds: Callable[[int, int], int]) -> None:
+def test_many_connections_at_once_leave_the_server_answering(
+    address: Address, rounds: Callable[[int, int], int]
+) -> None:
     with ExitStack() as many:
         for _ in range(rounds(1_000, 150)):
-            many.enter_context(socket.create_connection(("127.0.0.1", hasty.port), timeout=60))
-    assert hasty.post()[0] == 200
+            many.enter_context(socket.create_connection(("127.0.0.1", address.port), timeout=60))
+    assert address.post()[0] == 200
 
 
 def test_it_listens_on_this_machine_alone(address: Address) -> None:

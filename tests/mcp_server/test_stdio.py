@@ -126,7 +126,12 @@ NONSENSE = [
 """Lines that are no message, and what each is answered with: the code, and whose request it was."""
 
 
-def test_nonsense_is_answered_and_an_interrupt_ends_the_server(root: Path) -> None:
+BROKEN = b"### mem-1700000000-abcd\n> zebra \xff \xed\xa0\x80\n<!-- tags: x\xff | created: 2026-01-01 -->\n"
+"""A memory with bytes that are no UTF-8, in its text and in its tags."""
+
+
+def test_nonsense_and_broken_bytes_are_answered_and_an_interrupt_ends_the_server(root: Path) -> None:
+    name = "mem-1700000000-abcd"
     with wired(root) as wire:
         assert wire.process.stdin is not None
         for line, _, _ in NONSENSE[:2]:  # also before the greeting
@@ -134,26 +139,14 @@ def test_nonsense_is_answered_and_an_interrupt_ends_the_server(root: Path) -> No
         wire.process.stdin.flush()
         assert [wire.hear()["error"]["code"] for _ in range(2)] == [-32700, -32700]
         wire.greet()
-        for line, code, name in NONSENSE:
+        for line, code, request in NONSENSE:
             wire.process.stdin.write(line + b"\n\n")
             wire.process.stdin.flush()
             heard = wire.hear()
-            assert (heard["error"]["code"], heard["id"]) == (code, name), line[:60]
+            assert (heard["error"]["code"], heard["id"]) == (code, request), line[:60]
         wire.send(id=7, method="tools/call", params={"name": "status"})
         assert wire.hear()["result"]["structuredContent"]["memories"] == 3
-        wire.process.send_signal(signal.SIGINT)
-        assert wire.process.wait() == -signal.SIGINT
-
-
-BROKEN = b"### mem-1700000000-abcd\n> zebra \xff \xed\xa0\x80\n<!-- tags: x\xff | created: 2026-01-01 -->\n"
-"""A memory with bytes that are no UTF-8, in its text and in its tags."""
-
-
-def test_a_file_with_broken_bytes_is_served_and_does_not_end_the_server(root: Path) -> None:
-    (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
-    name = "mem-1700000000-abcd"
-    with wired(root) as wire:
-        wire.greet()
+        (root / ".agent/memories.md").write_bytes(b"# Memories\n\n## Patterns\n\n" + BROKEN)
         for tool, arguments in (
             ("memory_show", {"id": name}), ("memory_list", {}), ("search", {"query": "zebra", "layer": 3}),
             ("search", {"query": name, "layer": 3}), ("timeline", {"id": name}), ("context", {"prompt": "zebra"}),
@@ -162,6 +155,8 @@ def test_a_file_with_broken_bytes_is_served_and_does_not_end_the_server(root: Pa
             wire.send(id=tool, method="tools/call", params={"name": tool, "arguments": arguments})
             heard = wire.hear()
             assert (heard["id"], heard["result"]["isError"]) == (tool, False), heard
+        wire.process.send_signal(signal.SIGINT)
+        assert wire.process.wait() == -signal.SIGINT
 
 
 def test_a_client_that_is_killed_leaves_no_server_behind(root: Path) -> None:

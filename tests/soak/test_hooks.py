@@ -146,7 +146,7 @@ def test_nothing_acknowledged_is_lost_or_torn_by_kills_rewrites_and_a_full_disk(
     room: tuple[World, Callable[[bool], None]], rounds: Rounds
 ) -> None:
     here, set_full = room
-    goal, count = rounds(100_000, 400), rounds(16, 4)
+    goal, count = rounds(100_000, 200), rounds(16, 3)
     writers = Writers(here.root)
     marks = 0
     try:

@@ -315,12 +315,12 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
 
 @pytest.mark.soak
 def test_branches_merge_without_loss_or_conflict(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
-    many = rounds(500, 4)
+    many = rounds(500, 2)
     for seed in range(many):
         folder = tmp_path / str(seed)
         folder.mkdir()
         try:
-            run_team(folder, seed, *((BRANCHES, 40) if many > 4 else (3, 9)))
+            run_team(folder, seed, *((BRANCHES, 40) if many > 2 else (3, 9)))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 
@@ -359,7 +359,7 @@ def iterate(folder: Path, agent: int, iteration: int) -> list[str]:
 
 @pytest.mark.soak
 def test_agents_in_worktrees_merge_without_conflict(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
-    agents, iterations = rounds(10, 3), rounds(3, 1)
+    agents, iterations = rounds(10, 2), rounds(3, 1)
     root = tmp_path / "shop"
     root.mkdir()
     git(root, "init", "-q", "-b", "main", ".")

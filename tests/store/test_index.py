@@ -467,7 +467,7 @@ def test_killed_at_any_moment_the_next_sync_makes_it_whole(root: Path, rounds: C
         )
     whole = made_new(root)
     chance = random.Random(7)
-    for _ in range(rounds(300, 8)):
+    for _ in range(rounds(300, 4)):
         with subprocess.Popen(
             [sys.executable, "-c", SYNC, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as child:
