@@ -37,16 +37,17 @@ settings.load_profile("ralph")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Temporary folders in memory where there is room: tests make 50,000 files, and each commit of SQLite waits for a disk.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+
 # The machine id and the personal memory of the tests are never the developer's own; set here, so that modules of tests
 # can pass it on.
 for _variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
     os.environ[_variable] = tempfile.mkdtemp(prefix="ralph-user-")
     atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
-
-# Temporary folders in memory where there is room: tests make 50,000 files, and each commit of SQLite waits for a disk.
-MEMORY = Path("/dev/shm")
-if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 WRITER = Path(__file__).parent / "soak" / "writer.py"
 NOBODY = 65534

@@ -175,7 +175,8 @@ class TestNothingIsLeftBehind:
         assert heard(folder)["cancelled"] is True
         assert not living(*heard(folder)["pids"])
 
-    def test_an_agent_that_ignores_the_stop_is_killed(self, folder: Path) -> None:
+    def test_an_agent_that_ignores_the_stop_is_killed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(process, "GRACE", 0.1)
         notes = folder.parent / "heard.json"
         reply = played("deaf", folder, stopped=lambda: notes.exists() and '"pids"' in notes.read_text(encoding="utf-8"))
         assert reply.stop is StopReason.CANCELLED
