@@ -122,7 +122,7 @@ def test_memories_come_by_the_setting_and_memory_instructions_always(shop: Works
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
     projects.write_scratchpad(shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000)))
     said = text(shop)
-    assert "line 499 of my notes" in said
+    assert "line 2999 of my notes" in said
     assert "line 10 of my notes" not in said
     section = said.split("## Scratchpad")[1].split("\n## ")[0]
     assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
