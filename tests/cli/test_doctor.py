@@ -269,16 +269,32 @@ def test_other_repositories_worktrees_and_folders_called_agent_are_no_second_sto
 NOTE = '{"v": 1, "type": "note"}\n'
 
 
-def test_torn_lines_of_logs_are_reported(ralph: Project) -> None:
+def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_problem(ralph: Project) -> None:
     sound, torn = (ralph.put(f"log/sessions/{name}.jsonl", text) for name, text in (("a", NOTE), ("b", "{to\n")))
     for log in (sound, torn):
         log.chmod(0o600)
     name = {log: str(log.relative_to(ralph.root)) for log in (sound, torn)}
+    ralph("search", "anything")  # makes the index
     assert codes(ralph) == [(name[torn], 1, "error", "torn-line")]
     with sound.open("a", encoding="utf-8") as file:
         file.write(NOTE + '{"half')
     assert codes(ralph) == [(name[sound], 3, "error", "torn-line"), (name[torn], 1, "error", "torn-line")]
-    told = ralph("doctor", "--secrets", "--citations")
+    sound.write_text(
+        "{" + NOTE[1:].replace(": 1", ":: ", 1), encoding="utf-8"
+    )  # other text, as long as that which was read
+    assert codes(ralph)[0] == (name[sound], 1, "error", "torn-line")
+
+
+def test_all_reads_what_the_index_is_trusted_for(ralph: Project) -> None:
+    log = ralph.put("log/sessions/a.jsonl", NOTE)
+    log.chmod(0o600)
+    ralph("search", "anything")
+    before = log.stat()
+    log.write_text(NOTE.replace("{", "["), encoding="utf-8")
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert codes(ralph) == []
+    assert [code for *_, code in codes(ralph, "--all")] == ["torn-line"]
+    told = ralph("doctor", "--all", "--citations")
     assert (told.code, told.out) == (2, "")
     assert "--citations cannot be combined" in told.err
 

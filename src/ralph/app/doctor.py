@@ -6,7 +6,8 @@ can make. `fix` keeps a backup of every file whose text it changes. `project_sta
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files, forgotten
+from ralph.store.changes import ReadLog
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 from ralph.store.sources import Format, log_folders, parse_source, scan_logs, sources
@@ -87,10 +89,15 @@ def examine(
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     logs: bool = True,
+    trusting: bool = False,
 ) -> list[Finding]:
-    """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out."""
+    """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out.
+
+    With `trusting` a log in which the index has found no problem is not read again, as far as it is unchanged.
+    """
+    read = index.read_logs(root) if logs and trusting and index.outside(root) is None else {}
     findings = [
-        *_check_files(root, logs=logs),
+        *_check_files(root, logs=logs, read=read),
         *_check_folders(root),
         *_check_links(root),
         *_check_git(root),
@@ -162,7 +169,7 @@ def _repair_file(path: Path, collection: Collection) -> list[Repair]:
     return [Repair(path, "gave entries with a used id their own", copy)]
 
 
-def _check_files(root: Path, *, logs: bool) -> Iterator[Finding]:
+def _check_files(root: Path, *, logs: bool, read: Mapping[str, tuple[ReadLog, int]]) -> Iterator[Finding]:
     """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
     library = Library(root)
     for collection in _readable_collections(library):
@@ -177,10 +184,26 @@ def _check_files(root: Path, *, logs: bool) -> Iterator[Finding]:
                 yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
     for path in _curated_files(root):
         yield from (Finding(path, problem) for problem in _unreadable(path))
-    for path, parse in _other_files(root, logs=logs):
+    trusted = {
+        path: known.offset == size
+        for path, (known, size) in read.items()
+        if known.offset and not known.problems and os.access(path, os.R_OK)
+    }
+    for path, parse in _other_files(root, logs=logs, without={path for path, whole in trusted.items() if whole}):
+        if os.fspath(path) in trusted:
+            yield from _check_new_lines(path, read[os.fspath(path)][0])
+            continue
         unreadable = _unreadable(path)
         text = None if unreadable else files.read(path)
         yield from (Finding(path, problem) for problem in (unreadable if text is None else parse(text).problems))
+
+
+def _check_new_lines(path: Path, known: ReadLog) -> list[Finding]:
+    with suppress(OSError), files.open_regular(path) as file:
+        file.seek(known.offset)
+        problems = parse_log(file.read().decode("utf-8", "surrogateescape")).problems
+        return [Finding(path, replace(problem, line=problem.line + known.lines)) for problem in problems]
+    return []
 
 
 def _curated_files(root: Path) -> list[Path]:
@@ -203,7 +226,7 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Parser]]:
+def _other_files(root: Path, *, logs: bool = True, without: Container[str] = ()) -> Iterator[tuple[Path, _Parser]]:
     tasks = paths.tasks_folder(root)
     groups: list[tuple[Iterable[Path], _Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
@@ -213,9 +236,15 @@ def _other_files(root: Path, *, logs: bool = True) -> Iterator[tuple[Path, _Pars
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        (sorted(paths.log_folder(root).rglob("*.jsonl")) if logs else [], parse_log),
+        ([Path(path) for path in _log_files(root) if path not in without] if logs else [], parse_log),
     ]
     return ((path, parse) for group, parse in groups for path in group)
+
+
+def _log_files(root: Path) -> list[str]:
+    found = os.walk(paths.log_folder(root))
+    every = (f"{folder}{os.sep}{name}" for folder, folders, names in found for name in (*folders, *names))
+    return sorted(path for path in every if path.endswith(".jsonl"))
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:
