@@ -93,6 +93,11 @@ def test_the_same_failure_with_no_change_on_disk_ends_a_run_and_is_named(shop: W
     assert (again.reason, again.iterations) == ("no_progress", 5)
 
 
+def test_going_back_and_forth_ends_a_run(shop: Workshop) -> None:
+    run = shop.start(*(writing(n % 2) for n in range(10)), request=FAILS)
+    assert (run.reason, exit_code(run)) == ("thrashing", 16)
+
+
 def test_a_request_to_stop_is_heard_after_the_iteration(shop: Workshop) -> None:
     def asked(ask: Ask) -> Reply:
         runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)

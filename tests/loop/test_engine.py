@@ -215,6 +215,11 @@ def test_the_same_failure_on_the_same_disk_ends_the_run() -> None:
     assert "assert" in run.words
 
 
+def test_going_back_and_forth_ends_the_run() -> None:
+    world = World(["hm"] * 12, [verdict(False, str(n)) for n in range(12)], disks=["a", "b"] * 6)
+    assert world.run(Limits(max_iterations=12)).reason == "thrashing"
+
+
 def test_time_and_cost_end_the_run() -> None:
     assert World(["hm"] * 9).run(Limits(10, seconds=3)).reason == "time"
     assert World(["hm"] * 9).run(Limits(10, cost=0.6)).reason == "cost"

@@ -91,6 +91,27 @@ def test_how_often_can_be_chosen_and_switched_off() -> None:
     assert limit_of(on("aaaaa"), Limits(no_progress=0)) is None
 
 
+@pytest.mark.parametrize("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
+def test_going_round_between_the_same_states_is_thrashing(disks: str) -> None:
+    found = limit_of(on(disks), NEVER)
+    assert reason(found) == EndReason.THRASHING
+
+
+@pytest.mark.parametrize("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
+def test_other_ways_are_no_thrashing(disks: str) -> None:
+    assert limit_of(on(disks), Limits(max_iterations=0, no_progress=0)) is None
+
+
+def test_thrashing_needs_failures() -> None:
+    assert limit_of(on("ababab", ""), NEVER) is None
+
+
+def test_thrashing_says_between_how_many_states_and_since_when() -> None:
+    found = limit_of(on("xababab", "0123456789ab the failure"), NEVER)
+    assert found is not None
+    assert found.message == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
+
+
 def test_the_most_informative_limit_is_reported() -> None:
     assert reason(limit_of(on("aaa"), Limits(3, 1, 1), seconds=9, cost=9)) == EndReason.NO_PROGRESS
 

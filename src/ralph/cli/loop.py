@@ -70,7 +70,7 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
     The exit code is the reason for the end: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
-    progress, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md has them all).
+    progress, 16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md has them all).
     """
     from ralph.app import loop as verbs
 

@@ -1,7 +1,7 @@
 """The state of a run, the reasons why it may end, and the limits that end it.
 
 `app/runs.py` appends each new Run to a log, which is enough to go on after a crash. No progress is the same failure on
-the same disk several times.
+the same disk several times; thrashing is a disk that repeats a few states.
 """
 
 from collections.abc import Sequence
@@ -40,6 +40,7 @@ class EndReason(StrEnum):
     TIME = "time", 13, _FAILED, "the limit of time was reached"
     COST = "cost", 14, _FAILED, "the limit of cost was reached"
     NO_PROGRESS = "no_progress", 15, _FAILED, "the same failure several times, with no change on disk"
+    THRASHING = "thrashing", 16, _FAILED, "the files went back and forth between the same states"
     AGENT_UNAVAILABLE = "agent_unavailable", 17, _FAILED, "the agent could not be reached, again and again"
     STOPPED = "stopped", 18, _STOPPED, "somebody asked it to stop"
     INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
@@ -100,6 +101,8 @@ def exit_code(run: Run) -> int:
     return next((reason.code for reason in EndReason if reason == run.reason), 0)
 
 
+CYCLES = 3  # how often the same states must repeat to be called thrashing
+LONGEST_CYCLE = 4  # how many states a cycle may have
 _ATTEMPTS = (Outcome.RETRIED.value, Outcome.FAILED.value)  # attempts are limited by the task's retries
 
 
@@ -138,6 +141,14 @@ def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> 
     if same and last[-1].failure and not any(result.outcome in _ATTEMPTS for result in last):
         message = f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
         return RunEnd(EndReason.NO_PROGRESS, message)
+    for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle that the disk has repeated
+        last = results[-length * CYCLES :]
+        disks = [result.disk for result in last]
+        repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
+        if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
+            span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
+            message = f"the files go round between {span}, now: {_failure_text(last[-1])}"
+            return RunEnd(EndReason.THRASHING, message)
     count = max(run.iterations, results[-1].iteration if results else 0)
     if 0 < limits.max_iterations <= count:
         noun = "iteration" if count == 1 else "iterations"
