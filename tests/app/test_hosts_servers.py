@@ -21,10 +21,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def wanted(
-    home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER, *, always: bool = False
-) -> InstallTarget:
-    return replace(at(home, host, scope), mcp=True, always=always)
+def wanted(home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER) -> InstallTarget:
+    return replace(at(home, host, scope), mcp=True)
 
 
 def entry(where: InstallTarget) -> dict[str, Any]:
@@ -112,13 +110,6 @@ def test_codex_may_write_behind_our_table_and_ours_still_goes(home: Path) -> Non
     uninstall(at(home, Host.CODEX))
     assert tomllib.loads(config.read_text(encoding="utf-8")) == tomllib.loads(f'model = "x"\n{trusted}')
     assert "ralph" not in config.read_text(encoding="utf-8")
-
-
-def test_its_tools_are_loaded_at_once_only_when_asked_for(home: Path) -> None:
-    install(wanted(home))
-    assert "alwaysLoad" not in entry(wanted(home))
-    install(wanted(home, always=True))
-    assert entry(wanted(home))["alwaysLoad"] is True
 
 
 def test_a_foreign_server_of_that_name_stays_with_a_note(home: Path) -> None:

@@ -39,15 +39,6 @@ def user_names(root: Path, here: dict[str, object] | None = None, **everywhere: 
     write(root.parent / "home/.claude.json", said)
 
 
-def installed(root: Path, scope: str = "user", on: bool = True, **more: object) -> Path:
-    home = root.parent / "home/.claude"
-    folder = home / "plugins/cache/plug"
-    place = {"scope": scope, "installPath": str(folder), **more}
-    write(home / "plugins/installed_plugins.json", {"version": 2, "plugins": {"plug@market": [place]}})
-    write(home / "settings.json", {"enabledPlugins": {"plug@market": on}})
-    return folder
-
-
 def found(root: Path, **env: str) -> dict[str, McpServer]:
     return {each.name: each for each in servers.list_servers(root, env_of(root, **env))[0]}
 
@@ -55,18 +46,11 @@ def found(root: Path, **env: str) -> dict[str, McpServer]:
 def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: Path) -> None:
     project_names(project, a={"command": "project-a"}, b={"command": "project-b"})
     user_names(project, {"a": {"command": "local-a"}}, b={"command": "user-b"}, c={"command": "user-c"})
-    write(installed(project) / ".mcp.json", {"mcpServers": {"d": {"command": "${CLAUDE_PLUGIN_ROOT}/d"}}})
-
-    servers = found(project)
-    assert {
-        name: (each.whose, each.command[0]) for name, each in servers.items() if each.whose is not ServerScope.PLUGIN
-    } == {
+    assert {name: (each.whose, each.command[0]) for name, each in found(project).items()} == {
         "a": (ServerScope.LOCAL, "local-a"),
         "b": (ServerScope.PROJECT, "project-b"),
         "c": (ServerScope.USER, "user-c"),
     }
-    plugin = servers["plugin:plug:d"]
-    assert plugin.command == (str(project.parent / "home/.claude/plugins/cache/plug/d"),)
 
 
 def test_a_project_without_files_has_no_servers(project: Path) -> None:
@@ -135,17 +119,6 @@ def test_what_cannot_be_asked_says_why(project: Path, spec: object) -> None:
 def test_a_server_whose_headers_come_from_a_command_is_not_asked(project: Path) -> None:
     user_names(project, x={"type": "http", "url": "https://x.example", "headersHelper": "/bin/keys"})
     assert "command" in found(project)["x"].why_not
-
-
-def test_only_plugins_that_the_user_switched_on_count(project: Path) -> None:
-    write(installed(project, on=False) / ".mcp.json", {"d": {"command": "d"}})
-    assert found(project) == {}
-    installed(project, on=True)
-    assert list(found(project)) == ["plugin:plug:d"]
-    installed(project, "local", False, projectPath="/another/project")
-    assert found(project) == {}
-    installed(project, "local", False, projectPath=str(project))
-    assert list(found(project)) == ["plugin:plug:d"]
 
 
 def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(project: Path) -> None:

@@ -196,28 +196,13 @@ def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
 
 
-@pytest.mark.parametrize(
-    ("file", "said", "trusted"),
-    [
-        ("home/.claude/settings.json", {"enableAllProjectMcpServers": True}, True),
-        ("home/.claude/settings.json", {"enabledMcpjsonServers": ["new"]}, True),
-        ("home/.claude/settings.json", {"enabledMcpjsonServers": ["other"]}, False),
-        ("home/.claude/settings.json", {"enableAllProjectMcpServers": True, "disabledMcpjsonServers": ["new"]}, False),
-        ("home/.claude.json", {"projects": {"{root}": {"enabledMcpjsonServers": ["new"]}}}, True),
-        ("home/.claude.json", {"projects": {"/elsewhere": {"enabledMcpjsonServers": ["new"]}}}, False),
-        ("project/.claude/settings.json", {"enableAllProjectMcpServers": True}, False),
-        ("project/.claude/settings.local.json", {"enabledMcpjsonServers": ["new"]}, False),
-    ],
-)
-def test_the_users_own_settings_may_agree_to_a_server_and_the_repositorys_may_not(
-    project: Path, file: str, said: dict[str, object], trusted: bool
-) -> None:
+@pytest.mark.parametrize("file", ["home/.claude/settings.json", "project/.claude/settings.json"])
+def test_only_ralph_trust_approves_a_server_of_the_repository(project: Path, file: str) -> None:
     (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
     place = project.parent / file
     place.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(said).replace("{root}", str(project))
-    place.write_text(text, encoding="utf-8", newline="")
-    assert [each.server.trusted for each in asked(project)[0]] == [trusted]
+    place.write_text('{"enableAllProjectMcpServers": true}', encoding="utf-8", newline="")
+    assert [each.server.trusted for each in asked(project)[0]] == [False]
 
 
 def test_where_all_servers_work_nothing_is_refused(project: Path) -> None:

@@ -172,8 +172,6 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
                 look(here.root, name, within=here.two)
             assert "--all-tasks" in str(none.value.hint)
         look(here.root, "s-two", within=here.two)
-    assert sessions.left_out(here.root, here.two).startswith("2 sessions of other tasks left out")
-    assert sessions.left_out(here.root, "") == ""
     assert [each.record.id for each in insights.list_(here.root, within=here.two)] == ["ins-2"]
     with pytest.raises(NotFound, match="that this task may see"):
         insights.find(here.root, "ins-1", within=here.two)

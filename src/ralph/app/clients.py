@@ -245,7 +245,7 @@ def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
     return settings
 
 
-def server_entry(host: Host, ralph: Path, *, always: bool = False) -> dict[str, object]:
+def server_entry(host: Host, ralph: Path) -> dict[str, object]:
     """Return the entry of our MCP server, as the client has it."""
     words = ["mcp", "serve"]
     if host is Host.OPENCODE:
@@ -255,9 +255,7 @@ def server_entry(host: Host, ralph: Path, *, always: bool = False) -> dict[str, 
         return {"type": "local", **entry, "tools": ["*"]}
     if host is Host.CLINE:  # without it, a server that takes a moment to start is left out
         return {**entry, "timeout": 60}
-    if host not in (Host.CLAUDE, Host.VSCODE):
-        return entry
-    return {"type": "stdio", **entry, **({"alwaysLoad": True} if always else {})}
+    return {"type": "stdio", **entry} if host in (Host.CLAUDE, Host.VSCODE) else entry
 
 
 def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, tuple[str, str, int | None]]:

@@ -57,7 +57,7 @@ class HookProgram:
 
 @dataclass(frozen=True, slots=True)
 class InstallTarget:
-    """A host and scope: `plugin` has the hooks, `mcp` adds our server (None: not wanted), `always` loads it at once."""
+    """A host and scope: `plugin` has the hooks, `mcp` adds our server (None: not wanted)."""
 
     host: Host
     scope: InstallScope
@@ -65,7 +65,6 @@ class InstallTarget:
     env: Mapping[str, str]
     plugin: bool = False
     mcp: bool | None = False
-    always: bool = False
     status_line: bool = False
 
     @property
@@ -279,7 +278,7 @@ def _find_server(target: InstallTarget, text: str | None) -> object | None:
 
 
 def _server_setting(target: InstallTarget) -> dict[str, object]:
-    return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER), always=target.always)
+    return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
 
 
 def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
@@ -298,9 +297,8 @@ def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
 def _with_server(target: InstallTarget) -> InstallTarget:
     """Return the target with our MCP server if it has one, or could have one and nobody said --no-mcp."""
     server = _find_server(target, files.read(target.servers[0]))
-    always = isinstance(server, Mapping) and server.get("alwaysLoad") is True
     is_unwanted = f"{_NO_MCP_PREFIX}{target.list_entry}" in _read_installed(target.env)[0]
-    return replace(target, always=always, mcp=is_ralph_server(server) or (has_extra("mcp") and not is_unwanted))
+    return replace(target, mcp=is_ralph_server(server) or (has_extra("mcp") and not is_unwanted))
 
 
 def server_problem(target: InstallTarget) -> tuple[Path, str]:

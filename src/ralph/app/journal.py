@@ -16,7 +16,7 @@ from ralph.app import filters, index
 from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
-from ralph.errors import Conflict, NotFound, NothingYet, Refused
+from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats.log import JOURNAL_PREFIX, encode_record, is_journal_entry, journal_entry, journal_record, parse_log
 from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
@@ -191,40 +191,25 @@ def list_(
     return tuple(entries if limit is None else entries[:limit]), len(entries)
 
 
-def left_out(root: Path, within: str, run: str = "") -> str:
-    """Return a note about entries (of a run) that belong to other unfinished tasks; "" when there are none."""
-    if not within:
-        return ""
-    visible = {(entry.run, entry.iteration) for entry in list_(root, JournalFilter(run, within=within), limit=None)[0]}
-    everything = list_(root, JournalFilter(run), limit=None)[0]
-    hidden = [entry for entry in everything if (entry.run, entry.iteration) not in visible]
-    count = "1 entry" if len(hidden) == 1 else f"{len(hidden)} entries"
-    return filters.hidden_note(count, filter(None, (entry.task for entry in hidden))) if hidden else ""
-
-
-def show(root: Path, run: str = "", *, within: str = "") -> tuple[JournalEntry, ...]:
-    """Return the entries of a run (the newest without an id) that a task may see, in order."""
+def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
+    """Return the entries of a run, named by the beginning of its id, that a task may see, in order."""
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         entries = _select_entries(connection, JournalFilter(run=run, within=within))
         if not entries and within and _select_entries(connection, JournalFilter(run=run)):
-            what = f"what {run or 'every run'} did belongs to other tasks, which are not finished"
+            what = f"what {run} did belongs to other tasks, which are not finished"
             raise NotFound(what, hint="--all-tasks shows everything")
-        name = _choose_run(run, list(dict.fromkeys(entry.run for entry in entries)))
+        runs = list(dict.fromkeys(entry.run for entry in entries))
+        if not runs:
+            hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
+            raise NotFound(f"no iteration of a run {run} is written down", hint=hint)
+        if run not in runs and len(runs) > 1:
+            what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
+            raise Conflict(what, hint="give more of the id")
+        name = run if run in runs else runs[0]
         return tuple(sorted((entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration))
 
     return index.ask(root, question)
-
-
-def _choose_run(run: str, runs: Sequence[str]) -> str:
-    if not runs:
-        what = f"no iteration of a run {run} is written down" if run else "the journal is empty"
-        hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
-        raise (NotFound if run else NothingYet)(what, hint=hint)
-    if run and run not in runs and len(runs) > 1:
-        what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
-        raise Conflict(what, hint="give more of the id")
-    return run if run in runs else runs[0]
 
 
 def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:

@@ -1,7 +1,7 @@
 """The MCP servers that an agent in a project would get, who named them, and whether they work.
 
 Claude Code's order counts. Servers of `.mcp.json`, which came with the repository, count once `ralph trust` has
-recorded that value or the user's own settings enable it. Answers are cached for five minutes.
+recorded that value. Answers are cached for five minutes.
 """
 
 import json
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ralph import paths
-from ralph.agents.client import get_object, get_objects, parse_object
+from ralph.agents.client import get_object, parse_object
 from ralph.app import project
 from ralph.app.extras import missing_extra
 from ralph.capture.privacy import redact
@@ -58,16 +58,15 @@ def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], l
     """Return every server that an agent would get, and problems of their files."""
     reader = _ServerReader(root, env)
     servers: dict[str, McpServer] = {}
-    for path, scope, keys, plugin in reader.server_files():
-        for name, spec in reader.read_specs(path, scope, keys):
-            server = reader.build_server(path, scope, plugin, name, spec)
-            servers.setdefault(server.name, server)
+    for path, scope, keys in reader.server_files():
+        for name, spec in reader.read_specs(path, keys):
+            servers.setdefault(name, reader.build_server(path, scope, name, spec))
     return list(servers.values()), list(dict.fromkeys(reader.problems))
 
 
 def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
     """Return the servers of the project's own file, for `ralph trust`."""
-    specs = _ServerReader(root, env).read_specs(root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",))
+    specs = _ServerReader(root, env).read_specs(root / _PROJECT_FILE, ("mcpServers",))
     return tuple(_trust_candidate(root, env, name, spec) for name, spec in specs)
 
 
@@ -87,8 +86,7 @@ class _ServerReader:
         self.roots = tuple(map(str, dict.fromkeys((root, paths.main_checkout(root)))))
         self.problems: list[str] = []
         home, configured = env.get("HOME", ""), env.get("CLAUDE_CONFIG_DIR", "")
-        self.claude_folder = Path(configured or f"{home}/.claude") if configured or home else None
-        self.user_file = Path(configured or home) / ".claude.json"
+        self.user_file = Path(configured or home) / ".claude.json" if configured or home else None
         self.read = cache(self._read)
 
     def _read(self, path: Path) -> object:
@@ -100,43 +98,21 @@ class _ServerReader:
             self.problems.append(f"{paths.shown(path, self.root)}: is no JSON: {error}")
         return {}
 
-    def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...], str]]:
-        folder = self.claude_folder
-        for root in self.roots if folder is not None else ():
-            yield self.user_file, ServerScope.LOCAL, ("projects", root, "mcpServers"), ""
-        yield self.root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",), ""
-        if folder is None:
-            return
-        yield self.user_file, ServerScope.USER, ("mcpServers",), ""
-        enabled = get_object(self.read(folder / "settings.json"), "enabledPlugins")
-        plugins = get_object(self.read(folder / "plugins" / "installed_plugins.json"), "plugins")
-        for name in plugins:
-            for installed in get_objects(plugins, name):
-                path = installed.get("installPath")
-                for_all = installed.get("scope") == "user" and enabled.get(name) is True
-                if isinstance(path, str) and (for_all or installed.get("projectPath") in self.roots):
-                    plugin = name.partition("@")[0]
-                    yield Path(path) / _PROJECT_FILE, ServerScope.PLUGIN, ("mcpServers",), plugin
-                    break
+    def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...]]]:
+        own = [self.user_file] if self.user_file is not None else []
+        yield from ((path, ServerScope.LOCAL, ("projects", root, "mcpServers")) for path in own for root in self.roots)
+        yield self.root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",)
+        yield from ((path, ServerScope.USER, ("mcpServers",)) for path in own)
 
-    def read_specs(
-        self, path: Path, scope: ServerScope, keys: tuple[str, ...]
-    ) -> Iterator[tuple[str, Mapping[str, object]]]:
-        value = self.read(path)
-        specs = get_object(value, *keys)
-        if not specs and scope is ServerScope.PLUGIN and isinstance(value, dict) and "mcpServers" not in value:
-            specs = value
-        for name, spec in specs.items():
+    def read_specs(self, path: Path, keys: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, object]]]:
+        for name, spec in get_object(self.read(path), *keys).items():
             if isinstance(spec, dict):
                 yield name, spec
             else:
                 self.problems.append(f"{paths.shown(path, self.root)}: {name} is no server")
 
-    def build_server(
-        self, path: Path, scope: ServerScope, plugin: str, name: str, spec: Mapping[str, object]
-    ) -> McpServer:
+    def build_server(self, path: Path, scope: ServerScope, name: str, spec: Mapping[str, object]) -> McpServer:
         env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
-        env["CLAUDE_PLUGIN_ROOT"] = str(path.parent) if plugin else ""
         args = spec.get("args")
         arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
         command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
@@ -145,8 +121,7 @@ class _ServerReader:
         transport = Transport.HTTP if url and not command else Transport.STDIO
         if isinstance(kind, str):
             transport = _TRANSPORTS.get(kind, Transport.OTHER)
-        trusted = scope is not ServerScope.PROJECT or self._is_enabled(name)
-        trusted = trusted or _trust_candidate(self.root, self.env, name, spec).trusted
+        trusted = scope is not ServerScope.PROJECT or _trust_candidate(self.root, self.env, name, spec).trusted
         why_not = "" if trusted else "the project names it and you have not trusted it: `ralph trust`"
         if transport is Transport.OTHER:
             why_not = "Ralph cannot speak with a server of this type"
@@ -155,7 +130,7 @@ class _ServerReader:
         elif spec.get("headersHelper"):
             why_not = "its headers come from a command of its own"
         return McpServer(
-            name=f"plugin:{plugin}:{name}" if plugin else name,
+            name=name,
             whose=scope,
             way=transport,
             command=command,
@@ -166,18 +141,6 @@ class _ServerReader:
             why_not=why_not,
             trusted=trusted,
         )
-
-    def _is_enabled(self, name: str) -> bool:
-        if self.claude_folder is None:
-            return False
-        projects = (get_object(self.read(self.user_file), "projects", root) for root in self.roots)
-        for settings in (get_object(self.read(self.claude_folder / "settings.json")), *projects):
-            enabled, disabled = settings.get("enabledMcpjsonServers"), settings.get("disabledMcpjsonServers")
-            if isinstance(disabled, list) and name in disabled:
-                return False
-            if settings.get("enableAllProjectMcpServers") is True or (isinstance(enabled, list) and name in enabled):
-                return True
-        return False
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:

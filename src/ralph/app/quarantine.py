@@ -17,6 +17,7 @@ from ralph import paths
 from ralph.app.json_shapes import SESSION, WHO
 from ralph.context import render
 from ralph.errors import NotFound, Refused
+from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Record, Scope
 from ralph.store import files
@@ -196,12 +197,10 @@ class HeldMemory:
 
 def hold(root: Path, memory: HeldMemory) -> Refused:
     """Keep a memory for review, once; return the error that says so."""
-    memory = replace(memory, id=ids.mint("held"), at=ids.timestamp())
+    memory = replace(memory, id=ids.mint("held"))
     same = [each for each in held(root) if (each.in_, each.title, each.text) == (memory.in_, memory.title, memory.text)]
     if not same:
-        line = json.dumps({"v": 1, "type": "held", **asdict(memory)}, ensure_ascii=False) + "\n"
-        files.hide_state(root)
-        files.append(paths.held_memories(root), line, root=paths.state_boundary(root), durable=True)
+        hold_all(root, [memory])
     name = same[0].id if same else memory.id
     return Refused(
         f"it reads like an instruction to an agent, so it is not a memory yet: {name} waits for a person",
@@ -210,12 +209,12 @@ def hold(root: Path, memory: HeldMemory) -> Refused:
 
 
 def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
-    """Keep memories of other tools until a person has decided about each."""
-    at = ids.timestamp()
-    values = [asdict(replace(each, id=ids.derived("held", f"{each.via}\n{each.text}"), at=at)) for each in memories]
-    lines = (json.dumps({"v": 1, "type": "held", **value}, ensure_ascii=False) for value in values)
+    """Keep memories until a person has decided about each; the id of one without comes from its text."""
+    text = ""
+    for each in memories:
+        name = each.id or ids.derived("held", f"{each.via}\n{each.text}")
+        text += encode_line("held", asdict(replace(each, id=name, at=ids.timestamp())))
     files.hide_state(root)
-    text = "".join(f"{line}\n" for line in lines)
     files.append(paths.held_memories(root), text, root=paths.state_boundary(root), durable=True)
 
 

@@ -125,17 +125,6 @@ def list_(
     return tuple(_with_chat_mode(root, each) for each in found), total
 
 
-def left_out(root: Path, within: str, *, since: str = "", task: str = "") -> str:
-    """Return a note that sessions of other tasks are left out of a list; "" when none are."""
-    if not within:
-        return ""
-    every = {session.id: session.task for session in list_(root, limit=None, since=since, task=task)[0]}
-    for session in list_(root, limit=None, since=since, task=task, within=within)[0]:
-        del every[session.id]
-    count = f"{len(every)} session{'s' * (len(every) > 1)}"
-    return filters.hidden_note(count, filter(None, every.values())) if every else ""
-
-
 def _with_chat_mode(root: Path, session: Session) -> Session:
     """Return a session with the mode and agent of its chat, if it is one: hooks record only what the host says."""
     chat = chat_log.read_chat(root, session.id) if session.task else None

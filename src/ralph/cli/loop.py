@@ -350,14 +350,12 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         headings = "run,iteration,when,outcome,task,length,notes"
         print_rows(entries, form, journal_json, headings, row, "No journal entries.")
         print_more(total, len(entries))
-        say(journal.left_out(call.root, within))
         return
     is_single = is_entry or iteration is not None
     if is_single:
         entries = (journal.find(call.root, name, iteration, within=within),)
     else:
         entries = journal.show(call.root, name, within=within)
-        say(journal.left_out(call.root, within, entries[0].run))
     if form == "json":
         shapes = list(map(journal_json, entries))
         print_json(shapes[0] if is_single else shapes)

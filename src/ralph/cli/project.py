@@ -223,9 +223,8 @@ _INSTALL = ["ralph install", "ralph install claude codex --dry-run", "ralph inst
 @click.option("--list", "listing", is_flag=True, help="Only list the agents, and what each can do with Ralph.")
 @opt.formats("table", "json")
 @click.option("--no-mcp", is_flag=True, help="Leave the MCP server out: hooks and commands only.")
-@click.option("--always-load", is_flag=True, help="Claude Code: show the MCP tools at once, not by tool search.")
 @click.option("--statusline", is_flag=True, help="Claude Code: add Ralph's line; a status line that is there stays.")
-def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: bool, **options: Any) -> None:
+def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, **options: Any) -> None:
     """Add Ralph's hooks, commands and MCP server to the settings of coding agents; other settings stay.
 
     Without a HOST, for every agent that has a settings folder or is a program on your PATH.
@@ -236,8 +235,6 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
         return
     _check_format(form)
     plugin = options["plugin"]
-    if always_load and (tuple(hosts) != (Host.CLAUDE.value,) or plugin or no_mcp):
-        raise UsageError("--always-load is for the MCP server of `ralph install claude`", hint="leave it out")
     status_line = options.pop("statusline")
     if status_line and (tuple(hosts) != (Host.CLAUDE.value,) or plugin):
         raise UsageError("--statusline is for `ralph install claude`", hint="leave it out")
@@ -248,8 +245,7 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, always_load: b
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         server = None if no_mcp else has_mcp
-        target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, always_load)
-        target = replace(target, status_line=status_line)
+        target = installation.InstallTarget(host, scope, call.folder, os.environ, plugin, server, status_line)
         plan = installation.plan_install(target, installation.hook_program(sys.executable))
         if scope is InstallScope.USER and (plan.edits or installation.noted_program(os.environ)):
             plan = replace(plan, edits=(*plan.edits, *merge_registration.user_edit(os.environ, add=True)))

@@ -13,7 +13,7 @@ from ralph.app.review import Target
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, pass_call, read_text
-from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, say, warn
+from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
 from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.store.library import Stored
@@ -61,11 +61,6 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bo
         ]
         ctx.exit(int(bool(findings)))
     items = inbox.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
-    hidden = [each.task for each in insights.list_(call.root, task_id=task) if within and each.task != within]
-    if hidden:
-        from ralph.app import filters
-
-        say(one_line(filters.hidden_note(f"{len(hidden)} insight{'s' * (len(hidden) > 1)}", hidden)))
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
     short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}

@@ -52,7 +52,6 @@ def cli() -> None:
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
     """List the sessions, newest first, with how each began."""
     sessions, total = verbs.list_(call.root, limit=limit, since=when(since), task=task, within=within)
-    say(one_line(verbs.left_out(call.root, within, since=when(since), task=task) or ""))
     if task and not total:
         board.find(call.root, task)  # NotFound, where the task does not exist either
 

@@ -230,7 +230,6 @@ class ServerScope(StrEnum):
     LOCAL = "local"
     PROJECT = "project"
     USER = "user"
-    PLUGIN = "plugin"
 
 
 @dataclass(frozen=True, slots=True)
