@@ -16,7 +16,8 @@ from ralph.model.record import Detail, Hit, Query, SearchResult
 from ralph.search import rank
 from ralph.search.terms import best_place
 from ralph.settings import Team, TeamSearch
-from ralph.store import lookup, team_db
+from ralph.store import lookup, queries, team_db
+from ralph.store.paired_lookup import PairedLookup
 from ralph.store.server_lookup import ServerLookup
 
 _WIDER = 4  # times the limit is searched, so that repeats and second copies leave enough
@@ -41,26 +42,36 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
 def _in_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
 ) -> tuple[SearchResult, dict[str, str], dict[str, str]]:
-    """Search index and `team.db`, each by itself; of a record that both have, ours counts."""
-    one, two = (
-        rank.search(each, replace(query, text=filters.resolve_id(each, query.text.strip())), today=ids.now().date())
-        for each in (own, team)
-    )
-    hits = sorted((*one.hits, *two.hits), key=lambda hit: (hit.score, hit.record.added_at), reverse=True)
-    if any(hit.score and not hit.weak for hit in hits):  # what one of them could only guess is no answer then
-        hits = [hit for hit in hits if hit.score and not hit.weak]
-    members = team_db.members(team, [hit.record.id for hit in two.hits])
-    records = [hit.record for hit in hits]
+    """Search index and `team.db`; of a record that both have, ours counts."""
+    store, text, keep = PairedLookup(own, team), query.text.strip(), queries.filter_of(query)
+    if not text:
+        keys = store.select(lambda each: queries.newest_keys(each, query, query.limit))[: query.limit]
+        found = SearchResult(tuple(Hit(record, 0.0) for record in store.records(keys).values()), len(keys))
+    elif any(queries.key_of(each, filters.resolve_id(each, text)) is not None for each in (own, team)):
+        keys = store.select(lambda each: queries.keys_of(each, filters.resolve_id(each, text), query))
+        found = SearchResult(tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values()), len(keys))
+    else:
+        day = ids.today()
+        ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
+        keys = [each.row.key for each in ranked.best]
+        hits = rank.make_hits(ranked, store.records(keys), query, day)
+        instead = rank.replacements(own, ranked.words, keep, store)
+        found = SearchResult(hits, ranked.total, instead, rank.matched_terms(ranked.words))
+        if not hits:
+            keys = store.select(lambda each: lookup.containing(each, queries.safe(text).split(), keep))
+            letters: dict[str, float] = dict.fromkeys(text.lower().split(), 1.0)
+            hits = tuple(Hit(each, 0.0, ("letters",)) for each in store.records(keys[: query.limit]).values())
+            found = SearchResult(hits, len(keys), (), letters)
+    records = [hit.record for hit in found.hits]
+    members = {record.id: name for key, name in store.members(keys).items() for record in store.records([key]).values()}
     notes = {**outdated.describe_outdated(team, records), **outdated.describe_outdated(own, records)}
     single: dict[str, Hit] = {}
-    for hit in hits:
+    for hit in found.hits:
         known = single.get(hit.record.id)
         if known is None or ("team" in known.record.extra and "team" not in hit.record.extra):
             single[hit.record.id] = replace(hit, score=known.score) if known else hit
-    best = outdated.demote_outdated(outdated.demote_stale(root, list(single.values())), notes)
-    total = one.total + two.total - len(one.hits) - len(two.hits) + len(best)
-    instead = tuple(pair for pair in one.instead if pair[0] in dict(two.instead))
-    return SearchResult(best, total, instead, {**one.terms, **two.terms}), members, notes
+    hits = outdated.demote_outdated(outdated.demote_stale(root, list(single.values())), notes)
+    return replace(found, hits=hits, total=found.total - len(found.hits) + len(hits)), members, notes
 
 
 def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict[str, str]]:

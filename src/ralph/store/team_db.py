@@ -142,13 +142,6 @@ def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator
         yield {name: str(row[name]) for name in row.keys() if row[name]}  # noqa: SIM118  (a Row is no mapping)
 
 
-def members(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, str]:
-    """Return who pushed the records of logs among some ids; a memory's own metadata says it."""
-    keys = {key: name for name in names for key in queries.keys_of(connection, name)}
-    paths = {keys[key]: path.split("/") for key, (path, _) in queries.locations(connection, list(keys)).items()}
-    return {name: path[1] for name, path in paths.items() if f"{path[0]}/" == PREFIX and len(path) > 2}
-
-
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
     """Count the rows of every pulled source, by its name."""
     return {row[0]: int(row[1]) for row in connection.execute("SELECT path, lines FROM sources")}
