@@ -151,7 +151,6 @@ def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: S
     assert status == 409
     assert "changed since" in said["error"]["message"]
     assert everything(shop.root) == before
-    assert window.get("/api/changes")["items"] == []
 
 
 @pytest.mark.parametrize("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
@@ -168,7 +167,6 @@ def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample)
     file = shop.root / MEMORIES
     file.write_text(file.read_text(encoding="utf-8").replace("status=retired", "status=mine"), encoding="utf-8")
     before = everything(shop.root)
-    assert window.get("/api/changes")["items"][0]["possible"] is False
     assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409
     assert everything(shop.root) == before
 
@@ -176,12 +174,8 @@ def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample)
 def test_a_change_is_undone_once(window: Site) -> None:
     body = {"action": "archive", "id": clean(window)}
     done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
-    listed = window.get("/api/changes")["items"]
-    assert [(each["undo"], each["undone"], each["possible"]) for each in listed] == [(done["undo"], False, True)]
     window.post("/api/changes/undo", undo=done["undo"])
-    assert window.get("/api/changes")["items"][0]["undone"] is True
-    assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409
-    assert window.posted("/api/changes/undo", undo="u-none")[0] == 404
+    assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 404
 
 
 def test_an_archived_memory_is_kept_and_not_listed(window: Site) -> None:

@@ -142,6 +142,5 @@ def test_an_empty_folder_has_pages_too(tmp_path: Path) -> None:
     assert window.get("/api/records")["items"] == []
     assert window.get("/api/insights") == {"items": [], "total": 0}
     assert window.get("/api/tags") == {"items": []}
-    assert window.get("/api/changes") == {"items": [], "total": 0}
     assert window.refusal("/api/records/mem-1")[0] == 404
     assert PORT

@@ -131,11 +131,6 @@ def _post_change(request: ApiRequest) -> Json:
     return {**change.result, "undo": change.undo}
 
 
-def _get_changes(request: ApiRequest) -> Json:
-    items = request.state.changes.list_()
-    return {"items": items, "total": len(items)}
-
-
 def _change_request(request: ApiRequest) -> ChangeRequest:
     body = request.body
     for name in ("force", "allow_secret"):
@@ -167,9 +162,6 @@ def _get_graph(request: ApiRequest) -> Json:
     return graph_view.graph_part(
         request.root,
         around=request.word("around"),
-        task=request.word("task"),
-        tag=request.word("tag"),
-        types=request.words("type"),
         text=request.word("q"),
         at=request.word("as_of"),
         limit=request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT),
@@ -248,7 +240,6 @@ ROUTES: list[Route] = [
     ),
     route("/api/changes/apply", _post_change, method="POST"),
     route("/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"),
-    route("/api/changes", _get_changes),
     route("/api/context", _post_context, method="POST"),
     route("/api/graph", _get_graph),
     route("/api/graph/neighbors", _get_neighbors),

@@ -75,7 +75,6 @@ def test_a_conflict_in_one_file_changes_no_file(root: Path) -> None:
     with pytest.raises(Conflict):
         changes.apply(wanted, given)
     assert not knowledge.replaced_bodies(root).exists()
-    assert changes.list_() == []
 
 
 def test_a_change_that_fails_half_way_is_undone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +133,6 @@ def test_undo_is_refused_when_the_file_changed(root: Path, name: str, meddle: Ca
     with pytest.raises(Conflict):
         changes.undo(undo)
     assert files.read(root / MEMORIES) == now
-    assert [each["possible"] for each in changes.list_()] == [False]
 
 
 def test_changes_of_the_same_file_are_undone_in_reverse_order(root: Path, name: str) -> None:
@@ -147,10 +145,8 @@ def test_changes_of_the_same_file_are_undone_in_reverse_order(root: Path, name: 
     changes.undo(two)
     changes.undo(one)
     assert read(root) == before
-    with pytest.raises(Conflict, match="already"):
-        changes.undo(one)
     with pytest.raises(NotFound):
-        changes.undo("u-000000")
+        changes.undo(one)
 
 
 def test_undo_keeps_lines_that_were_appended_to_a_log(root: Path) -> None:
@@ -169,7 +165,6 @@ def test_only_the_last_changes_are_kept(root: Path, name: str) -> None:
     first = apply(root, changes, ChangeRequest("edit", name, text="Words 0"))
     for number in range(1, MAX_UNDO + 1):
         apply(root, changes, ChangeRequest("edit", name, text=f"Words {number}"))
-    assert len(changes.list_()) == MAX_UNDO
     with pytest.raises(NotFound):
         changes.undo(first)
 

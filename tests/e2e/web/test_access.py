@@ -119,7 +119,6 @@ STATES: dict[str, tuple[str, Step]] = {
     "memory-search": ("/memory?q=redis", _press("More of", ".row-detail [role=tab]")),
     "memory-filters": ("/memory", _filters),
     "memory-add": ("/memory", _press("Add a memory", DIALOG)),
-    "memory-changes": ("/memory", _press("Recent changes", DIALOG)),
     "record": ("/memory/{keys}", _nothing),
     "record-markdown": ("/memory/{markdown}", _nothing),
     "record-hostile": ("/memory/{hostile}", _nothing),

@@ -382,7 +382,7 @@ def test_home_end_and_j_bring_rows_into_sight(window: Reader) -> None:
 def test_question_mark_opens_the_help_and_escape_gives_the_focus_back(window: Reader) -> None:
     page = window.go("/memory")
     expect(hits(page).first).to_be_visible()
-    button = page.get_by_role("button", name="Recent changes")
+    button = page.get_by_role("button", name="Add a memory")
     button.focus()
     page.keyboard.press("?")
     help_ = page.get_by_role("dialog", name="Keyboard")

@@ -101,18 +101,6 @@ class TestThePicture:
         switch.click()
         holds(page, len(told["nodes"]), len(told["edges"]))
 
-    def test_a_task_and_a_tag_leave_what_is_about_them(self, reader: OpenReader, shop: Shop) -> None:
-        whole, task = shop.get("/api/graph"), shop.task("Round sums in the cart")
-        of_task, of_tag = shop.get("/api/graph", task=task), shop.get("/api/graph", tag="auth")
-        assert 0 < len(of_task["nodes"]) < len(whole["nodes"])
-        assert 0 < len(of_tag["nodes"]) < len(whole["nodes"])
-        page = loaded(reader(), "/graph?all=1")
-        page.get_by_label("Task").select_option(task)
-        holds(page, len(of_task["nodes"]), len(of_task["edges"]))
-        page.get_by_label("Task").select_option("")
-        page.get_by_label("Tag", exact=True).select_option("auth")
-        holds(page, len(of_tag["nodes"]), len(of_tag["edges"]))
-
     def test_the_slider_shows_what_was_known_at_a_day(self, reader: OpenReader, shop: Shop) -> None:
         whole = shop.get("/api/graph")
         day = (datetime.now(UTC) - timedelta(days=10)).date()

@@ -7,7 +7,7 @@ texts are kept in memory until the server ends, so that a change can be undone u
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,8 @@ class AppliedChange:
     """A change, with the old and new texts of its files."""
 
     undo: str
-    at: str
     result: ChangeResult
     files: tuple[FileChange, ...]
-    undone: bool = False
 
 
 def apply_action(
@@ -192,25 +190,11 @@ class ChangeHistory:
                 with suppress(RalphError):
                     _revert_files(self.root, witness.changes)
                 raise
-            change = AppliedChange(ids.short("u"), ids.timestamp(), result, witness.changes)
+            change = AppliedChange(ids.short("u"), result, witness.changes)
             self._changes[change.undo] = change
             while len(self._changes) > MAX_UNDO:
                 del self._changes[next(iter(self._changes))]
             return change
-
-    def list_(self) -> list[dict[str, Any]]:
-        """Return the changes, the newest first, and whether each can be undone."""
-        with self._lock:
-            return [
-                {
-                    "undo": each.undo,
-                    "at": each.at,
-                    "summary": each.result["summary"],
-                    "undone": each.undone,
-                    "possible": not each.undone and all(map(_can_revert, each.files)),
-                }
-                for each in reversed(self._changes.values())
-            ]
 
     def undo(self, name: str) -> dict[str, Any]:
         """Undo a change; Conflict, and no change at all, when a file was changed since."""
@@ -218,10 +202,8 @@ class ChangeHistory:
             change = self._changes.get(name)
             if change is None:
                 raise NotFound("that change is no longer known", hint="undo it with git or in the file")
-            if change.undone:
-                raise Conflict("that change was already undone", hint="reload the list of changes")
             restored = _revert_files(self.root, change.files)
-            self._changes[name] = replace(change, undone=True)
+            del self._changes[name]
             diffs = [_describe_file(self.root, each) for each in restored]
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
@@ -230,12 +212,6 @@ def apply_planned(history: ChangeHistory, request: ChangeRequest, patterns: Sequ
     """Plan a change and apply it at once."""
     plan = plan_change(history.root, request, patterns)
     return history.apply(request, {file["name"]: file["before"] for file in plan["files"]}, patterns)
-
-
-def _can_revert(change: FileChange) -> bool:
-    with suppress(RalphError):
-        return change.appended or files.read(change.path) == change.after
-    return False
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:

@@ -1,6 +1,6 @@
-"""A part of the graph for a picture: around one node, or the nodes with the most edges, filtered by what they are.
+"""A part of the graph for a picture: around one node, or the nodes with the most edges.
 
-A node's degree is that of the complete graph, so that it does not change with the filter. The graph is cached until
+A node's degree is that of the complete graph, so that it does not change with the part. The graph is cached until
 its sources change, since the time slider asks again and again.
 """
 
@@ -14,9 +14,8 @@ from typing import NamedTuple
 from ralph.app import graph
 from ralph.app.filters import when
 from ralph.app.json_shapes import edge_json, node_json
-from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
+from ralph.model.graph import Edge, Node, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
@@ -52,7 +51,8 @@ class GraphSnapshot(NamedTuple):
         """Return a node and what is within some hops of it."""
         names = {name} & self.nodes.keys()
         for _ in range(hops):
-            names |= _adjacent(names, edges)
+            sources = {edge.source for edge in edges if edge.target in names}
+            names |= sources | {edge.target for edge in edges if edge.source in names}
         return names
 
     def part(self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = "") -> dict[str, object]:
@@ -93,22 +93,8 @@ def _adjacent(names: Collection[str], edges: Iterable[Edge]) -> set[str]:
     return adjacent
 
 
-def graph_part(
-    root: Path,
-    *,
-    task: str = "",
-    tag: str = "",
-    types: Sequence[str] = (),
-    text: str = "",
-    at: str = "",
-    around: str = "",
-    limit: int = LIMIT,
-) -> dict[str, object]:
-    """Return the filtered part of the graph, of what is near the node `around`; UsageError for an unknown type."""
-    valid = {kind.value for kind in NodeType}
-    wrong = [word for word in types if word not in valid]
-    if wrong:
-        raise UsageError(f"{wrong[0]!r} is no type of node", hint=f"one of {', '.join(sorted(valid))}")
+def graph_part(root: Path, *, text: str = "", at: str = "", around: str = "", limit: int = LIMIT) -> dict[str, object]:
+    """Return the part of the graph that is near the node `around`, or whose names have every word of `text`."""
     at = when(at)
     snapshot, edges = _snapshot(root, at)
     nodes = snapshot.nodes
@@ -117,18 +103,6 @@ def graph_part(
     if at:  # a file or a tag has no time of its own: it is there when an edge is
         ends = {end for edge in edges for end in (edge.source, edge.target)}
         names = {name for name in names if nodes[name].holds(at) and (name in ends or entity_type(name) is None)}
-    starts: list[set[str]] = []
-    if task:
-        members = {name for name, node in nodes.items() if node.task == task}
-        starts.append(members | {entity_id(NodeType.TASK, task)})
-    if tag:
-        starts.append({entity_id(NodeType.TAG, tag.lower())})
-    for start in starts:
-        near = start | _adjacent(start, edges)
-        records = {name for name in near if entity_type(name) is None}
-        names &= near | _adjacent(records, edges)
-    if types:
-        names = {name for name in names if nodes[name].type.value in types}
     for word in text.casefold().split():
         names = {name for name in names if word in f"{name}\n{nodes[name].name}".casefold()}
     return {**snapshot.part(names, edges, limit, first=centre), "around": centre}

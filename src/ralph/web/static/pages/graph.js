@@ -1,5 +1,5 @@
 // The graph: how memories, files, symbols, tags, tasks and sessions are linked, at any time. It opens around the newest
-// memory; another node, a filter or "All" shows another part. Picture and lists show the same; the address holds it.
+// memory; another node or "All" shows another part. Picture and lists show the same; the address holds it.
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
@@ -7,7 +7,7 @@ import { Empty, Loaded } from "../parts/placeholders.js";
 import { Force } from "../parts/force_graph.js";
 import { EdgeList, NodeList, NodePanel } from "../parts/nodes.js";
 import { Pick } from "../parts/node_picker.js";
-import { Choice, Switches, Tabs, toggled } from "../parts/widgets.js";
+import { Switches, Tabs, toggled } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { KINDS, typeLabel, Shape } from "../parts/node_shapes.js";
 import { PageHead } from "../parts/shell.js";
@@ -17,38 +17,22 @@ import { count, number } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
-/** The page at `/graph?around=&all=&task=&tag=&as_of=&off=&node=&view=`. */
+/** The page at `/graph?around=&all=&as_of=&off=&node=&view=`. */
 export function Page() {
   const { query } = route.value;
-  const asked = { task: query.get("task") ?? "", tag: query.get("tag") ?? "", as_of: query.get("as_of") ?? "" };
-  const everything = query.has("all") || asked.task || asked.tag;
-  asked.around = everything ? "" : (query.get("around") ?? "newest");
+  const asked = { as_of: query.get("as_of") ?? "", around: query.has("all") ? "" : (query.get("around") ?? "newest") };
   const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
   return html`<${PageHead} title="Graph"
       sub="How memories, files, tasks and sessions are linked. Solid edges are stated in a file, dashed ones are derived." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
       ${(data) =>
-        data.total_nodes === 0 && !asked.task && !asked.tag && !asked.as_of
+        data.total_nodes === 0 && !asked.as_of
           ? html`<${Empty} title="The graph is empty"
               text="Nodes are memories and what they mention: files, symbols, tags, tasks, sessions. Add a memory that names a file."
               command='ralph memory add "src/db.ts needs the pool started first"'
               action=${html`<${AddMemory} />`} />`
           : html`<${GraphView} data=${data} asked=${asked} loading=${graph.loading} />`}
     <//>`;
-}
-
-function Filters({ asked, data }) {
-  const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
-  const tags = useGet("/api/tags", { limit: 200 });
-  const options = [["", "all tasks"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
-  const words = [["", "all tags"], ...(tags.value?.items ?? []).map(([tag, times]) => [tag, `${tag} (${times})`])];
-  if (asked.task && !options.some(([id]) => id === asked.task)) options.push([asked.task, asked.task]);
-  if (asked.tag && !words.some(([tag]) => tag === asked.tag)) words.push([asked.tag, asked.tag]);
-  return html`<div class="toolbar">
-    <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
-    <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
-    <${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
-  </div>`;
 }
 
 /** What is shown: the answer, what a panel added, less the kinds that are off. */
@@ -86,16 +70,17 @@ function GraphView({ data, asked, loading }) {
     open(node.id);
     return control.current?.centre(node.id);
   };
-  const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null, task: null, tag: null });
+  const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null });
   const narrow = useMedia("(max-width: 640px)");
-  const filtered = asked.task || asked.tag || asked.as_of || off.size;
+  const filtered = asked.as_of || off.size;
   const tabs = [
     { key: "picture", label: "Picture" },
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
     { key: "edges", label: "Edges", count: seen.edges.length },
   ];
   const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
-  const more = html`<${Filters} asked=${asked} data=${data} />
+  const more = html`<div class="toolbar"><${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of}
+      onChange=${(as_of) => setQuery({ as_of })} /></div>
     <${Legend} counts=${seen.counts} off=${off} />`;
   return html`<div class="toolbar">
       <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${data.around ? "" : (chosen?.name ?? "")}
@@ -120,7 +105,7 @@ function GraphView({ data, asked, loading }) {
 function Scope({ around, name }) {
   const all = !around;
   const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
-  const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
+  const choose = (next) => setQuery({ all: next ? "1" : null });
   return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
       ${words ? `Around: ${words}` : "Around one memory"}</button>

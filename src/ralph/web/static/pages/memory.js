@@ -3,7 +3,7 @@
 // a memory restores the position.
 import { html, signal, useEffect, useRef, useState } from "../lib.js";
 import { get, queryOf } from "../parts/api.js";
-import { ChangeDialog, RecentChanges } from "../parts/changes.js";
+import { ChangeDialog } from "../parts/changes.js";
 import { Button, recordPath } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
@@ -167,8 +167,7 @@ function Summary() {
 function Head({ onOpen }) {
   const state = project.value;
   return html`<${PageHead} title="Memory" sub=${state && `What agents and people learned in ${state.project}`}
-    actions=${html`<${Button} icon="undo" opens=${true} onClick=${() => onOpen("changes")}>Recent changes<//>
-      <${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
+    actions=${html`<${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
 }
 
 /** The facets where there is no room beside the list. */
@@ -239,6 +238,5 @@ export function Page() {
     </div>
     ${dialog === "facets" && html`<${Drawer} onClose=${close}>${facets}<//>`}
     ${dialog === "add" && html`<${ChangeDialog} action="add" onClose=${close} onDone=${({ id }) => id && go(recordPath(id))} />`}
-    ${dialog === "changes" && html`<${RecentChanges} onClose=${close} />`}
   </div>`;
 }

@@ -5,11 +5,11 @@ import { RequestError, get, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
-import { Empty, Failure, Loading, RichText } from "./placeholders.js";
+import { Failure, Loading, RichText } from "./placeholders.js";
 import { FORMS, start } from "./forms.js";
-import { announce, onEvent } from "./events.js";
+import { announce } from "./events.js";
 import { toast } from "./toast.js";
-import { Time, count, sentence } from "./format.js";
+import { sentence } from "./format.js";
 
 const WORDS = {
   add: { title: "Add a memory", apply: "Save" },
@@ -51,7 +51,6 @@ const TIMEOUT = 2000;
 const WAITING = "Another program may be writing to this file. Waiting at most 30 seconds.";
 const CHANGED_MEANWHILE =
   "It was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
-const EMPTY = "Changes made in these pages since the server started can be undone here. Older ones are in git.";
 const drafts = new Map();
 /** Whether a record has an unsaved draft. */
 export const hasDraft = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
@@ -60,16 +59,12 @@ window.addEventListener("beforeunload", (event) => drafts.size && event.preventD
 
 const CHANGED = { what: ["records", "insights"] };
 
-async function postUndo(id) {
-  const result = await post("/api/changes/undo", { undo: id });
-  announce("changed", CHANGED);
-  return result;
-}
-
 /** Takes a change back, and says what came of it. */
 export async function undo(id) {
   try {
-    toast((await postUndo(id)).summary);
+    const result = await post("/api/changes/undo", { undo: id });
+    announce("changed", CHANGED);
+    toast(result.summary);
   } catch (error) {
     toast([error.message, error.hint].filter(Boolean).map(sentence).join(". "), { failed: true });
   }
@@ -225,45 +220,4 @@ export function AddMemory({ onDone }) {
   const [open, setOpen] = useState(false);
   return html`<${Button} icon="plus" opens=${true} onClick=${() => setOpen(true)}>Add a memory<//>
     ${open && html`<${ChangeDialog} action="add" onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
-}
-
-/** The changes of this server's run, newest first, each with its way back. */
-export function RecentChanges({ onClose }) {
-  const [items, setItems] = useState(null);
-  const [error, setError] = useState(null);
-  const ask = () => get("/api/changes").then((result) => (setItems(result.items), setError(null)), setError);
-  useEffect(() => {
-    ask();
-    return onEvent("changed", ask);
-  }, []);
-  const [done, setDone] = useState("");
-  // The result is shown in the dialog: a toast would be behind it.
-  const back = (id) =>
-    postUndo(id)
-      .then((result) => (setDone(result.summary), ask()))
-      .catch((failed) => (setDone(""), setError(failed)));
-  return html`<${Dialog} title="Recent changes" onClose=${onClose} wide=${true}>
-    <${Failure} error=${error} retry=${ask} />
-    <p role="status" class=${done ? "notice done-notice" : "visually-hidden"}>${done}</p>
-    ${!items && !error && html`<${Loading} lines=${3} what="the changes" />`}
-    ${items?.length === 0 &&
-    html`<${Empty} title="No changes yet" text=${EMPTY} command="git log -p -- .agent .ralph" />`}
-    ${items?.length > 0 &&
-    html`<p class="quiet small">${count(items.length, "change")} since the server started.</p>
-      <ul class="plain changes">${items.map((one) => html`<${ChangeItem} key=${one.undo} one=${one} onBack=${back} />`)}</ul>`}
-  <//>`;
-}
-
-function ChangeItem({ one, onBack }) {
-  const why = one.possible ? undefined : "The file was changed since";
-  return html`<li>
-    <div>
-      <p>${one.summary}</p>
-      <p class="quiet small"><${Time} at=${one.at} /></p>
-    </div>
-    ${one.undone
-      ? html`<span class="badge">undone</span>`
-      : html`<${Button} icon="undo" look="small" disabled=${!one.possible} title=${why}
-          onClick=${() => onBack(one.undo)}>Undo<//>`}
-  </li>`;
 }
