@@ -513,23 +513,11 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
     old = before[0] if before else None
     one, two = (document.entries[0].record for document in sides)
     text, conflicts = merge_lines(*(f"{each.text}\n" if each is not None else "" for each in (old, one, two)))
-    keys = dict.fromkeys((*newer.extra, *older.extra))
-    extra = {
-        key: _pick(old.extra.get(key) if old else None, older.extra.get(key), newer.extra.get(key)) for key in keys
-    }
     fields = {
         name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name))
-        for name in ("title", "kind", "label", "status", "created_at")
+        for name in ("title", "kind", "label", "created_at")
     }
-    known = set(old.tags) if old is not None else set[str]()
-    record = replace(
-        newer,
-        **fields,
-        text=text.removesuffix("\n"),
-        tags=_join(known, newer.tags, older.tags),
-        updated_at=max(newer.updated_at, older.updated_at),
-        extra={key: value for key, value in extra.items() if value is not None},
-    )
+    record = replace(_merge_fields(old, older, newer), **fields, text=text.removesuffix("\n"))
     return Merged(str(documents[1].replace(newer.id, record)), conflicts)
 
 

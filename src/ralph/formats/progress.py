@@ -46,6 +46,7 @@ def as_block(record: Record) -> Record:
 
 def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, journal_id: str) -> Record:
     text = "\n".join(body)
+    moments = (f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title))
     return Record(
         id=ids.derived("prog", f"{title}\n{text}"),
         kind=outcome,
@@ -54,7 +55,7 @@ def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, jo
         label="progress",
         title=title,
         scope=Scope.TASK,
-        created_at=_date_in(title),
+        created_at=next(filter(ids.parse_time, moments), ""),
         extra={key: value for key, value in (("thread", thread), (JOURNAL_KEY, journal_id)) if value},
     )
 
@@ -115,11 +116,6 @@ def _outcome_in(title: str, body: list[str]) -> Outcome:
         if "failed" in outcomes:
             return Outcome.FAILED
     return Outcome.BLOCKED
-
-
-def _date_in(title: str) -> str:
-    moments = (f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title))
-    return next(filter(ids.parse_time, moments), "")
 
 
 _LEARNINGS = re.compile(

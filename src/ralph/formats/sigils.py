@@ -207,7 +207,9 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
             case "journal":
                 journal = sigil.body or journal
             case "knowledge":
-                knowledge.append(_knowledge(sigil))
+                values = _values(sigil.attributes)
+                tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
+                knowledge.append(KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body))
             case "task-done":
                 finished.update(dict.fromkeys(_task_ids(sigil)))
             case "task-failed":
@@ -223,12 +225,6 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
             case "verify-fail":
                 verified, reason = False, sigil.body or reason
     return Sigils(journal, tuple(knowledge), tuple(finished), failed, promise, model, verified, reason)
-
-
-def _knowledge(sigil: _Sigil) -> KnowledgeSigil:
-    values = _values(sigil.attributes)
-    tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
-    return KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body)
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:

@@ -209,22 +209,16 @@ class Query:
 
     def accepts(self, record: Record) -> bool:
         """Whether a record passes the filters."""
-        if self.kinds and record.kind not in self.kinds:
-            return False
-        if self.families and record.family not in self.families:
-            return False
-        if self.scope is not None and record.scope is not self.scope:
-            return False
-        if self.since or self.until:
-            added = record.added_at
-            if added < self.since or (self.until and added[: len(self.until)] > self.until):
-                return False
-        if record.status is Status.RETIRED:
-            return False
-        if self.tags:
-            own = {tag.lower() for tag in record.tags}
-            return any(tag.lower() in own for tag in self.tags)
-        return True
+        added, tags = record.added_at, {tag.lower() for tag in record.tags}
+        return (
+            record.status is not Status.RETIRED
+            and (not self.kinds or record.kind in self.kinds)
+            and (not self.families or record.family in self.families)
+            and self.scope in (None, record.scope)
+            and added >= self.since
+            and (not self.until or added[: len(self.until)] <= self.until)
+            and (not self.tags or not tags.isdisjoint(tag.lower() for tag in self.tags))
+        )
 
 
 @dataclass(frozen=True, slots=True)
