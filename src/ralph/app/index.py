@@ -24,7 +24,7 @@ from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, queries
-from ralph.store.changes import ReadLog
+from ralph.store.changes import ReadLog, known_states
 from ralph.store.changes import read_logs as read_logs_of
 from ralph.store.index import PATIENCE, SCHEMA_VERSION, Index, Progress, Synced, discard, in_memory
 from ralph.store.sources import Interpret, scan, scan_logs, sources
@@ -132,7 +132,7 @@ def verify(root: Path) -> list[str]:
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     """Read each source into an index of its own, and compare that with the source's rows in the real one."""
-    keys = {state.path: key for key, state in queries.source_states(connection).items()}
+    keys = queries.source_keys(connection)
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)) as fresh:
@@ -176,8 +176,7 @@ def status(root: Path) -> dict[str, Any]:
     times = [path.stat().st_mtime for path in beside if path.is_file() and path.stat().st_size]  # opening changes them
     with suppress(db.Damaged, db.Busy, WriteFailed):
         with db.explained(index.path), closing(index.connect()) as connection:
-            states = queries.source_states(connection).values()
-            indexed = {(state.path, state.mtime_ns, state.size) for state in states}
+            indexed = {(name, *state[:2]) for name, state in known_states(connection).items()}
             current = {(source.name, *state[:2]) for source, state in scan(root, logs=False)}
             current.update((name, *state[:2]) for _, name, state in logs)
             size["index_behind"] = len({name for name, *_ in indexed ^ current})  # changed, new or gone

@@ -212,9 +212,9 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
             if progress is not None:
                 progress(rows, sum(each.records for _, each, _ in wanted))
         gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
-        with team.batch():
+        with db.atomic(team.connection):
             for key in gone:
-                team.remove(key)
+                team.writer.clear(key)
     files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
     return PullResult(len(wanted) + changed, rows, len(gone))
 
@@ -253,10 +253,10 @@ def _pull_batch(
         highest[source] = key
         if len(line) <= LARGEST and name not in forgotten:
             lines[source].append((name, line))
-    with team.batch():
+    with db.atomic(team.connection):
         for name, each, state in batch:
             if name in states and not state.key:
-                team.remove(states[name].key)
+                team.writer.clear(states[name].key)
             new = PulledState(state.key, each.generation, highest.get(each.key, each.last))
             team.put(name, each.format, new, lines[each.key])
     return sum(map(len, lines.values()))
@@ -282,9 +282,9 @@ def _pull_memories(
         for row in server.call("memories_of", project, machine)
         if row[4] not in forgotten and len(row[5]) <= LARGEST
     ]
-    with team.batch():
+    with db.atomic(team.connection):
         for state in own.values():
-            team.remove(state.key)
+            team.writer.clear(state.key)
         for form, rows in groupby(sorted(memories, key=itemgetter(0)), key=itemgetter(0)):
             team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), [row[1] for row in rows])
     return len(curated), len(memories)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ralph.errors import Unreadable
 from ralph.model import ids
@@ -475,20 +475,9 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
     return place, test, [safe(value) if isinstance(value, str) else value for value in values]
 
 
-class SourceState(NamedTuple):
-    """A source as the index read it; `mtime_ns` is 0 in memory."""
-
-    path: str
-    mtime_ns: int
-    size: int
-    inode: int
-    offset: int
-
-
-def source_states(connection: sqlite3.Connection) -> dict[int, SourceState]:
-    """Every source by its key."""
-    sql = "SELECT key, path, mtime_ns, size, inode, offset FROM sources"
-    return {row[0]: SourceState(*row[1:]) for row in connection.execute(sql)}
+def source_keys(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the keys of the sources, by their names."""
+    return dict(connection.execute("SELECT path, key FROM sources").fetchall())
 
 
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:

@@ -33,8 +33,7 @@ class TeamDatabase:
     """The rows of other machines, for one writer."""
 
     def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
-        self.connection = connection
-        self._writer = writer
+        self.connection, self.writer = connection, writer
 
     def states(self) -> dict[str, PulledState]:
         """Return what was pulled, by the names of the sources."""
@@ -52,22 +51,12 @@ class TeamDatabase:
             sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
             self.connection.execute(sql, (state.generation, state.last, len(lines), key))
         else:
-            key = self._writer.add_source(name, form, values)
+            key = self.writer.add_source(name, form, values)
         source = Source(Path(name), name, Format.LOG)
         read, names = contents(source, "".join(f"{line}\n" for _, line in lines)), {each for each, _ in lines}
         records = tuple(item for item in read.records if item.record.id in names)
         others = tuple(item for item in read.lines if item[1].get("id") in names)
-        self._writer.put(key, replace(read, records=records, lines=others))
-
-    def remove(self, key: int) -> None:
-        """Remove a source with its rows."""
-        self._writer.clear(key)
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Write what is done within as one transaction."""
-        with db.atomic(self.connection):
-            yield
+        self.writer.put(key, replace(read, records=records, lines=others))
 
 
 @contextmanager
