@@ -135,10 +135,8 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
         ("user", "Which word?"), ("assistant", "SECOND ANSWER"),
     ]  # fmt: skip
     assert [tool["title"] for tool in told[1]["tools"]][-1] == "Edit till.py"
-    shown = chats.ralph("session", "show", done["id"])
-    assert shown.count("PELICAN") == shown.count("SECOND ANSWER") == 1
-    assert "2 tools: Read till.py, Edit till.py" in shown
     page = chats.ralph("session", "export", done["id"])
+    assert "2 tools: Read till.py, Edit till.py" in page
     assert page.startswith("# The word is PELICAN.\n")
     assert page.count("## User (") == page.count("## Assistant (") == 2
     found = json.loads(chats.ralph("search", "PELICAN", "--format", "json"))

@@ -1,8 +1,8 @@
 """`ralph mcp serve` in the real Claude Code beside the hooks: found, called, and its answer reaches the model.
 
-Claude Code gets the server from `ralph install claude`: by default its tools are found by tool search. With
-`--always-load` they are there at once (`test_mcp_every_tool.py`, and Codex with its config.toml); the plugin brings
-the server too (`test_plugin.py`).
+Claude Code gets the server from `ralph install claude`: its tools are found by tool search. With
+`alwaysLoad` in the entry they are there at once (`test_mcp_every_tool.py`, and Codex with its config.toml); the plugin
+brings the server too (`test_plugin.py`).
 """
 
 import pytest

@@ -4,6 +4,8 @@ Both hand the model what is meant for programs, not the text beside it. Whatever
 sentence must reach the model, and the server must go on.
 """
 
+import json
+
 import pytest
 from tests.e2e.clients import Claude, Codex
 from tests.e2e.messages_server import MessagesServer
@@ -52,7 +54,11 @@ DELETE = "memory_delete"
 def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude, messages: MessagesServer) -> None:
     ralph = Ralph(claude)
     ralph("init")
-    ralph("install", "claude", "--always-load")
+    ralph("install", "claude")
+    settings = claude.home / ".claude.json"
+    known = json.loads(settings.read_text(encoding="utf-8"))
+    known["mcpServers"]["ralph"]["alwaysLoad"] = True  # its tools are there at once, not by tool search
+    settings.write_text(json.dumps(known), encoding="utf-8")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
     # It says that it can ask a person, and says no itself where there is nobody: then nothing goes.
     planned = [*calls(name), (DELETE, {"id": name}, "nobody agreed"), ("memory_show", {"id": name}, "docker")]
