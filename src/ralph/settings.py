@@ -283,4 +283,3 @@ class Config:
         Presence.START, "Say what was injected: at a session's start, at each prompt too (full), or never (off)."
     )
     retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
-    retention_mb: int = setting(0, "The oldest session logs over so many megabytes may be removed; 0 keeps them.")

@@ -362,19 +362,6 @@ def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memorie
     assert search(root, Query("authentication", limit=None)).found.total == 40
 
 
-def test_prune_by_size_takes_the_oldest_first(root: Path) -> None:
-    for number in range(4):
-        path = put(root, f"log/sessions/x{number}.jsonl", seen("x" * 1000, number, f"x{number}"))
-        os.utime(path, (1000 + number, 1000 + number))
-    total = sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
-    assert index.prune(root, most_bytes=total) == []
-    assert index.prune(root) == []
-    names = [one.path.name for one in index.prune(root, most_bytes=total - 1500, really=True)]
-    assert names == ["x0.jsonl", "x1.jsonl"]
-    assert len(list((paths.log_folder(root) / "sessions").iterdir())) == 3
-    assert (root / ".agent/memories.md").exists()
-
-
 # --- git ------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ def test_behind_a_link_that_leads_outside_no_index_is_written_and_search_works(l
         with pytest.raises(Refused, match="leads out of the project"):
             change(here)
     with pytest.raises(Refused, match="leads out of the project"):
-        index.prune(here, most_bytes=1, really=True)
+        index.prune(here, days=1, really=True)
     assert "Redis must run first." in context.brief_session(here, Config(), "s").text
     assert index.status(here)["index_complete"] is False
     assert sorted(elsewhere.rglob("*")) == before

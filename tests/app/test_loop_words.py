@@ -67,13 +67,6 @@ def test_what_waits_for_what_is_named_when_nothing_is_ready(shop: Workshop) -> N
     assert f"`ralph task reset {first.id}` opens it again" in run.words
 
 
-def test_a_goal_that_was_not_reached_is_named_when_it_is_taken_up_again(shop: Workshop) -> None:
-    shop.set(max_iterations=1)
-    lost = shop.start(Step(say="hm"))
-    shop.start(Step(say="hm"), request=LoopRequest(criteria=("none",)))
-    assert any(f"(the goal of {lost.id}, which ended with max_iterations)" in line for line in shop.said)
-
-
 def test_the_archived_scratchpad_is_named(shop: Workshop) -> None:
     projects.write_scratchpad(shop.root, "keep the API stable")
     run = shop.start(says_done(), PASSES)

@@ -285,16 +285,8 @@ def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_pr
     assert codes(ralph)[0] == (name[sound], 1, "error", "torn-line")
 
 
-def test_all_reads_what_the_index_is_trusted_for(ralph: Project) -> None:
-    log = ralph.put("log/sessions/a.jsonl", NOTE)
-    log.chmod(0o600)
-    ralph("search", "anything")
-    before = log.stat()
-    log.write_text(NOTE.replace("{", "["), encoding="utf-8")
-    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert codes(ralph) == []
-    assert [code for *_, code in codes(ralph, "--all")] == ["torn-line"]
-    told = ralph("doctor", "--all", "--citations")
+def test_citations_are_checked_alone(ralph: Project) -> None:
+    told = ralph("doctor", "--fix", "--citations")
     assert (told.code, told.out) == (2, "")
     assert "--citations cannot be combined" in told.err
 

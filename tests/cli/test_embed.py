@@ -135,14 +135,3 @@ def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted
     assert "127.0.0.1" not in said.out + said.err
     assert project("trust", "--yes").code == 0
     assert "is ignored here" not in project("index", "sync", "--embed").err
-
-
-def test_prune_takes_its_size_from_the_config(project: Project) -> None:
-    for name in ("old", "new"):
-        project.put(f"log/sessions/{name}.jsonl", '{"type":"session","id":"x"}\n' + " " * 700_000)
-    os.utime(project.file("log/sessions/old.jsonl"), (1, 1))
-    assert project("index", "prune", "--format", "json").json == {"would_remove": []}
-    project.put("ralph.yml", "retention_mb: 1\n")
-    (found,) = project("index", "prune", "--format", "json").json["would_remove"]
-    assert found["file"].endswith("old.jsonl")
-    assert project("index", "prune", "--max-mb", "5", "--format", "json").json == {"would_remove": []}

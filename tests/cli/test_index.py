@@ -69,12 +69,6 @@ def test_prune_lists_first_and_takes_its_days_from_the_settings(project: Project
     assert project("memory", "search", "alpha", "--format", "json").ids == [numbered(1)]
 
 
-def test_prune_by_size(project: Project) -> None:
-    said = project("index", "prune", "--max-mb", "0.0001")
-    assert f"/{LOG}" in said.out
-    assert project.file(LOG).exists()
-
-
 def test_the_database_is_current_after_a_command_that_writes(ralph: Project) -> None:
     def select(sql: str) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(paths.index_file(ralph.root))) as connection:

@@ -89,13 +89,12 @@ def examine(
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     logs: bool = True,
-    trusting: bool = False,
 ) -> list[Finding]:
     """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out.
 
-    With `trusting` a log in which the index has found no problem is not read again, as far as it is unchanged.
+    A log in which the index has found no problem is not read again, as far as it is unchanged.
     """
-    read = index.read_logs(root) if logs and trusting and index.outside(root) is None else {}
+    read = index.read_logs(root) if logs and index.outside(root) is None else {}
     findings = [
         *_check_files(root, logs=logs, read=read),
         *_check_folders(root),

@@ -187,23 +187,14 @@ def status(root: Path) -> dict[str, Any]:
     return size
 
 
-def prune(root: Path, *, days: int = 0, most_bytes: int = 0, really: bool = False) -> list[Prunable]:
-    """List logs that are too old or too large together, and indexes of gone worktrees; with `really`, remove them."""
+def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
+    """List logs that are too old, and indexes of gone worktrees; with `really`, remove them."""
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
     ages = {log: log.stat().st_mtime for log in paths.log_folder(root).glob("*/*.jsonl")}
-    total = sum(log.stat().st_size for log in ages)
-    prunable: list[Prunable] = []
-    for log in sorted(ages, key=ages.__getitem__):
-        if ages[log] < before:
-            why = f"older than {days} days"
-        elif 0 < most_bytes < total:
-            why = f"all logs together are over {most_bytes} bytes"
-        else:
-            break
-        prunable.append(Prunable(log, why, log.stat().st_size))
-        total -= prunable[-1].size
+    old = (log for log in sorted(ages, key=ages.__getitem__) if ages[log] < before)
+    prunable = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
     stale = stale_indexes(root)
     if really:
         for item in prunable:

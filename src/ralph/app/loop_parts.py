@@ -151,9 +151,7 @@ class Workbench:
         verdict, self._first = self._first or self._check_criteria(""), None
         if verdict.stopped:
             return replace(run, task="", step="")
-        earlier = None if work.id in run.only else runs.of_goal(self.root, work.id)
-        origin = f" (the goal of {earlier.id}, which ended with {earlier.reason})" if earlier else ""
-        self.printer.print_line(f"task {work.id}: {work.title}{origin}")
+        self.printer.print_line(f"task {work.id}: {work.title}")
         progress.begin(self.root, work.id)
         return replace(run, failing=not verdict.passed)
 

@@ -107,12 +107,6 @@ def current(root: Path, run_id: str = "") -> Run:
     return read(root, names[-1] if running else names[0])
 
 
-def of_goal(root: Path, task_id: str) -> Run | None:
-    """Return the newest run that had this task as its goal and did not reach it."""
-    lost = (RunStatus.FAILED, RunStatus.STOPPED)
-    return next((run for run in newest(root)[0] if task_id in run.only and run.status in lost), None)
-
-
 def running(root: Path) -> list[Run]:
     """Return the runs whose status is running."""
     return list(_read_all(root, _from_index(root, running=True)))

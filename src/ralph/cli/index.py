@@ -72,16 +72,13 @@ def verify(call: Invocation, form: str) -> int:
     return 1 if problems else 0
 
 
-@cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --max-mb 500 --yes"])
+@cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --days 90 --yes"])
 @click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
-@click.option("--max-mb", type=click.FloatRange(0), help="The oldest over so many megabytes (default: retention_mb).")
 @opt.yes
 @opt.formats("table", "json")
-def prune(call: Invocation, days: int | None, max_mb: float | None, yes: bool, form: str) -> None:
+def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
     """Remove old session and run logs, and indexes of worktrees that are gone; memories are never touched."""
-    limit = days if days is not None else call.config.retention_days
-    most = max_mb if max_mb is not None else call.config.retention_mb
-    logs = index.prune(call.root, days=limit, most_bytes=int(most * 1e6), really=yes)
+    logs = index.prune(call.root, days=days or call.config.retention_days, really=yes)
     if form == "json":
         rows = [{"file": str(log.path), "why": log.why, "bytes": log.size} for log in logs]
         print_json({"removed" if yes else "would_remove": rows})

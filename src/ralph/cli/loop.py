@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,8 +66,9 @@ def cli() -> None:
 @click.option("--force", is_flag=True, help="Start even when every criterion given with --criteria holds already.")
 @click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
 @click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
+@click.option("--request", "given", default="", hidden=True, help="Its options as JSON, when it is detached.")
 @_run_options
-def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
+def start(call: Invocation, detach: bool, run_id: str, given: str, **options: Any) -> int:
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
 
     The exit code is the reason for the end: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
@@ -77,7 +79,7 @@ def start(call: Invocation, detach: bool, run_id: str, **options: Any) -> int:
     for what, name in (("the goal", "goal"), ("--task", "task"), ("--feature", "feature")):
         if options[name] is not None and not options[name].strip():
             raise UsageError(f"{what} is empty", hint="leave it out to work on every ready task")
-    request = _request(options)
+    request = _request(json.loads(given) if given else options)
     if detach:
         _detach(call, request)
         return 0
@@ -137,7 +139,8 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
 def _request(options: dict[str, Any]) -> "LoopRequest":
     from ralph.app.loop import LoopRequest
 
-    return LoopRequest(**{name: value for name, value in options.items() if value is not None})
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return LoopRequest(**chosen | {"criteria": tuple(chosen.get("criteria", ()))})
 
 
 def _detach(call: Invocation, request: "LoopRequest") -> None:
@@ -155,7 +158,7 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
     output = files.output(log, root=paths.state_boundary(root))
     try:
         child = subprocess.Popen(
-            [*argv, *_arguments(request)],
+            [*argv, "--request", json.dumps(asdict(request))],
             cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -176,20 +179,6 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
     click.echo(run_id)
     for verb, what in (("status", "shows it"), ("logs -f", "follows it"), ("stop", "stops it after its iteration")):
         say(f"  ralph loop {verb} {run_id}   {what}")
-
-
-def _arguments(request: "LoopRequest") -> list[str]:
-    """Return a request as arguments of `ralph loop start`."""
-    limits = ("max_iterations", "max_minutes", "max_cost")
-    words: list[str] = []
-    for name in ("task", "feature", "agent", "command", "model", "permission", *limits):
-        if value := getattr(request, name):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    for criterion in request.criteria:
-        words += ["--criteria", criterion]
-    if request.verify is not None:
-        words.append("--verify" if request.verify else "--no-verify")
-    return [*words, *(["--force"] if request.force else []), *(["--", request.goal] if request.goal else [])]
 
 
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])

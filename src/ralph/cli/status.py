@@ -167,7 +167,6 @@ def statusline(call: Invocation) -> None:
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--fix", is_flag=True, help="Repair what is safe to repair; a file whose text changes gets a backup.")
 @click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
-@click.option("--all", "every", is_flag=True, help="Also read again the logs in which the index has found no problem.")
 @click.option("--citations", is_flag=True, help="Check the files and commits that records cite.")
 @click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
 @opt.formats("table", "json")
@@ -176,7 +175,6 @@ def doctor(
     names: tuple[str, ...],
     fix: bool,
     secrets: bool,
-    every: bool,
     citations: bool,
     ci: bool,
     form: str,
@@ -186,8 +184,8 @@ def doctor(
     With --citations, every record's citations (or those of the IDs) are looked up in the working tree and in git: each
     is fresh, moved, changed, gone or unverifiable. Records that cite what is gone or moved rank lower and are marked.
     """
-    if citations and (fix or secrets or every):
-        hint = "run `ralph doctor` with --fix, --secrets or --all without it"
+    if citations and (fix or secrets):
+        hint = "run `ralph doctor` with --fix or --secrets without it"
         raise UsageError("--citations cannot be combined", hint=hint)
     if not citations and (names or ci):
         raise UsageError("ids and --ci go with --citations", hint="ralph doctor --citations [ID]... [--ci]")
@@ -205,7 +203,7 @@ def doctor(
     if call.is_home:
         findings += verbs.examine_installation(call.folder, os.environ)
     else:
-        findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ, trusting=not every)
+        findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
         fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
