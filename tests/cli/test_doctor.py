@@ -394,7 +394,9 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     with_no_extra = InstallTarget(Host(host), InstallScope.USER, ralph.root, os.environ)
     apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
     assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
-    assert "the MCP server is missing; `ralph doctor --fix` repairs it" in ralph("doctor").out
+    assert (
+        "its entries are not up to date (the MCP server added); `ralph doctor --fix` repairs it" in ralph("doctor").out
+    )
     assert "the MCP server added" in ralph("doctor", "--fix").out
     assert codes(ralph) == []
     assert host_files() == before

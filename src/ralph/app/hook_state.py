@@ -5,7 +5,7 @@ whether it is current. Failures are counted in place, because a hook may be coun
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -167,7 +167,6 @@ class Installed:
     host: str
     scope: str
     file: Path
-    programs: tuple[str, ...] = ()
     target: InstallTarget | None = None
 
 
@@ -178,9 +177,8 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
         for scope in InstallScope:
             with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
                 target = InstallTarget(host, scope, root, env)
-                programs = install.started_programs(target)
-                if programs is not None:
-                    each = Installed(host.value, scope.value, target.settings, programs, target)
+                if install.has_entries(target):
+                    each = Installed(host.value, scope.value, target.settings, target)
                     installed.setdefault(str(target.settings), each)
     with suppress(RalphError):
         notes = install.installed_file(env)
@@ -212,39 +210,24 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
 
 
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what keeps hosts from starting Ralph, and entries of an earlier version."""
+    """Yield what keeps hosts from starting Ralph, and entries that this version would write otherwise."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
-        is_installed = install.installed_file(env).is_file() or _uses_launcher(installed)
-        if is_installed and (what := install.launcher_problem(env)):
+        if (installed or install.installed_file(env).is_file()) and (what := install.launcher_problem(env)):
             yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
     for each in installed:
-        gone = [word for word in each.programs if not Path(word).exists()]
-        if _uses_launcher([each]):
-            pass
-        elif gone:
-            yield each.file, Problem(1, f"its hooks start {gone[0]}, which is gone", _FIX, "warning", "host-entry")
-        elif each.programs:
-            what = "its hooks name an interpreter, which an upgrade may move"
-            yield each.file, Problem(1, what, _FIX, "note", "host-entry")
         with suppress(RalphError):
-            path, what = install.server_problem(each.target) if each.target is not None else (each.file, "")
-            if what:
-                yield path, Problem(1, what, _FIX, "note", "host-entry")
-
-
-def _uses_launcher(installed: Sequence[Installed]) -> bool:
-    return any(Path(word).name == install.HOOK_LAUNCHER for each in installed for word in each.programs)
+            for path, what in install.outdated_entries(each.target) if each.target is not None else ():
+                yield path, Problem(1, f"its entries are not up to date ({what})", _FIX, "note", "host-entry")
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Write launchers and entries of hosts anew where they have problems."""
-    broken = {path for path, _ in installation_problems(root, env)}
-    if not broken:
+    if not any(installation_problems(root, env)):
         return
     ours = install.noted_program(env) or install.hook_program(sys.executable)
     targets = [each.target for each in find_installed(root, env) if each.target is not None]
-    entries = (install.plan_repair(each, ours) for each in targets if broken & {each.settings, each.servers[0]})
+    entries = (install.plan_repair(each, ours) for each in targets)
     for plan in chain([install.plan_launchers(env, ours)], entries):  # each plan begins with the files after the last
         install.apply_plan(plan)
         yield from ((edit.path, edit.what) for edit in plan.edits)

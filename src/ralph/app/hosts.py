@@ -281,17 +281,25 @@ def _server_setting(target: InstallTarget) -> dict[str, object]:
     return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
 
 
-def started_programs(target: InstallTarget) -> tuple[str, ...] | None:
-    """Return the programs that our entries in a host's settings start, None where it has none of ours."""
-    if target.client.form is HookForm.NONE:
-        return () if is_ralph_server(_find_server(target, files.read(target.settings))) else None
-    text = files.read(target.settings)
+def has_entries(target: InstallTarget) -> bool:
+    """Return whether a host's settings have hooks of ours, or our MCP server where it has no hooks."""
+    text, form = files.read(target.settings), target.client.form
+    if form is HookForm.NONE:
+        return is_ralph_server(_find_server(target, text))
+    if form in (HookForm.SCRIPTS, HookForm.PLUGIN):
+        return text is not None and is_signed(text)
+    return bool(ralph_hooks(text))
+
+
+def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
+    """Return the files of an installation whose hooks or MCP server are not as this version writes them."""
+    edits, target = _Edits(), _with_server(target)
+    edits.change_hooks(target, add=True)
     if target.client.form in (HookForm.SCRIPTS, HookForm.PLUGIN):
-        program = str(launcher(target.env))
-        return None if text is None or not is_signed(text) else (program,) if program in text else ()
-    entries = ralph_hooks(text)
-    words = (word for entry in entries for word in host_files.hook_words(entry.group) if word.startswith("/"))
-    return tuple(dict.fromkeys(words)) if entries else None
+        edits.change_own_files(target, add=True)
+    if target.mcp:
+        edits.change_server(target, add=True)
+    return [(edit.path, edit.what) for edit in edits.by_path.values()]
 
 
 def _with_server(target: InstallTarget) -> InstallTarget:
@@ -299,18 +307,6 @@ def _with_server(target: InstallTarget) -> InstallTarget:
     server = _find_server(target, files.read(target.servers[0]))
     is_unwanted = f"{_NO_MCP_PREFIX}{target.list_entry}" in _read_installed(target.env)[0]
     return replace(target, mcp=is_ralph_server(server) or (has_extra("mcp") and not is_unwanted))
-
-
-def server_problem(target: InstallTarget) -> tuple[Path, str]:
-    """Return the host's list of MCP servers, and why it does not start ours; "" when it does, or should not."""
-    path, wanted = target.servers[0], _with_server(target)
-    server = _find_server(target, files.read(path))
-    if not wanted.mcp or (server is not None and not is_ralph_server(server)):
-        return path, ""
-    if server is None:
-        return path, "the MCP server is missing"
-    is_current = same_json(server, check_json(_server_setting(wanted)))
-    return path, "" if is_current else "its MCP server names an interpreter, which an upgrade may move"
 
 
 def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
@@ -368,7 +364,7 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
         with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
-            if started_programs(target) is not None:
+            if has_entries(target):
                 targets[target.list_entry] = target
     for entry in _read_installed(env)[0]:
         name, _, rest = entry.partition(" ")

@@ -5,10 +5,8 @@ its opening bracket, one that was there and empty has our entry right behind it.
 """
 
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
@@ -166,16 +164,6 @@ def _command_words(entry: object) -> list[object]:
 def is_ralph_hook(hook: object) -> bool:
     """Whether a hook's command or arguments start Ralph."""
     return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
-
-
-def hook_words(group: object) -> Iterator[str]:
-    """The words of our commands in a group of hooks, or in a hook that stands alone."""
-    inner = group.get("hooks") if isinstance(group, Mapping) else None
-    for hook in filter(is_ralph_hook, inner if isinstance(inner, list) else [group]):
-        words = [word for word in _command_words(hook) if isinstance(word, str)]
-        with suppress(ValueError):  # somebody has edited it
-            words = words if len(words) > 1 else shlex.split(words[0])
-        yield from words
 
 
 def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:

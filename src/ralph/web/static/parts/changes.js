@@ -1,7 +1,7 @@
 // Changing records: a form where needed, then the preview of the diff, then Save, then a message with Undo. A file that
 // was changed since the preview is a conflict. Unsaved text is kept as a draft until the window is closed.
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { RequestError, get, isAbort, post } from "./api.js";
+import { RequestError, isAbort, post } from "./api.js";
 import { Button } from "./controls.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
