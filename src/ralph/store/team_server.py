@@ -208,7 +208,7 @@ class TeamServer:
         """
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PushedRow._fields]
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
-        arrays = ", ".join(f"%s::{name}[]" for name in types)
+        arrays = ", ".join(f"%b::{name}[]" for name in types)
         marks = ", ".join(["%s"] * (3 + len(source)))
         with self._asking():
             sql = f"SELECT ralph_team.push({marks}, {arrays})"
