@@ -50,7 +50,7 @@ _GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
 _EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
 _LOCAL = r"(?<![\w.~-])(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
-_MARKS = ("/home/", "/Users/", "/root", "\\Users\\", "/tmp/", "/var/", "/private/", "/dev/shm/")
+_MARKS = r"/home/ /Users/ /root \Users\ /tmp/ /var/ /private/ /dev/shm/".split()
 """Parts of paths, one of which is in every text that names one of this machine; others are the names of its folders."""
 _TEMPORARY = r"(?<![\w.~-])(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
 
@@ -184,7 +184,7 @@ class RowCleaner:
         homes = {home, os.path.realpath(home)} - {"/", "~"}
         here, home_names = (_any_of(names) for names in (folders, homes))
         temporary = re.escape(tempfile.gettempdir())
-        self._marks = (*_MARKS, *(os.path.basename(each) for each in (*folders, *homes, tempfile.gettempdir())))
+        self._marks = (*_MARKS, *(Path(each).name for each in (*folders, *homes, tempfile.gettempdir())))
         self._paths = re.compile(
             rf"(?P<here>{here}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)|(?P<home>{home_names}|{_LOCAL})|"
             rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
