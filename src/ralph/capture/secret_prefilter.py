@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _RUN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~+/=:%$@-"
 _OTHERS = bytes(range(256)).translate(None, _RUN)
 _BREAKS = bytes.maketrans(_OTHERS, b" " * len(_OTHERS))
+_VISIBLE = bytes(range(32, 127)) + b"\n\t"
 _WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
 _DIGITS = b"0123456789"
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -43,12 +44,12 @@ def needs_rules(text: str) -> bool:
     return (
         has_invisible(text)
         or _may_have_private_parts(text, lowered)
-        or bool(token_prefixes(text))
+        or bool(token_prefixes(runs := _long_runs(text)))
         or _has_login(text)
         or _has_phrase(text, lowered)
         or any(True for _ in assignment_keywords(text, lowered))
         or has_label(lowered)
-        or any(True for _ in encoded_texts(text))
+        or any(True for _ in encoded_texts(runs))
         or any(True for _ in separated_tables(text, lowered))
         or any(True for _ in member_values(text, lowered))
         or "kind: secret" in lowered
@@ -58,7 +59,11 @@ def needs_rules(text: str) -> bool:
 
 def has_invisible(text: str) -> bool:
     """Check for what may split a word or spell a character differently."""
-    if not text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
+    plain = text.replace("\r\n", "")
+    if plain.isascii():  # faster than `isprintable`
+        if plain.encode("ascii").translate(None, _VISIBLE):
+            return True
+    elif not plain.replace("\n", "").replace("\t", "").isprintable():
         return True
     if ("\\" in text or "^" in text) and any(escape in text for escape in _ESCAPES):
         return True
@@ -81,24 +86,20 @@ def positions(text: str, keyword: str) -> "Iterator[int]":
         at = text.find(keyword, at + 1)
 
 
-_by_triple: dict[tuple[str, ...], list[str]] = {}  # the prefixes of the rules by their last three characters
+def _long_runs(text: str) -> str:
+    """Return the runs of 16 and more token characters, each once on a line: the part that tokens and base64 are in."""
+    data = text.encode("utf-8", "replace").translate(_BREAKS)
+    return b"\n".join({run for run in data.split() if len(run) >= 16}).decode("ascii")
 
 
 def token_prefixes(text: str) -> list[str]:
     """Return the vendors' prefixes in long runs of token characters; "." may be Discord's."""
-    data = text.encode("utf-8", "replace").translate(_BREAKS)
-    runs = {run for run in data.split() if len(run) >= 16}
-    if not runs:
+    searched = _long_runs(text)
+    if not searched:
         return []
-    searched = b"\n".join(runs).decode("ascii")
-    triples = set(zip(searched, searched[1:], searched[2:], strict=False))  # faster than a search for each prefix
+    runs = {*searched.encode("ascii").split()}
     short, prefixes = list[str](), list[str]()
-    if not _by_triple:
-        for prefix in (prefix for _, names, _, _ in rules.token_rules() for prefix in names):
-            _by_triple.setdefault((*prefix[-3:],) if len(prefix) > 2 else (), []).append(prefix)
-    for prefix in [each for triple in (*(triples & _by_triple.keys()), ()) for each in _by_triple.get(triple, ())]:
-        if prefix not in searched:
-            continue
+    for prefix in [prefix for prefix in rules.token_prefixes() if prefix in searched]:
         check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
         if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
             (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
@@ -143,34 +144,44 @@ def _first_chunk(text: str, ends: str) -> str:
     return text
 
 
-_STEMS = tuple('( -- pass secret token login auth key snmp create code seed ": cred pin'.split())
-"""Parts of keywords: where one is absent, so are the keywords that contain it."""
-_keywords: dict[str, list[tuple[str, str, str]]] = {}
+_STEMS = ("pass", "key", "(", "token", "secret", "login", "auth", "cred")
+"""Parts of many keywords: where one is absent from a text that is not short, so are the keywords that contain it."""
+_SHORT = 2_000
 
 
-def _around(lowered: str, stem: str) -> str:
-    pieces = lowered.split(stem)
-    return "\n".join({f"{pieces[at - 1][-24:]}{stem}{pieces[at][:24]}" for at in range(1, len(pieces))})
+def _phrase_keywords(lowered: str) -> set[str]:
+    """Return the keywords of phrases in a text."""
+    keywords = rules.phrase_keywords()
+    if len(lowered) > _SHORT:
+        lowered = "\n".join({*lowered.split("\n"), ""})  # output repeats its lines
+        for stem in _STEMS:
+            if stem not in lowered:
+                keywords = [keyword for keyword in keywords if stem not in keyword]
+    return {keyword for keyword in keywords if keyword in lowered}
 
 
 def _has_phrase(text: str, lowered: str) -> bool:
-    for _, condition, keywords, other, _ in () if _keywords else rules.phrase_rules():
-        for keyword in keywords if other != "<<<" else ():  # they are piped to as well
-            stem = next((part for part in _STEMS if part in keyword), "")
-            _keywords.setdefault("-" if other.strip()[:1] == "-" else stem, []).append((keyword, condition, other))
-    searched = {stem: _around(lowered, stem) if stem in lowered else "" for stem in _STEMS} | {"": lowered}
-    searched["-"] = "\n".join([line for line in lowered.split("\n") if " -" in line or "\t-" in line])
-    rows = (row for stem, near in searched.items() if near for row in _keywords.get(stem, ()) if row[0] in near)
-    for keyword, condition, other in rows:
-        for at in positions(lowered, keyword):
-            rest = text[at + len(keyword) : at + len(keyword) + 700]
-            chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-            is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
-            is_rest = len(rest.strip() if keyword[-1] == " " else chunk) > 2 and not is_word
-            if condition in ("piped", "before", "any") or (follows(rest, other) if other else is_rest):
+    present = _phrase_keywords(lowered)
+    for _, condition, keywords, other, _ in rules.phrase_rules() if present else ():
+        for keyword in present.intersection(keywords) if other != "<<<" else ():  # they are piped to as well
+            if any(_goes_on(text, at, keyword, condition, other) for at in positions(lowered, keyword)):
                 return True
     marks = rules.TABLE_MARKS if "|" in text or "+" in text or " row" in text or "RECORD" in text else ()
     return any(mark in text for mark in marks) and any(name in lowered for name in _HEAD_WORDS)
+
+
+def _goes_on(text: str, at: int, keyword: str, condition: str, other: str) -> bool:
+    """Check what follows a keyword; an option must be on its line."""
+    if condition in ("piped", "before", "any"):
+        return True
+    start = at + len(keyword)
+    rest = text[start : start + 700]
+    if other:
+        line = text[start - 1 : start + 700].partition("\n")[0] if other.strip()[:1] == "-" else " -"
+        return (" -" in line or "\t-" in line) and follows(rest, other)
+    chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
+    is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
+    return len(rest.strip() if keyword[-1] == " " else chunk) > 2 and not is_word
 
 
 def follows(rest: str, other: str) -> bool:
@@ -235,8 +246,7 @@ def member_values(text: str, lowered: str) -> "Iterator[int]":
 
 def encoded_texts(text: str) -> "Iterator[str]":
     """Yield base64 of ASCII text: the high bit of each of its bytes is 0."""
-    data = text.encode("utf-8", "replace").translate(_NOT_BASE64)
-    for run in set(data.split()):
+    for run in _long_runs(text).encode("ascii").translate(_NOT_BASE64).split():
         if len(run) >= 24 and not (
             run[::4].translate(None, _LOW[0])
             or run[1::4].translate(None, _LOW[1])

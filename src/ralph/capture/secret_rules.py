@@ -1,6 +1,6 @@
 r"""The rules by which secrets are recognised, one table each for tokens, phrases, names and words.
 
-A token rule is a row `kind | prefixes | regex of the rest | regex before the prefix`; a prefix of fewer than four
+A token rule is a row `kind | prefixes | regex of the rest || regex before the prefix`; a prefix of fewer than four
 characters counts only beside a run of 20 token characters. Every match of another rule contains one of its keywords in
 lower case, which the pre-filter searches. Only Discord's tokens, known by the lengths of their parts, and base64 of
 text need no keyword.
@@ -45,14 +45,14 @@ slack token | xoxb- xoxa- xoxp- xoxo- xoxs- xoxr- xoxe- xoxc- xoxd- xoxe.xoxp- x
 slack webhook | hooks.slack.com/ | (?:services|workflows|triggers)/[A-Za-z0-9/+_-]{20,}
 discord webhook | discord.com/api/ discordapp.com/api/ | (?:v\d+/)?webhooks/\d{10,}/<word>{40,}
 teams webhook | webhook.office.com/ outlook.office.com/ | webhook[a-z0-9]*/[^\s"'<>]{40,}
-telegram token | :AA | <word>{31,} | (?:bot)?\d{8,11}
+telegram token | :AA | <word>{31,} || (?:bot)?\d{8,11}
 twitter token | AAAAAAAAAAAAAAAAAAAA | [A-Za-z0-9%]{40,}
 facebook token | EAA | [A-Za-z0-9]{80,}
 instagram token | IGQ IGAA | <word>{60,}
 twilio key | SK | [0-9a-f]{32}(?![A-Za-z0-9_-])
 sendgrid key | SG. | <word>{20,}\.<word>{30,}
 mailgun key | key- pubkey- | [0-9a-f]{32}(?![A-Za-z0-9_-])
-mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) | [0-9a-f]{32}
+mailchimp key | -us | \d{1,2}(?![A-Za-z0-9_-]) || [0-9a-f]{32}
 brevo key | xkeysib- xsmtpsib- | [0-9a-f]{40,}-[A-Za-z0-9]{10,}
 resend key | re_ | [A-Za-z0-9]{6,}_[A-Za-z0-9]{20,}
 stripe key | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | [A-Za-z0-9_]{16,}
@@ -94,7 +94,7 @@ heroku key | HRKU- | <word>{36,}
 databricks token | dapi dkea dose | [0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9_-])
 vault token | hvs. hvb. hvr. | <word>{20,}
 vault token | s. | [A-Za-z0-9]{24}(?![A-Za-z0-9_.-])
-terraform token | .atlasv1. | <word>{40,} | [A-Za-z0-9]{14}
+terraform token | .atlasv1. | <word>{40,} || [A-Za-z0-9]{14}
 pulumi token | pul- | [0-9a-f]{40}(?![A-Za-z0-9_-])
 linear key | lin_api_ lin_oauth_ | [A-Za-z0-9]{30,}
 notion token | secret_ ntn_ | [A-Za-z0-9]{40,}
@@ -128,7 +128,7 @@ age key | AGE-SECRET-KEY-1 AGE-PLUGIN- | [A-Z0-9-]{50,}
 dropbox token | sl. sl.u. sl.B. | <word>{60,}
 dynatrace token | dt0c01. dt0s01. dt0s16. | [A-Z0-9]{20,}\.[A-Z0-9]{60,}
 new relic key | NRAK- NRII- NRIQ- NRRA- NRSP- | [A-Za-z0-9_-]{24,}
-new relic key | NRAL | (?![A-Za-z0-9_-]) | [0-9a-f]{36}
+new relic key | NRAL | (?![A-Za-z0-9_-]) || [0-9a-f]{36}
 honeycomb key | hcaik_ hcbik_ hcalk_ hcamk_ | [a-z0-9]{26,}
 datadog key | ddapp_ ddapi_ pub_dd_ | [A-Za-z0-9]{30,}
 posthog key | phx_ pha_ phs_ | [A-Za-z0-9]{30,}
@@ -156,13 +156,13 @@ tencent key | AKID | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
 yandex token | AQVN t1. y0_ YCP | <word>{36,}
 infracost key | ico- | [A-Za-z0-9]{32}(?![A-Za-z0-9_-])
 service token | fnA fnE sha256~ dnkey- ion_ fio-u- sgs_ rpa_ pk_prod_secret_ svix_ clk_ unkey_ ory_pat_ ory_at_ ory_rt_ zpka_ hsp_ bb_live_ | <word>{32,}
-azure devops token | AZDO | [A-Za-z0-9]{4}(?![A-Za-z0-9_-]) | [A-Za-z0-9]{76}
-azure secret | Q~ | [A-Za-z0-9_~.-]{30,} | [A-Za-z0-9_~.]{3}\d
-azure key | AzFu AzSe AzCa JQQJ9 | [A-Za-z0-9+/=_-]{6,} | [A-Za-z0-9_-]{40,56}
+azure devops token | AZDO | [A-Za-z0-9]{4}(?![A-Za-z0-9_-]) || [A-Za-z0-9]{76}
+azure secret | Q~ | [A-Za-z0-9_~.-]{30,} || [A-Za-z0-9_~.]{3}\d
+azure key | AzFu AzSe AzCa JQQJ9 | [A-Za-z0-9+/=_-]{6,} || [A-Za-z0-9_-]{40,56}
 jwt | eyJ | <word>{17,}\.<word>{8,}\.<word>{8,}(?:\.<word>+)*
 jwt | eyJhbGci eyJ0eXAi eyJraWQi | <word>{8,}\.eyJ<word>{16,}
 private key | LS0tLS1CRUdJTiBQUklWQVRF LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ b3BlbnNzaC1rZXktdjE | [A-Za-z0-9+/=]{40,}
-minted key | _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_ | [A-Za-z0-9]{28,} | (?!pk|prod|price|cus|sub)[a-z][a-z0-9]{1,15}
+minted key | _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_ | [A-Za-z0-9]{28,} || (?!pk|prod|price|cus|sub)[a-z][a-z0-9]{1,15}
 model api key | sk-lf- sk-helicone- sk_car_ esecret_ apify_api_ pylf_v1_ crsr_ xaat- xapt- sk-kimi- bce-v3/ | [A-Za-z0-9_/-]{24,}
 cursor key | key_ | [0-9a-f]{60,}
 deploy token | depot_ nsc_ chpt_ koyeb_ railway_ ovsxp_ ovsxat_ nbp_ inc_ rootly_ dbtc_ dbtu_ essu_ mdb_sa_sk_ CCDB1_ AVNS_ aivenv1 ucat_ ptr_ jca_ dag_ cxtp_ aio_ BBFF- os_v2_app_ os_v2_org_ lip_ | <word>{18,}
@@ -487,20 +487,34 @@ def token_rules() -> list[tuple[str, list[str], str, str]]:
     """Return the rows of `TOKENS`, split once."""
     if not _token_rules:
         for line in TOKENS.strip().splitlines():
-            kind, prefixes, body, *lead = line.split(" | ")
-            _token_rules.append((kind, prefixes.split(), body, lead[0] if lead else ""))
+            kind, prefixes, regex = line.split(" | ")
+            body, _, lead = regex.partition(" || ")
+            _token_rules.append((kind, prefixes.split(), body, lead))
     return _token_rules
+
+
+def token_prefixes() -> list[str]:
+    """Return the prefixes of all token rules; hooks need no more of them, and no row is taken apart."""
+    return " ".join(TOKENS.split(" | ")[1::2]).split()
 
 
 def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
     """Return the rows of phrases, split once."""
     if not _phrase_rules:
         for line in _PHRASES.strip("\n").splitlines():
-            kind, condition, keywords, other, regex = line.split(" | ", 4)
-            keywords = keywords.replace("<receivers>", _RECEIVERS).replace("<spoken>", PASSWORD_WORDS)
-            words = keywords.replace("\\t", "\t").replace("\\n", "\n").split(",")
-            _phrase_rules.append((kind, condition, words, other.replace("\\n", "\n"), regex))
+            kind, condition, keywords, other, regex = line.split(" | ")
+            _phrase_rules.append((kind, condition, _split_keywords(keywords), other.replace("\\n", "\n"), regex))
     return _phrase_rules
+
+
+def phrase_keywords() -> list[str]:
+    """Return the keywords of all phrases, in the same way."""
+    return _split_keywords(",".join(_PHRASES.split(" | ")[2::4]))
+
+
+def _split_keywords(keywords: str) -> list[str]:
+    keywords = keywords.replace("<receivers>", _RECEIVERS).replace("<spoken>", PASSWORD_WORDS)
+    return keywords.replace("\\t", "\t").replace("\\n", "\n").split(",")
 
 
 def phrase_regex(regex: str) -> str:
