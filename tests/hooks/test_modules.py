@@ -21,8 +21,8 @@ RECORDING = {
 RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments")}
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
 ANSWERING = {
-    "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.lessons",
-    "ralph.context.passages", "ralph.context.render", "ralph.context.tokens", "ralph.model",
+    "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.passages",
+    "ralph.context.render", "ralph.context.tokens", "ralph.model",
     "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.search.terms",
 }  # fmt: skip
 REPORT = """
@@ -76,13 +76,15 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
 
 
 @pytest.mark.parametrize(
-    ("event", "members"),
+    ("event", "members", "more"),
     [
-        ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}),
-        ("PostToolUseFailure", {"tool_input": {"command": "x"}, "error": "EADDRINUSE"}),
+        ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}, set[str]()),
+        ("PostToolUseFailure", {"tool_input": {"command": "x"}, "error": "EADDRINUSE"}, {"ralph.context.lessons"}),
     ],
 )
-def test_an_answering_event_loads_sqlite_and_the_search(tmp_path: Path, event: str, members: dict[str, object]) -> None:
+def test_an_answering_event_loads_sqlite_and_the_search(
+    tmp_path: Path, event: str, members: dict[str, object], more: set[str]
+) -> None:
     here = world(tmp_path)
     (here.root / ".agent").mkdir()
     (here.root / ".agent" / "memories.md").write_text(page(*BLOCKS), encoding="utf-8")
@@ -90,9 +92,9 @@ def test_an_answering_event_loads_sqlite_and_the_search(tmp_path: Path, event: s
     text, names = loaded(here, event, payload(event, **members))
     assert (JWT in text) is (event == "UserPromptSubmit")
     assert text
-    assert names >= ANSWERING | {"sqlite3"}
+    assert names >= ANSWERING | more | {"sqlite3"}
     assert not names & (HEAVY | {"json", "re"})
-    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING
+    assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | more
 
 
 def test_an_event_outside_of_projects_loads_no_more_than_recording(tmp_path: Path) -> None:

@@ -481,6 +481,7 @@ SCHEMES = tuple("bearer token apikey api-key key basic digest ssws bot sso-key g
 
 _token_rules: list[tuple[str, list[str], str, str]] = []
 _phrase_rules: list[tuple[str, str, list[str], str, str]] = []
+_token_prefixes, _phrase_keywords = list[str](), list[str]()
 
 
 def token_rules() -> list[tuple[str, list[str], str, str]]:
@@ -495,7 +496,9 @@ def token_rules() -> list[tuple[str, list[str], str, str]]:
 
 def token_prefixes() -> list[str]:
     """Return the prefixes of all token rules; hooks need no more of them, and no row is taken apart."""
-    return " ".join(TOKENS.split(" | ")[1::2]).split()
+    if not _token_prefixes:
+        _token_prefixes.extend(" ".join(TOKENS.split(" | ")[1::2]).split())
+    return _token_prefixes
 
 
 def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
@@ -509,7 +512,9 @@ def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
 
 def phrase_keywords() -> list[str]:
     """Return the keywords of all phrases, in the same way."""
-    return _split_keywords(",".join(_PHRASES.split(" | ")[2::4]))
+    if not _phrase_keywords:
+        _phrase_keywords.extend(_split_keywords(",".join(_PHRASES.split(" | ")[2::4])))
+    return _phrase_keywords
 
 
 def _split_keywords(keywords: str) -> list[str]:

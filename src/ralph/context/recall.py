@@ -7,7 +7,7 @@ twice in a session; a record with stale citations ranks lower and says so. Hooks
 
 import os
 
-from ralph.context import lessons, passages, render
+from ralph.context import passages, render
 from ralph.context.tokens import estimate
 from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
@@ -187,6 +187,8 @@ def before_action(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, options: RecallOptions
 ) -> Recalled:
     """Return lessons about the files that are about to be touched, or a command that is about to run."""
+    from ralph.context import lessons  # not for prompts
+
     keep = _lesson_filter(connection, options)
     if files:
         return _for_action(lessons.on_files(connection, files, keep), options)
@@ -197,6 +199,8 @@ def after_failure(
     connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, options: RecallOptions
 ) -> Recalled:
     """Return lessons about a failure: those that fit the error, then the file or the command."""
+    from ralph.context import lessons  # not for prompts
+
     keep = _lesson_filter(connection, options)
     rows = (
         *lessons.on_error(connection, error[:_ERROR], keep),
@@ -241,6 +245,10 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     endings = {word: word.rpartition(".")[2] for word in words if "." in word[1:]}
     endings = {word: end for word, end in endings.items() if end.isalnum() and end[0].isalpha()}
     names = [word for word, end in endings.items() if len(end) <= _ENDING][:_FILES]
+    if not names:
+        return []
+    from ralph.context import lessons  # few prompts name files
+
     rows = lessons.on_files(connection, names, keep)
     touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
     for row in rows:

@@ -166,9 +166,12 @@ def _note_injection(
         project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
 
 
-_CONTROLS = {number: f"\\u{number:04x}" for number in (*range(32), 127)} | {10: "\\n", 9: "\\t", 34: '\\"', 92: "\\\\"}
+_CONTROLS = {number: f"\\u{number:04x}" for number in (*range(32), 127)}
 
 
 def _quote(text: str) -> str:
     """Return a text as a JSON string."""
-    return f'"{text.translate(_CONTROLS)}"'.encode("utf-8", "replace").decode("utf-8")
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    if not text.isprintable():
+        text = text.translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
+    return f'"{text}"'

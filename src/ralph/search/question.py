@@ -6,6 +6,7 @@ Hooks load this module.
 """
 
 import math
+from itertools import islice
 
 from ralph.search import terms
 from ralph.store import lookup
@@ -28,7 +29,7 @@ _ERRORS, _LINE, _NAMES = 3, 160, 8  # lines with an error, characters of each, a
 _COMPARED, _MOST_OF_LONG = 40, 24  # words of a long text that are counted, and that are looked for
 _PLAIN, _BLOCK = 0.7, 3  # part of a sentence that are plain words; lines that may be what a tool printed
 _BESIDE, _EACH, _PRINTED = 2, 4, 0.4  # words of that beside much text, fewer for each word of it, and their weight
-_COUNTED = 2_000  # records with a term that a hook counts
+_COUNTED = 500  # records with a term that a hook counts; of commoner ones the number is estimated
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
 _PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
@@ -141,9 +142,9 @@ def main_words(text: str) -> tuple[list[terms.QueryWord], list[terms.QueryWord]]
     said = _telling_words(prose)[:_COMPARED]
     printed = list(dict.fromkeys(line for lines in parts if lines not in written for line in lines))
     errors = [line[:_LINE] for line in printed if "error" in line.lower()][-_ERRORS:]
-    names = [word for word in " ".join([*errors, *printed]).split() if _is_identifier(word)]
+    names = islice(filter(_is_identifier, dict.fromkeys(" ".join([*errors, *printed]).split())), _NAMES)
     known = {word.terms for word in said}
-    rest = _telling_words("\n".join([*list(dict.fromkeys(names))[:_NAMES], *errors])) if printed else []
+    rest = _telling_words("\n".join([*names, *errors])) if printed else []
     most = max(_BESIDE, _COMPARED // 2 - _EACH * len(said))
     return said, [word for word in rest if word.terms not in known][:most]
 
