@@ -19,25 +19,16 @@ def traces(root: Path) -> dict[str, bytes]:
 class TestPrompt:
     def test_what_fits_is_handed_over_in_order_with_reasons(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt=HANG, event="UserPromptSubmit")
-        assert sorted(told) == ["budget", "cap", "items", "left_out", "notes", "text", "tokens", "used"]
+        assert sorted(told) == ["budget", "cap", "items", "notes", "text", "tokens", "used"]
         assert [item["order"] for item in told["items"]] == list(range(1, len(told["items"]) + 1))
         assert {item["id"] for item in told["items"][:2]} == {here.memories["redis"], here.memories["duplicate"]}
         assert all(item["why"] and item["tokens"] for item in told["items"])
         assert told["used"] == sum(item["tokens"] for item in told["items"]) <= told["budget"] == 700
         assert all(f"[{item['id']}]" in told["text"] for item in told["items"])
 
-    def test_what_is_left_out_says_why(self, shop: Site) -> None:
-        told = shop.post("/api/context", prompt=HANG)
-        reasons = {item["why"] for item in told["left_out"]}
-        assert "it does not fit closely enough" in reasons
-        assert "it only names a path" in reasons
-        shown = {item["id"] for item in told["items"]}
-        assert not shown & {item["id"] for item in told["left_out"]}
-
     def test_what_a_session_knows_already_is_left_out(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt=HANG, session=here.sessions[0])
-        left = {item["id"]: item["why"] for item in told["left_out"]}
-        assert left[here.memories["redis"]] == "this session knows it already"
+        assert here.memories["redis"] not in {item["id"] for item in told["items"]}
 
     def test_a_stale_record_says_so(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt="orders of the old supplier through soap")
@@ -57,8 +48,7 @@ class TestOtherEvents:
         assert areas[:3] == ["guardrails"] * 3
         assert areas[-1] == "sessions"
         assert told["used"] <= told["budget"]
-        left = {item["id"]: item["why"] for item in told["left_out"]}
-        assert left[here.memories["deploy"]] == "there is no room for it in the budget"
+        assert here.memories["deploy"] not in {item["id"] for item in told["items"]}
 
     def test_words_that_mean_nothing_are_refused(self, shop: Site) -> None:
         assert shop.posted("/api/context", prompt="x", event="Stop")[0] == 400

@@ -1,11 +1,10 @@
 """What is injected: the brief at a session's start, the answer to a prompt, and a preview of both with reasons.
 
 Lines of a summary that look like prompt injection, and records of other unfinished tasks, are left out. A preview asks
-the same functions as hooks and the loop, and names the first rule that excludes a record.
+the same functions as hooks.
 """
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ralph.store.lookup import RecordRow
 
 SUMMARY_TOKENS = 1_000
-MOST_LEFT_OUT = 100  # records that a preview names as left out
 
 _SKILL = "skill"  # its mark in the list of what a session has seen
 _VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
@@ -40,20 +38,15 @@ _SESSIONS_READ = 12  # some of the newest sessions did nothing
 _MOST_OBSERVATIONS = 2_000
 _GOAL = "Goal: "
 _BY_PERSON = (_GOAL, summaries.ASKED)  # lines of a summary that quote a person
-_CANDIDATES = 30
-_ANY_NUMBER = rank.Recipe(injected=_CANDIDATES)
 _TITLE = 160
 _AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "enclosing", "personal", "sessions"), strict=False))
 _REASONS = {
-    "guardrails": ("a guardrail: first in every brief",),
-    "memories": ("a memory, by kind, use and age",),
-    "enclosing": ("a memory of the project around this one",),
-    "personal": ("a personal memory, for all projects",),
-    "sessions": ("what a session did lately",),
+    "guardrails": "a guardrail: first in every brief",
+    "memories": "a memory, by kind, use and age",
+    "enclosing": "a memory of the project around this one",
+    "personal": "a personal memory, for all projects",
+    "sessions": "what a session did lately",
 }
-_SEEN = "this session knows it already"
-_INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
-_NO_ROOM = "there is no room for it in the budget"
 
 
 class PromptContext(NamedTuple):
@@ -272,7 +265,7 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
 
 
 def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = "") -> dict[str, Any]:
-    """Return what a prompt would inject, or the start of a session (None), what not and why; nothing is recorded.
+    """Return what a prompt would inject, or the start of a session (None), and why; nothing is recorded.
 
     `text` is exact; `items` are its records in their order, within the `budget`, of which the window allows `cap`.
     """
@@ -291,8 +284,9 @@ def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", s
         notes.append(f"memories.inject is {config.memories.inject.value}: no hook injects memories by itself")
     if not config.memories.enabled:
         notes.append("memories.enabled is false: memories and guardrails are not injected")
-    used = sum(item["tokens"] for item in shown["items"])
-    return {**shown, "used": used, "tokens": estimate(shown["text"]), "notes": [*notes, *shown["notes"]]}
+    items = [{"order": order, **item} for order, item in enumerate(shown["items"], 1)]
+    tokens = {"used": sum(item["tokens"] for item in items), "tokens": estimate(shown["text"]), "cap": _cap(config)}
+    return {**shown, **tokens, "items": items, "notes": [*notes, *shown["notes"]]}
 
 
 def title_line(title: str, text: str) -> str:
@@ -303,114 +297,43 @@ def title_line(title: str, text: str) -> str:
 
 def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> dict[str, Any]:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
-    question = recall.human_question(prompt)
-    options = _recall_options(root, config, session, task)
 
-    def ask(connection: sqlite3.Connection) -> tuple[list["RecordRow"], list[dict[str, Any]]]:
+    def ask(connection: sqlite3.Connection) -> dict[str, "RecordRow"]:
         keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason["id"])) is not None]
-        shown = lookup.fetch_rows(connection, keys)
-        best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
-        others = [ranked.row for ranked in best if ranked.row.key not in shown]
-        why_not = _exclusions(connection, best, shown, options)
-        omitted = []
-        for row in others:
-            why = _SEEN if row.id in options.seen else why_not(row)
-            omitted.append(_omitted(row.id, row.kind, row.title, row.text, row.created_at, why))
-        return list(shown.values()), omitted
+        return {row.id: row for row in lookup.fetch_rows(connection, keys).values()}
 
-    rows, left_out = index.ask(root, ask) if question else ([], [])
-    by_id = {row.id: row for row in rows}
+    rows = index.ask(root, ask) if answer.reasons else {}
     items = []
-    for order, reason in enumerate(answer.reasons, 1):
-        if row := by_id.get(reason["id"]):
-            about = {"order": order, "id": row.id, "type": row.kind, "title": title_line(row.title, row.text)}
-            why, cost = reason["why"], reason["tokens"]
-            items.append(about | {"text": row.own, "tokens": cost, "why": why, "area": _area(row)})
-    notes = [] if question or not prompt.strip() else ["no person asks this: hooks do not answer it"]
+    for reason in answer.reasons:
+        if row := rows.get(reason["id"]):
+            area = ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
+            about = {"id": row.id, "type": row.kind, "title": title_line(row.title, row.text), "text": row.own}
+            items.append({**about, "tokens": reason["tokens"], "why": reason["why"], "area": area})
+    is_asked = recall.human_question(prompt) or not prompt.strip()
+    notes = [] if is_asked else ["no person asks this: hooks do not answer it"]
     if items and answer.layer < 3:
         detail = "one line each" if answer.layer == 1 else "beginnings only"
         notes.append(f"there is no room for all of it: {detail}")
-    result = {"budget": _budget(config), "cap": _cap(config), "items": items, "left_out": left_out}
-    return {**result, "text": answer.text, "notes": notes}
-
-
-def _area(row: "RecordRow") -> str:
-    return ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
-
-
-def _exclusions(
-    connection: sqlite3.Connection,
-    best: Sequence[rank.RankedRow],
-    shown: Collection[int],
-    options: recall.RecallOptions,
-) -> Callable[["RecordRow"], str]:
-    keys = [ranked.row.key for ranked in best]
-    fitting = {ranked.row.key for ranked in recall.fitting(best, _ANY_NUMBER)}
-    visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task)) if options.task else {*keys}
-    allowed = lookup.filter_keys(connection, keys, recall.prompt_filter(connection, options))
-    shown_sessions = [ranked.row.session for ranked in best if ranked.row.key in shown and ranked.row.session]
-
-    def why_not(row: "RecordRow") -> str:
-        area = _area(row)
-        if row.key not in visible:
-            return "it belongs to another task that is not finished"
-        if row.title == "prompt" and area == "observation":
-            return "it is an earlier question, and no answer"
-        if row.key not in allowed:
-            return (
-                "the settings leave it out (memories.filter), or it is out of date"
-                if area == "memory"
-                else "it only names a path"
-            )
-        if recall.is_withheld(row, options):
-            return _INJECTION
-        if row.key not in fitting:
-            return "it does not fit closely enough"
-        if shown_sessions.count(row.session) >= recall.most_of_session(row):
-            return "enough records of its session or run are shown already"
-        return f"the best {recall.MOST} are shown" if len(shown) >= recall.MOST else _NO_ROOM
-
-    return why_not
+    return {"budget": _budget(config), "items": items, "text": answer.text, "notes": notes}
 
 
 def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[str, Any]:
     made = brief_session(root, config, session, state=state_of(session), task=task)
-    rules, learned = _curated(root)
-    records = [*rules, *learned]
-    by_id = {record.id: record for record in records}
+    records = {record.id: record for curated in _curated(root) for record in curated}
     uses = usage.count_uses(usage.read_ledger(root))
-    items: list[dict[str, Any]] = []
-    for order, piece in enumerate(sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section)), 1):
-        area, record = _AREAS[piece.section], by_id.get(piece.id)
+    items = []
+    for piece in sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section)):
+        area, record = _AREAS[piece.section], records.get(piece.id)
         content = record.text if record is not None else piece.text.removeprefix("- ").rstrip()
         title = title_line(record.title if record is not None else "", content)
         kind = record.kind.value if record is not None else "session"
         used = [f"referred to in {uses[piece.id][1]} of {uses[piece.id][0]} session(s)"] if piece.id in uses else []
-        about = {"order": order, "id": piece.id, "type": kind, "title": title, "text": content, "area": area}
-        items.append({**about, "tokens": estimate(piece.text.rstrip()), "why": (*_REASONS[area], *used)})
-    shown, seen = {item["id"] for item in items}, usage.seen_records(root, session) if session else set()
-    choice, may_inject = config.memories.filter, quarantine.injectable(root)
-    is_on = config.memories.inject is Inject.AUTO and config.memories.enabled
-    allowed = brief.filter_memories(records, choice.types, choice.tags, choice.recent) if is_on else []
-    allowed_ids = {record.id for record in allowed}
-    left_out = []
-    for record in (records[at] for at in brief.by_use(records, uses) if records[at].id not in shown):
-        why = _NO_ROOM if may_inject(record) else _INJECTION
-        if record.id in seen:
-            why = _SEEN
-        elif record.id not in allowed_ids:
-            why = "the settings leave it out (memories.inject, memories.enabled, memories.filter)"
-        left_out.append(_omitted(record.id, record.kind.value, record.title, record.text, record.created_at, why))
+        about = {"id": piece.id, "type": kind, "title": title, "text": content, "area": area}
+        items.append({**about, "tokens": estimate(piece.text.rstrip()), "why": (_REASONS[area], *used)})
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
     notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
     if made.skill_tokens:
         notes.append("the skill, which explains how to use memory, is injected once")
-    if len(left_out) > MOST_LEFT_OUT:
-        notes.append(f"{len(left_out) - MOST_LEFT_OUT:,} more were left out")
-    result = {"budget": _budget(config) + summary_tokens, "cap": _cap(config), "items": items, "notes": notes}
-    return {**result, "text": made.text, "left_out": left_out[:MOST_LEFT_OUT]}
-
-
-def _omitted(name: str, kind: str, title: str, text: str, created: str, why: str) -> dict[str, Any]:
-    cost = estimate(render.entry(3, name, kind, title, text, created))
-    return {"id": name, "title": title_line(title, text), "tokens": cost, "why": why}
+    if made.left_out or made.withheld:
+        notes.append(f"left out for lack of room: {made.left_out}; withheld as prompt injection: {made.withheld}")
+    return {"budget": _budget(config) + summary_tokens, "items": items, "text": made.text, "notes": notes}

@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from ralph.cli.options import Command, Invocation, exclude, read_words, split_co
 from ralph.cli.output import ago, bar, is_terminal, one_line, print_json, print_raw, say, table, visible, warn
 from ralph.context import brief as skills
 from ralph.context.render import scope_mark
-from ralph.errors import NotFound, UsageError
+from ralph.errors import UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
@@ -29,7 +28,6 @@ LIMIT, AROUND = 5, 20
 """Records shown by a search, and by --around, unless more are requested."""
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
-_LEFT_OUT = 10
 """Records left out that --explain names."""
 _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 """The option at either end of what standard input has."""
@@ -162,7 +160,7 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_t
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
 @click.option("--best", is_flag=True, help="The best matches for words or ids, also those that hooks leave out.")
-@click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
+@click.option("--explain", is_flag=True, help="Print why each record is given.")
 @click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
 @click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
 @click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
@@ -219,20 +217,8 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
     print_raw(f"{nearest}\n{text}" if nearest else text)
     say("" if text else nothing)
     if explain:
-        left_out = [] if options["best"] else _left_out(call, words, session, within)
-        short = short_ids(call.root, [name for name, _ in (*reasons, *left_out)])
+        short = short_ids(call.root, [name for name, _ in reasons])
         say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
-        say(*(f"not {visible(short.get(name, name))}: {why}" for name, why in left_out))
-
-
-def _left_out(call: Invocation, prompt: str, session: str, task: str) -> list[tuple[str, str]]:
-    from ralph.app import context as injected_context
-
-    with suppress(NotFound):  # a task of another project: hooks accept that, too
-        view = injected_context.preview(call.root, call.config, prompt or None, session=session, task=task)
-        rest = view["left_out"][:_LEFT_OUT]
-        return [(each["id"], f"{visible(each['why'])} ({each['tokens']} tokens)") for each in rest]
-    return []
 
 
 def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:

@@ -1,11 +1,10 @@
-"""The context preview: what a prompt would bring, in its order, what not and why, and a bar that adds up.
+"""The context preview: what a prompt would bring, in its order and why, and a bar that adds up.
 
 The page is held against the API's answer to the same question. Looking records nothing: what Ralph writes down of
 injections, sessions and runs is the same afterwards, byte for byte.
 """
 
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -33,7 +32,6 @@ def preview(page: Page, told: dict[str, Any]) -> Locator:
 def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenReader, shop: Shop) -> None:
     told = shop.post("/api/context", prompt=PROMPT)
     assert told["items"]
-    assert told["left_out"]
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").press_sequentially(PROMPT)
     shown = preview(page, told)
@@ -46,34 +44,16 @@ def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenRead
     expect(page.locator("[aria-live=polite]").first).to_contain_text(f"{len(told['items'])} items")
 
 
-def test_what_was_left_out_the_exact_text_and_the_address_belong_to_the_prompt(reader: OpenReader, shop: Shop) -> None:
+def test_the_exact_text_and_the_address_belong_to_the_prompt(reader: OpenReader, shop: Shop) -> None:
     answer = shop.post("/api/context", prompt=PROMPT)
-    told = answer["left_out"]
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
     preview(page, answer)
-    reasons = page.locator(".left")
-    expect(reasons).to_have_count(len({each["why"] for each in told}))
-    for reason in reasons.all():
-        for more in reason.locator("summary").all():
-            more.click()
-        why = reason.locator("h3").inner_text().lower()
-        own = [each["title"] for each in told if each["why"].lower() == why]
-        assert sorted(reason.locator("a").all_inner_texts()) == sorted(own)
-    titles = [each["title"] for each in told]
-    assert not {"prompt", "answer"} & set(titles), "what was said is called by its words"
     page.get_by_text(f"Exactly what the agent would read ({answer['tokens']:,} tokens)").click()
     assert page.locator(".exact pre").inner_text().strip() == answer["text"].strip()
     page.reload()
     preview(page, answer)
     expect(page.get_by_label("Prompt")).to_have_value(PROMPT)
-
-
-def test_a_phone_shows_what_was_left_out_on_demand(reader: OpenReader) -> None:
-    page = loaded(reader(width=360, height=740), f"/context?{urlencode({'prompt': PROMPT})}")
-    expect(page.locator(".left:visible")).to_have_count(0)
-    page.get_by_text("Show what was left out, and why").click()
-    expect(page.locator(".left").first).to_be_visible()
 
 
 def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(

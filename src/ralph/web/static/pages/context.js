@@ -1,5 +1,5 @@
-// The context preview: what would be injected with a prompt, in order, and what was left out and why. It records
-// nothing. The prompt is part of the address.
+// The context preview: what would be injected with a prompt, in order, and why. It records nothing. The prompt is part
+// of the address.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
@@ -8,7 +8,7 @@ import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
 import { Choice, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useMedia, useQueryText } from "../parts/hooks.js";
+import { useQueryText } from "../parts/hooks.js";
 import { coded, Kind, number, sentence } from "../parts/format.js";
 
 const EVENTS = [
@@ -70,17 +70,16 @@ function usePreview(body) {
 
 function spoken({ data, busy }) {
   if (busy || !data) return "";
-  return `${data.items.length} items of ${number(data.used)} tokens would be injected, ${data.left_out.length} were left out.`;
+  return `${data.items.length} items of ${number(data.used)} tokens would be injected.`;
 }
 
 function Preview({ preview }) {
   const { data, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
-  const narrow = useMedia("(max-width: 640px)");
   if (error) return html`<${Failure} error=${error} />`;
   if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
   if (!data) return html`<${Empty} title="Type a prompt"
-      text="The preview lists the memories that would be injected, in order, and those that were left out, with the reason. In the terminal:"
+      text="The preview lists the memories that would be injected, in order, with the reason. In the terminal:"
       command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
     setChosen(id);
@@ -90,14 +89,8 @@ function Preview({ preview }) {
     <${Section} title="Budget"><${Budget} budget=${data.budget} cap=${data.cap} used=${data.used} items=${data.items}
         chosen=${chosen} onChoose=${choose} /><//>
     ${data.notes?.length > 0 && html`<ul class="remarks">${data.notes.map((note) => html`<li key=${note}><${RichText} text=${sentence(note)} /></li>`)}</ul>`}
-    <div class="columns columns-wide">
-      <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
-        <${Items} data=${data} chosen=${chosen} /><//>
-      <${Section} title="Left out" aside=${html`<span class="quiet num">${number(data.left_out.length)}</span>`}>
-        ${narrow && data.left_out.length > 0
-          ? html`<details class="more-of"><summary>Show what was left out, and why</summary><div><${LeftOut} items=${data.left_out} /></div></details>`
-          : html`<${LeftOut} items=${data.left_out} />`}<//>
-    </div>
+    <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
+      <${Items} data=${data} chosen=${chosen} /><//>
     ${data.text && html`<details class="more-of exact">
           <summary>Exactly what the agent would read (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
   </div>`;
@@ -120,29 +113,4 @@ function Item({ item }) {
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
           html`<span key=${one} class="reason">${one}</span>`)}</p>
     ${item.text && html`<details class="item-text"><summary>Text</summary><pre class="code">${item.text}</pre></details>`}`;
-}
-
-const SHOWN = 5;
-
-/** What was left out, by reason: each reason is listed once. */
-function LeftOut({ items }) {
-  if (!items.length) return html`<p class="quiet">Nothing was left out.</p>`;
-  const reasons = new Map();
-  for (const item of items) reasons.set(item.why, [...(reasons.get(item.why) ?? []), item]);
-  return [...reasons].map(
-    ([why, group]) => html`<div key=${why} class="left">
-      <h3>${sentence(why)}</h3>
-      <${RecordLinks} items=${group.slice(0, SHOWN)} />
-      ${group.length > SHOWN && html`<details class="more-of"><summary>${number(group.length - SHOWN)} more</summary>
-        <${RecordLinks} items=${group.slice(SHOWN)} /></details>`}
-    </div>`,
-  );
-}
-
-function RecordLinks({ items }) {
-  return html`<ul class="found">
-    ${items.map((item) => html`<li key=${item.id}>
-      <a href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${item.title || item.id}</a>
-      <span class="quiet found-rest num">${number(item.tokens)} tokens</span></li>`)}
-  </ul>`;
 }
