@@ -220,7 +220,7 @@ def _put(root: Path, name: str, text: str) -> None:
 
 def test_an_empty_project_has_no_rates_and_is_no_error(tmp_path: Path) -> None:
     found = usage.usage_stats(tmp_path)
-    assert (found["reference_rate"], found["events"], found["never_used"]) == (None, [], [])
+    assert found["reference_rate"] is None
     assert (found["hooks"]["recorded"], found["hooks"]["failures"], found["hooks"]["success_rate"]) == (0, 0, None)
     assert not (tmp_path / ".ralph").exists()
 
@@ -235,27 +235,12 @@ def test_rate_counts_an_injection_once_a_session(tmp_path: Path) -> None:
     names = ("injections", "sessions", "tokens", "injected", "referenced")
     assert [found[name] for name in names] == [6, 2, 90, 4, 1]
     assert found["reference_rate"] == 0.25
-    assert [[each[name] for name in ("event", *names)] for each in found["events"]] == [
-        ["SessionStart", 4, 2, 60, 4, 1],
-        ["UserPromptSubmit", 2, 1, 30, 2, 1],
-    ]
 
 
-def test_never_used_lists_existing_memories_by_injections(tmp_path: Path) -> None:
-    _memories(tmp_path, "mem-1-a", "mem-2-b", "mem-3-c", "mem-4-d")
-    items = [Injection("mem-1-a", 10), Injection("mem-2-b", 20), Injection("mem-9-gone", 20)]
-    usage.record_injections(tmp_path, "s-1", "SessionStart", items, STATS_NOON)
-    usage.record_injections(
-        tmp_path, "s-2", "SessionStart", [Injection("mem-1-a", 10), Injection("mem-3-c", 5)], STATS_NOON
-    )
-    usage.record_uses(tmp_path, "s-2", ["mem-3-c"], STATS_NOON)
-    found = usage.usage_stats(tmp_path)
-    assert [(each["id"], each["sessions"], each["tokens"]) for each in found["never_used"]] == [
-        ("mem-1-a", 2, 20),
-        ("mem-2-b", 1, 20),
-    ]
-    assert found["never_used"][0]["content"] == "Fact about mem-1-a"
-    assert found["never_injected"] == 1
+def test_memories_that_no_session_got_are_counted(tmp_path: Path) -> None:
+    _memories(tmp_path, "mem-1-a", "mem-2-b")
+    usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON)
+    assert usage.usage_stats(tmp_path)["never_injected"] == 1
 
 
 def test_recorded_events_are_raw_lines_and_observations_and_nothing_else(tmp_path: Path) -> None:
@@ -326,7 +311,6 @@ def test_the_skill_text_is_a_cost_and_no_memory(tmp_path: Path) -> None:
     usage.record_injections(tmp_path, "s-1", "SessionStart", [Injection("mem-1-a", 10)], STATS_NOON, skill=240)
     found = usage.usage_stats(tmp_path)
     assert (found["tokens"], found["skill_tokens"], found["injected"]) == (250, 240, 1)
-    assert found["events"][0]["tokens"] == 250
 
 
 def test_the_week_has_what_was_injected_lately(tmp_path: Path) -> None:

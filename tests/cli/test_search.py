@@ -120,17 +120,6 @@ def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> No
     assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (2, "", "error: --layer is 1, 2 or 3, not '4'")
 
 
-def test_on_a_terminal_a_hit_has_the_width_of_the_window_and_in_a_pipe_its_share_of_tokens(project: Project) -> None:
-    shown = on_a_terminal(project.root, "search", "connection pool", env={"NO_COLOR": "1"}).decode().splitlines()
-    assert shown[0].split() == ["ID", "TYPE", "SCORE", "CREATED", "CONTENT"]
-    assert shown[1].startswith(shortened(numbered(4)))
-    assert "the whole story of the connection pool, with" in shown[1]
-    assert len(shown[1]) <= 120
-    piped = executable(project.root, "search", "connection pool").stdout.decode()
-    assert "TYPE" not in piped
-    assert len(piped.splitlines()) == len(shown) - 1
-
-
 def test_explain_says_why(project: Project) -> None:
     lines = project("search", "security jwt", "--explain", "--limit", "1").out.splitlines()
     assert lines[1] == "  tag: security; text: jwt"

@@ -1,7 +1,7 @@
 """`ralph stats` through the front door."""
 
 import pytest
-from tests.cli.runner import Block, Project, numbered, shortened
+from tests.cli.runner import Block, Project, numbered
 
 from ralph.app import usage
 from ralph.app.usage import Injection
@@ -34,19 +34,15 @@ def test_json_has_every_number_also_when_nothing_is_there(ralph: Project) -> Non
     assert said["hooks"] == {
         "success_rate": None, "recorded": 0, "hosts": [], "failures": 0, "last_failure_at": "", "last_failure": "",
     }  # fmt: skip
-    assert (said["events"], said["never_used"], said["tokens"]) == ([], [], 0)
+    assert said["tokens"] == 0
 
 
-def test_the_rate_the_price_and_what_was_never_used_are_told(ralph: Project) -> None:
+def test_the_rate_and_the_price_are_told(ralph: Project) -> None:
     _used(ralph)
     said = ralph("status", "--usage").out
     assert "1 of 3 used, 30 tokens" in said
-    assert "SessionStart" in said
-    assert shortened(numbered(1)) in said
-    assert shortened(numbered(0)) not in said
     found = ralph("status", "--usage", "--format", "json").json
     assert found["reference_rate"] == pytest.approx(1 / 3)
-    assert [each["id"] for each in found["never_used"]] == [numbered(1), numbered(2)]
 
 
 def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
@@ -62,12 +58,6 @@ def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
         "to review: nothing",
     ]
     assert "aim" not in "\n".join(lines)
-
-
-def test_people_see_ten_never_used_ones_and_json_has_all(ralph: Project) -> None:
-    _used(ralph, 15)
-    assert "4 more; --format json shows every one" in ralph("status", "--usage").out
-    assert len(ralph("status", "--usage", "--format", "json").json["never_used"]) == 14
 
 
 def test_failures_of_hooks_are_counted(ralph: Project) -> None:

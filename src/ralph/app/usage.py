@@ -260,18 +260,14 @@ def _curated(root: Path) -> Iterator[Record]:
 def usage_stats(root: Path) -> dict[str, Any]:
     """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
     ledger = read_ledger(root, ALL_BYTES)
-    names = dict.fromkeys(each.event for each in (*ledger.injections, *ledger.skill))
-    events = [{"event": name or "unknown", **_count(ledger, event=name)} for name in names]
     total = _count(ledger)
     injected = count_uses(ledger).keys()
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
         "week": count_week(ledger),
-        "events": sorted(events, key=lambda each: (-each["tokens"], each["event"])),
         "hooks": hook_usage(root),
         "loop": loop_usage(root),
-        "never_used": unused_memories(root, ledger),
         "never_injected": sum(record.id not in injected for record in _curated(root)),
     }
 
@@ -282,11 +278,8 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
     return {"since": since, **_count(ledger, since=since)}
 
 
-def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict[str, int]:
-    injections, skill = (
-        [each for each in part if each.at >= since and event in (None, each.event)]
-        for part in (ledger.injections, ledger.skill)
-    )
+def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
+    injections, skill = ([each for each in part if each.at >= since] for part in (ledger.injections, ledger.skill))
     pairs = {(each.session, each.record) for each in injections}
     skill_tokens = sum(each.tokens for each in skill)
     return {
@@ -298,20 +291,6 @@ def _count(ledger: Ledger, *, event: str | None = None, since: str = "") -> dict
         "referenced": len(pairs & ledger.uses),
         "injected": len(pairs),
     }
-
-
-def unused_memories(root: Path, ledger: Ledger) -> list[dict[str, Any]]:
-    """Return the memories and guardrails that were injected and never referred to, by the number of sessions."""
-    uses, tokens = count_uses(ledger), Counter[str]()
-    for injection in ledger.injections:
-        tokens[injection.record] += injection.tokens
-    unused = []
-    for record in _curated(root):
-        sessions, used = uses.get(record.id, (0, 0))
-        if sessions and not used:
-            about = {"id": record.id, "type": record.kind.value, "content": record.text}
-            unused.append({**about, "sessions": sessions, "tokens": tokens[record.id]})
-    return sorted(unused, key=lambda each: (-each["sessions"], -each["tokens"], each["id"]))
 
 
 def hook_usage(root: Path) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from ralph.app.json_shapes import hit_json, record_json
 from ralph.app.search import SearchAnswer
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
-from ralph.cli.output import ago, bar, is_terminal, one_line, print_json, print_raw, say, table, visible, warn
+from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
 from ralph.context import brief as skills
-from ralph.context.render import scope_mark
 from ralph.errors import UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import WEAK, describe_replacements
@@ -83,8 +82,7 @@ def search(
         return
     families = tuple(family for name in only if (family := ONLY[name]) is not None)
     query = Query(text, kinds(types), tags, since, until, families)
-    is_table = detail is Detail.INDEX and form == "table" and is_terminal()
-    fit = not (is_table or form == "json" or limit or options["everything"])
+    fit = not (form == "json" or limit or options["everything"])
     limit = None if options["everything"] else limit or LIMIT
     query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
     if options["team"]:
@@ -96,7 +94,7 @@ def search(
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
-    print_answer(answer, form, explain=options["explain"], is_table=is_table)
+    print_answer(answer, form, explain=options["explain"])
 
 
 def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str) -> None:
@@ -114,29 +112,18 @@ def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int |
     print_tasks(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
 
 
-def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False, is_table: bool = False) -> None:
-    """Print an answer as lines or as a table; notes go to stderr unless a person reads it."""
+def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> None:
+    """Print an answer; notes go to stderr unless a person reads it."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
     if answer.is_weak:
         click.echo(WEAK)
-    lines = [shown.text for shown in answer.shown]
-    if is_table and lines:
-        rows = []
-        for shown in answer.shown:
-            record, score = shown.hit.record, f"{shown.hit.score:.2f}"
-            marks = [f"({shown.note})" if shown.note else "", f"{shown.count}x" if shown.count > 1 else ""]
-            title = f"{scope_mark(record)}{record.title}: " if record.title else scope_mark(record)
-            text = one_line(" ".join([*marks, title, record.text]))
-            rows.append([one_line(shown.name), record.kind.value, score, ago(record.created_at), text])
-        heading, *lines = table(["ID", "TYPE", "SCORE", "CREATED", "CONTENT"], rows).split("\n")
-        click.echo(heading)
-    for number, (shown, line) in enumerate(zip(answer.shown, lines, strict=True)):
-        if number and "\n" in line:
+    for number, shown in enumerate(answer.shown):
+        if number and "\n" in shown.text:
             click.echo("")
-        print_raw(line + "\n")
+        print_raw(shown.text + "\n")
         if explain and shown.hit.why:
             click.echo(f"  {visible('; '.join(shown.hit.why))}")
     if not answer.shown:

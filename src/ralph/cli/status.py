@@ -12,12 +12,12 @@ import click
 from ralph.app import doctor as verbs
 from ralph.app import inbox, outdated, runs
 from ralph.app import usage as usage_verbs
-from ralph.app.filters import full_id, short_ids
+from ralph.app.filters import full_id
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude
-from ralph.cli.output import one_line, print_json, table, visible
+from ralph.cli.output import one_line, print_json, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
 from ralph.hooks.statusline import main as print_line
@@ -25,8 +25,6 @@ from ralph.search.citations import STALE, CitationState
 
 _PAUSE = 1.0
 _TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
-_MOST_UNUSED = 10
-"""Never-used memories in a table; JSON has all."""
 _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
@@ -42,7 +40,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = {**usage_verbs.usage_stats(call.root), "to_review": len(inbox.items(call.root))}
-        print_json(stats) if form == "json" else click.echo(_describe_usage(stats, call))
+        print_json(stats) if form == "json" else _print_usage(stats)
         return
     watcher = Watcher(call.root)
     if watch:
@@ -109,7 +107,7 @@ def _megabytes(size: int) -> str:
 # --- usage -----------------------------------------------------------------------------------------
 
 
-def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
+def _print_usage(stats: dict[str, Any]) -> None:
     hooks, loop, week = stats["hooks"], stats["loop"], stats["week"]
     failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
     used = f"{week['sessions_used']} of {week['sessions']} session(s) used something of it"
@@ -126,29 +124,9 @@ def _usage_summary(stats: dict[str, Any]) -> dict[str, str]:
         text = f"{loop['succeeded']} of {ended} run(s) succeeded"
         text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
         lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
-    return {**lines, "never injected": f"{stats['never_injected']} memories"}
-
-
-def _describe_usage(stats: dict[str, Any], call: Invocation) -> str:
-    """Return the usage as text in aligned columns."""
-    summary = _usage_summary(stats)
-    unused = stats["never_used"][:_MOST_UNUSED]
-    short = short_ids(call.root, [each["id"] for each in unused]) if unused else {}
-    events = []
-    for event in stats["events"]:
-        counts = [event[name] for name in ("injections", "sessions", "tokens")]
-        events.append([one_line(event["event"]), *counts, f"{event['referenced']} of {event['injected']}"])
-    memories = [[short[each["id"]], each["sessions"], one_line(each["content"])] for each in unused]
-    tables = (
-        ("event injections sessions tokens referenced".split(), events),
-        (["never used", "sessions", "text"], memories),
-    )
-    rest = len(stats["never_used"]) - _MOST_UNUSED
-    more = f"{rest} more; --format json shows every one" if rest > 0 else ""
-    width = max(map(len, summary)) + 2
-    parts = ["\n".join(f"{name + ':':<{width}}{text}" for name, text in summary.items())]
-    parts += [table(headings, [list(map(str, row)) for row in rows]) for headings, rows in tables if rows]
-    return "\n\n".join([*parts, more] if more else parts)
+    lines["never injected"] = f"{stats['never_injected']} memories"
+    for name, text in lines.items():
+        click.echo(f"{name + ':':<16}{text}")
 
 
 @click.command(name="statusline", cls=Command, examples=["ralph statusline"])
