@@ -29,6 +29,7 @@ from ralph import paths
 from ralph.app import index
 from ralph.capture.privacy import redact
 from ralph.formats.log import parse_log
+from ralph.store import files
 
 COUNT, BYTES = 300, 120_000_000
 """Transcripts, and bytes of all together."""
@@ -144,8 +145,8 @@ def measure(share: float) -> dict[str, float]:
         state = paths.state_folder(project)
         stored = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         leaks = sum(_has_secret(path) for path in state.rglob("*") if path.is_file())
-        logs = sorted((paths.log_folder(project) / "sessions").glob("*.jsonl"))
-        texts = [entry.record.text for log in logs for entry in parse_log(log.read_text(encoding="utf-8")).entries]
+        logs = paths.log_files(paths.log_folder(project) / "sessions")
+        texts = [entry.record.text for log in logs for entry in parse_log(files.read(log) or "").entries]
         start = time.process_time()
         for text in texts:
             redact(text)
@@ -180,7 +181,8 @@ def _import(home: Path, project: Path) -> float:
 
 
 def _has_secret(path: Path) -> bool:
-    raw = path.read_bytes()
+    with files.open_unpacked(path) as file:
+        raw = file.read()
     return any(secret.encode() in raw for secret in (*SECRETS, "hV7-pQ2_zX9w"))
 
 

@@ -210,10 +210,25 @@ heartbeat = _of_run(cache_folder, "runs/{}.alive")
 stop_request = _of_run(cache_folder, "runs/{}.stop")
 
 
+PACKED = ".jsonl.gz"
+LOG_SUFFIXES = (".jsonl", PACKED)
+
+
 def session_log(root: Path, session_id: str) -> Path:
     """Return the log of a session; an id with other characters than a name has is hashed."""
     name = session_id if _SESSION_NAME.fullmatch(session_id) else ids.derived("session", session_id)
     return sessions_folder(root) / f"{name}.jsonl"
+
+
+def packed_log(root: Path, session_id: str) -> Path:
+    """Return the compressed log of a session that was imported; hooks append to the other one."""
+    log = session_log(root, session_id)
+    return log.with_name(f"{log.name}.gz")
+
+
+def log_files(folder: Path) -> list[Path]:
+    """Return every log below a folder, compressed ones among them."""
+    return sorted(path for path in folder.rglob("*.jsonl*") if path.name.endswith(LOG_SUFFIXES))
 
 
 def memory_root(root: Path, own_files: Iterable[Path]) -> Path:

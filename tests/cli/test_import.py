@@ -1,5 +1,6 @@
 """`ralph import`: the transcripts of agents become sessions as hooks would have recorded them."""
 
+import gzip
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from tests.capture.test_corpus import cases
 from tests.cli.runner import Project, Said
 
 from ralph import paths
+from ralph.store import files
 
 SESSION = "46841dad-3d82-43c9-9844-3ff7d6e15733"
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
@@ -78,8 +80,17 @@ def work(root: Path) -> Claude:
 
 
 def sessions(ralph: Project) -> str:
-    folder = paths.log_folder(ralph.root) / "sessions"
-    return "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.jsonl")))
+    return "".join(files.read(path) or "" for path in paths.log_files(paths.log_folder(ralph.root) / "sessions"))
+
+
+def stored(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder, packed ones unpacked."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with files.open_unpacked(path) as file:
+                found[path] = file.read()
+    return found
 
 
 def observations(ralph: Project) -> list[dict[str, Any]]:
@@ -125,7 +136,7 @@ def test_a_transcript_becomes_a_session_as_hooks_record_it(ralph: Project, home:
     [listed] = ralph("session", "list", "--format", "json").json
     assert (listed["id"], listed["host"]) == (SESSION, "claude")
     assert ralph("search", "parser", "--format", "json").json["hits"]
-    everything = b"".join(each.read_bytes() for each in paths.state_folder(ralph.root).rglob("*") if each.is_file())
+    everything = b"".join(stored(paths.state_folder(ralph.root)).values())
     assert TOKEN.encode() not in everything
     assert b"very long file" not in everything
     assert path.read_bytes() == before
@@ -159,6 +170,41 @@ def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
     words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
     options: dict[str, Any] = {"encoding": "utf-8", "cwd": ralph.root, "stdout": subprocess.PIPE, "timeout": 60}
     return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
+
+
+def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(ralph: Project, home: Path) -> None:
+    ralph("init")
+    made = work(ralph.root)
+    made.write(home)
+    bring(ralph)
+    folder = paths.log_folder(ralph.root) / "sessions"
+    [packed] = folder.iterdir()
+    assert packed.name == f"{SESSION}.jsonl.gz"
+    before = packed.read_bytes()
+    hook(ralph, "UserPromptSubmit", {"prompt": "and the lexer"})
+    made.prompt("and the lexer").say("The lexer is made.").write(home)
+    assert bring(ralph, "--format", "json").json["sources"][0]["added"] == 1
+    assert packed.read_bytes() == before
+    for _ in range(2):
+        shown = ralph("session", "show", SESSION).out
+        places = [shown.index(text) for text in ("make the parser", "parser is made", "and the lexer", "lexer is made")]
+        assert places == sorted(places)
+        assert ralph("index", "verify").code == 0
+        assert ralph("index", "rebuild").code == 0
+    assert ralph("forget", "--matching", "make the parser", "--yes").code == 0
+    assert not [path for path, raw in stored(paths.state_folder(ralph.root)).items() if b"make the parser" in raw]
+    assert "and the lexer" in sessions(ralph)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"{}\n")[:-6], gzip.compress(bytes(1 << 29))])
+def test_a_damaged_packed_log_is_reported_and_the_others_count(ralph: Project, home: Path, damage: bytes) -> None:
+    work(ralph.root).write(home)
+    bring(ralph)
+    broken = paths.packed_log(ralph.root, "broken")
+    broken.write_bytes(damage)
+    assert ralph("search", "parser", "--format", "json").json["hits"]
+    assert "broken.jsonl.gz" in ralph("doctor").out
+    assert broken.read_bytes() == damage
 
 
 def test_the_next_prompt_is_answered_from_what_was_imported(ralph: Project, home: Path) -> None:
@@ -324,6 +370,6 @@ def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) ->
         made.say(f"{number}: {text}")
     made.write(home)
     bring(ralph)
-    stored = b"".join(path.read_bytes() for path in paths.state_folder(ralph.root).rglob("*") if path.is_file())
+    everything = b"".join(stored(paths.state_folder(ralph.root)).values())
     assert len(observations(ralph)) >= 5 * len(texts)
-    assert [secret for secret in texts if secret.encode() in stored] == []
+    assert [secret for secret in texts if secret.encode() in everything] == []

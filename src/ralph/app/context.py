@@ -166,7 +166,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
             continue  # it only called Ralph, and an earlier version summarised that
         ended = all(summaries.is_message(record) for _, record in last)
         text = stored
-        if not stored or not (ended or index.ends_with_summary(paths.session_log(root, name))):
+        if not stored or not (ended or index.ends_with_summary(root, name)):
             observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
             text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
         own = [line for line in text.split("\n") if not line.startswith(summaries.PRINTED)]

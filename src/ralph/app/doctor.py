@@ -243,7 +243,7 @@ def _other_files(root: Path, *, logs: bool = True, without: Container[str] = ())
 def _log_files(root: Path) -> list[str]:
     found = os.walk(paths.log_folder(root))
     every = (f"{folder}{os.sep}{name}" for folder, folders, names in found for name in (*folders, *names))
-    return sorted(path for path in every if path.endswith(".jsonl"))
+    return sorted(path for path in every if path.endswith(paths.LOG_SUFFIXES))
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:

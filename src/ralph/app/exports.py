@@ -292,8 +292,13 @@ def _texts(source: Path) -> Iterator[tuple[str, str]]:
     members = _checked(source)
     with tarfile.open(source, "r:gz") as archive:
         for name in members:
-            raw = archive.extractfile(name)
-            yield name, raw.read().decode("utf-8", "surrogateescape") if raw is not None else ""
+            file = archive.extractfile(name)
+            raw = file.read() if file is not None else b""
+            try:
+                text = files.unpack(raw) if name.endswith(paths.PACKED) else raw
+            except OSError as error:
+                raise Unreadable(f"{source}: {name} {error.strerror}", hint="nothing was written") from error
+            yield name, text.decode("utf-8", "surrogateescape")
 
 
 def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:

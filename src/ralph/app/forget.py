@@ -156,7 +156,7 @@ def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
 
 
 def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:
-    names, logs = set(request.ids), sorted(paths.log_folder(root).rglob("*.jsonl"))
+    names, logs = set(request.ids), paths.log_files(paths.log_folder(root))
     if names:  # the earlier versions of a record go with it
         retired = queries.records(connection, queries.retired_keys(connection)).values()
         links = [(link, record.id) for record in retired for link in record.links]
@@ -407,7 +407,7 @@ def _leftovers(
     for path in sorted(searched.union(root.glob("guardrails.md*"), paths.progress_files(root))):
         is_backup = ".bak" in path.name
         is_database = path.name.startswith(("ralph.db", "graph.db", "vectors."))
-        if path.suffix == ".jsonl" or is_database or not (matching or is_backup) or not path.is_file():
+        if path.name.endswith(paths.LOG_SUFFIXES) or is_database or not (matching or is_backup) or not path.is_file():
             continue
         try:
             text = changed[path] if path in changed else files.read(path) or ""

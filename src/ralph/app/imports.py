@@ -183,14 +183,15 @@ class SessionLog:
     def __init__(self, root: Path, session: str, interpret: Interpret) -> None:
         self.session, self.size = session, 0
         self.fields: dict[str, object] = {}
-        self._path, self._boundary = paths.session_log(root, session), paths.state_boundary(root)
+        logs = [paths.packed_log(root, session), paths.session_log(root, session)]
+        self._path, self._boundary = logs[logs[1].exists()], paths.state_boundary(root)
         self._lines: list[str] = []
         self._added = 0
         self._ids: set[str] = set()
         self._calls: set[object] = set()
         self._notes: Counter[tuple[str, str]] = Counter()
         self._records: deque[Record] = deque(maxlen=_MOST_RECORDS)
-        text = files.read(self._path) or ""
+        text = "".join(files.read(path) or "" for path in logs)
         if not text:
             return
         source = Source(self._path, self._path.name, Format.LOG)

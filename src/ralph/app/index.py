@@ -5,6 +5,7 @@ Raw lines are read by the present privacy rules. Each worktree has an index of i
 
 import json
 import math
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -27,7 +28,7 @@ from ralph.store import db, files, queries
 from ralph.store.changes import ReadLog, known_states
 from ralph.store.changes import read_logs as read_logs_of
 from ralph.store.index import PATIENCE, SCHEMA_VERSION, Index, Progress, Synced, discard, in_memory
-from ralph.store.sources import Interpret, scan, scan_logs, sources
+from ralph.store.sources import Interpret, log_folders, scan, scan_logs, sources
 
 T = TypeVar("T")
 
@@ -192,7 +193,7 @@ def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {log: log.stat().st_mtime for log in paths.log_folder(root).glob("*/*.jsonl")}
+    ages = {log: log.stat().st_mtime for folder in log_folders(root) for log in paths.log_files(folder)}
     old = (log for log in sorted(ages, key=ages.__getitem__) if ages[log] < before)
     prunable = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
     stale = stale_indexes(root)
@@ -251,8 +252,8 @@ def _databases(root: Path) -> list[Path]:
 
 def last_lines(log: Path) -> Iterator[dict[str, object]]:
     """Yield the objects at the end of a log, the last first."""
-    with suppress(OSError), files.open_regular(log) as file:
-        file.seek(max(0, log.stat().st_size - _TAIL))
+    with suppress(OSError), files.open_unpacked(log) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
         for line in reversed(file.read(_TAIL).splitlines()):
             with suppress(ValueError, RecursionError):
                 value = json.loads(line)
@@ -260,9 +261,10 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
                     yield value
 
 
-def ends_with_summary(log: Path) -> bool:
-    """Whether a summary is the last entry, so that it covers everything before it."""
-    for line in last_lines(log):
+def ends_with_summary(root: Path, session: str) -> bool:
+    """Whether a summary is a session's last entry, so that it covers everything before it."""
+    log = paths.session_log(root, session)
+    for line in last_lines(log if log.exists() else paths.packed_log(root, session)):
         if line.get("type") != "session" or line.get("summary"):
             return line.get("type") == "session"
     return False

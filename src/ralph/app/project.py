@@ -127,7 +127,7 @@ def _move_log(path: Path, to: Path) -> None:
         files.make_folder(to.parent, 0o700)
         files.move(path, to)
         return
-    if path.suffix == ".jsonl":
+    if path.name.endswith(paths.LOG_SUFFIXES):
         files.update(to, (files.read(path) or "").__add__)
     files.delete(path)
 
@@ -185,7 +185,7 @@ def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], 
 
 def foreign_logs(root: Path) -> dict[str, int]:
     """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
-    counts = {folder.name: len(list((folder / "log").rglob("*.jsonl"))) for folder in paths.other_state_folders(root)}
+    counts = {folder.name: len(paths.log_files(folder / "log")) for folder in paths.other_state_folders(root)}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -193,7 +193,7 @@ def accept_logs(root: Path) -> int:
     """Move the logs of other machines to our own, so that they count; a log that is in both stays where it is."""
     moved = 0
     for folder in paths.other_state_folders(root):
-        for log in sorted((folder / "log").rglob("*.jsonl")):
+        for log in paths.log_files(folder / "log"):
             target = paths.log_folder(root) / log.relative_to(folder / "log")
             if log.is_file() and not log.is_symlink() and not target.exists():
                 files.move(log, target, root=paths.state_boundary(root))

@@ -306,7 +306,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
         if read.offset >= size:
             continue
         try:
-            with files.open_regular(Path(path)) as file:
+            with files.open_unpacked(Path(path)) as file:
                 file.seek(read.offset)
                 for match in filter(None, map(_EVENT.match, file)):
                     recorded += 1

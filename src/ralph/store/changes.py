@@ -148,7 +148,7 @@ def digest_to(file: BinaryIO, end: int) -> str:
 def file_digest(path: Path, end: int | None = None) -> str:
     """Return the digest of a file, or of its beginning; "" when it cannot be read."""
     try:
-        with files.open_regular(path) as file:
+        with files.open_unpacked(path) as file:
             return digest_to(file, path.stat().st_size if end is None else end)
     except OSError:
         return ""

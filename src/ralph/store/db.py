@@ -168,6 +168,11 @@ def is_intact(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
 
 
+def count_pages(connection: sqlite3.Connection) -> int:
+    """Return how large a database is."""
+    return int(connection.execute("PRAGMA page_count").fetchone()[0])
+
+
 def is_in_memory(connection: sqlite3.Connection) -> bool:
     """Whether a database has no file."""
     return not connection.execute("PRAGMA database_list").fetchone()[2]

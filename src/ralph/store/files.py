@@ -25,6 +25,7 @@ from ralph.store import hook_files
 LOCK_NAME = ".ralph-lock"
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
+_LARGEST_UNPACKED = 1 << 28
 
 _writes = 0  # files that this process has locked in order to write them; see `count_writes`
 _patience = 30.0  # seconds that a process waits for a lock; see `set_patience`
@@ -115,7 +116,7 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     if planned is not None:
         return planned.after
     try:
-        with open_regular(path) as file:
+        with open_unpacked(path) as file:
             return file.read().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -130,6 +131,29 @@ def open_regular(path: Path) -> BinaryIO:
         file.close()
         raise OSError(errno.EINVAL, "is not a regular file")
     return file
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a file like `open_regular`; of a packed log what is packed in it."""
+    file = open_regular(path)
+    if not path.name.endswith(paths.PACKED):
+        return file
+    with file:
+        return io.BytesIO(unpack(file.read()))
+
+
+def unpack(raw: bytes) -> bytes:
+    """Return the contents of a packed file; OSError when it is damaged or unreasonably large."""
+    import zlib  # hooks have no use for it
+
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        text = stream.decompress(raw, _LARGEST_UNPACKED)
+    except zlib.error as error:
+        raise OSError(errno.EINVAL, "is not a packed file") from error
+    if not stream.eof or stream.unused_data:
+        raise OSError(errno.EINVAL, "is not a whole packed file")
+    return text
 
 
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
@@ -487,7 +511,12 @@ def _sync_folder(folder: Path) -> None:
 
 def _encode(path: Path, text: str) -> bytes:
     try:
-        return text.encode("utf-8", "surrogateescape")
+        payload = text.encode("utf-8", "surrogateescape")
+        if not path.name.endswith(paths.PACKED):
+            return payload
+        import gzip
+
+        return gzip.compress(payload, mtime=0)  # without the time: the same text is the same file
     except UnicodeEncodeError as error:
         raise Refused(f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
 

@@ -41,6 +41,7 @@ __all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "in_memo
 
 PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
 _BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
+_FEW_PAGES = 64  # a database that has grown by more, and doubled, is packed
 _SLICE = 64 * 1024  # bytes of a log between two looks at the clock
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
 _SESSION = "project_path task_id session_id mode started_at ended_at reason host summary tags created_at updated_at"
@@ -54,7 +55,7 @@ UPDATE sessions SET created_at = min(coalesce(nullif(created_at, ''), started_at
         ORDER BY seq LIMIT 1)),
     messages = (
         SELECT json_group_array(json_object('role', iif(title = 'prompt', 'user', 'assistant'), 'id', id,
-            'text', substr(content, 1, 400)))
+            'text', substr(content, 1, 80)))
         FROM (SELECT * FROM observations WHERE session_id = sessions.id AND type = 'note'
             AND title IN ('prompt', 'answer') ORDER BY seq))
 WHERE id IN (SELECT value FROM json_each(?))
@@ -286,7 +287,14 @@ class Index:
 
     def _sync(self, look: changes.Look, within: float | None, progress: Progress | None) -> Synced:
         with db.explained(self.path), closing(db.connect(self.path)) as connection:
-            return self._update(connection, look, within, progress)
+            before = db.count_pages(connection)
+            result = self._update(connection, look, within, progress)
+            if within is None and db.count_pages(connection) > 2 * before + _FEW_PAGES:
+                with suppress(sqlite3.OperationalError):  # no space for a copy: it stays as it is
+                    for table in ("search", *(name for name, _ in _FTS.values())):
+                        connection.execute(f"INSERT INTO {table}({table}) VALUES ('optimize')")
+                    connection.execute("VACUUM")
+            return result
 
     def _update(
         self, connection: sqlite3.Connection, look: changes.Look, within: float | None, progress: Progress | None
@@ -412,9 +420,10 @@ class IndexWriter:
         """Read the next slice of a log, else all; return the bytes read, and whether that was the end."""
         stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
-        with files.open_regular(source.path) as file:
+        with files.open_unpacked(source.path) as file:
             start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
-            is_same = is_log or start == stat.st_size
+            length = file.seek(0, os.SEEK_END) if source.path.name.endswith(paths.PACKED) else stat.st_size
+            is_same = is_log or start == length
             if row is not None and not (start and is_same and digest_to(file, start) == row["digest"]):
                 self.clear(row["key"])
                 row, start, lines = None, 0, 0
@@ -422,12 +431,12 @@ class IndexWriter:
             payload = file.read(slice_size) if is_log else file.read()
             while is_log and b"\n" not in payload and (more := file.read(slice_size)):
                 payload += more  # a long line
-            complete = not is_log or file.tell() >= stat.st_size
+            complete = not is_log or file.tell() >= length
             if is_log:
                 payload = payload[: payload.rfind(b"\n") + 1]  # the rest is still being written
             end = start + len(payload)
             # Until the end is reached, the stored size is another one than the file's: the next sync reads on.
-            size = stat.st_size if complete else end
+            size = stat.st_size if complete else -end
             values = (stat.st_mtime_ns, size, stat.st_ino, digest_to(file, end), end, lines + payload.count(b"\n"))
         if row is None:
             key = self.add_source(source.name, source.format, values)

@@ -124,10 +124,11 @@ def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
     name = source_names(root)
     for folder in sorted(log_folders(root)):
         try:
-            entries = sorted(entry for entry in os.listdir(folder) if entry.endswith(".jsonl"))  # noqa: PTH208 - thousands of logs: no Path for each
+            entries = [entry for entry in os.listdir(folder) if entry.endswith(paths.LOG_SUFFIXES)]  # noqa: PTH208 - thousands of logs: no Path for each
         except OSError:
             continue
         beginning = name(folder)
+        entries.sort(key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz")))  # imports are older
         for entry in entries:
             path = f"{folder}{os.sep}{entry}"
             real, state = _file(path, folders)
@@ -228,7 +229,7 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
 
 def format_of(root: Path, path: Path) -> Format | None:
     """Return the format of a source by its path, also where there is no file yet; None for another file."""
-    if path.suffix == ".jsonl":
+    if path.name.endswith(paths.LOG_SUFFIXES):
         return Format.LOG
     if path.suffix == ".md" and path.parent == paths.knowledge_folder(paths.knowledge_root(root)):
         return Format.KNOWLEDGE
