@@ -196,7 +196,15 @@ def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(ralph: Proj
     assert "and the lexer" in sessions(ralph)
 
 
-@pytest.mark.parametrize("damage", [b"", b"no gzip", gzip.compress(b"{}\n")[:-6], gzip.compress(bytes(1 << 29))])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"no gzip", id="another form"),
+        pytest.param(gzip.compress(b"{}\n")[:-6], id="cut"),
+        pytest.param(gzip.compress(bytes(1 << 29)), id="bomb"),
+    ],
+)
 def test_a_damaged_packed_log_is_reported_and_the_others_count(ralph: Project, home: Path, damage: bytes) -> None:
     work(ralph.root).write(home)
     bring(ralph)

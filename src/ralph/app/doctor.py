@@ -198,7 +198,7 @@ def _check_files(root: Path, *, logs: bool, read: Mapping[str, tuple[ReadLog, in
 
 
 def _check_new_lines(path: Path, known: ReadLog) -> list[Finding]:
-    with suppress(OSError), files.open_regular(path) as file:
+    with suppress(OSError), files.open_unpacked(path) as file:
         file.seek(known.offset)
         problems = parse_log(file.read().decode("utf-8", "surrogateescape")).problems
         return [Finding(path, replace(problem, line=problem.line + known.lines)) for problem in problems]

@@ -130,8 +130,10 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
     logs: dict[str, tuple[ReadLog, int]] = {}
     for path, name, state in scan_logs(root):
         row = rows.get(name)
-        is_read = row is not None and (row[:3] == state or file_digest(Path(path), row[4]) == row[3])
-        logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), state[1]
+        is_same = row is not None and row[:3] == state
+        is_read = row is not None and (is_same or file_digest(Path(path), row[4]) == row[3])
+        size = row[4] if row is not None and is_same else state[1]  # a packed log has another one
+        logs[path] = ReadLog(*row[4:]) if row is not None and is_read else ReadLog(), size
     return logs
 
 
