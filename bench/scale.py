@@ -118,9 +118,7 @@ def _count(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM facets")
     for family in FAMILIES:
         table, columns = TABLES[family][0], ", ".join(totals.facet_columns(family))
-        for source in ("source", "0"):
-            sql = f"INSERT INTO facets SELECT {source}, {columns}, count(*) FROM {table}"
-            connection.execute(f"{sql} GROUP BY 1, 2, 3, 4, 5, 6")
+        connection.execute(f"INSERT INTO facets SELECT {columns}, count(*) FROM {table} GROUP BY 1, 2, 3, 4, 5")
     connection.execute("DELETE FROM session_list")
     connection.execute(
         "INSERT INTO session_list SELECT s.id, s.started_at, min(o.created_at), max(o.created_at), count(*) "

@@ -482,7 +482,7 @@ class IndexWriter:
 
     def clear(self, source: int) -> None:
         """Remove every row of a source."""
-        sessions = totals.sessions_in(self.connection, source)
+        sessions = totals.take_source(self.connection, source)
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         for family in FAMILIES:
             rows = queries.select_records(self.connection, family, "source = ?", (source,))
@@ -494,7 +494,7 @@ class IndexWriter:
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
-        totals.remove_source(self.connection, source, sessions)
+        totals.list_sessions_again(self.connection, sessions)
 
     def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
         keys = self._new_keys(family, len(placed))
@@ -512,7 +512,7 @@ class IndexWriter:
             (fts, column), (table, rowid) = _FTS[family], TABLES[family]
             new = f"SELECT {rowid}, {column} FROM {table} WHERE {rowid} >= ?"
             self.connection.execute(f"INSERT INTO {fts}(rowid, {column}) {new}", (keys[0],))
-        totals.add_records(self.connection, source, family, keys[0])
+        totals.add_records(self.connection, family, keys[0])
 
     def _fold_lines(
         self, table: str, columns: Sequence[str], source: int, lines: Sequence[Mapping[str, object]]

@@ -131,12 +131,11 @@ CREATE TABLE tasks (
     updated_at TEXT
 );
 
--- Totals beside the rows: a page of a large project counts nothing. Source 0 has the sums over all sources.
+-- Totals beside the rows: a page of a large project counts nothing.
 CREATE TABLE facets (
-    source INTEGER NOT NULL, family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL,
-    status TEXT NOT NULL, day TEXT NOT NULL,
+    family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL, status TEXT NOT NULL, day TEXT NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (source, family, kind, tags, status, day)
+    PRIMARY KEY (family, kind, tags, status, day)
 ) WITHOUT ROWID;
 
 CREATE TABLE session_list (         -- every session that a line of its own or an observation names

@@ -1,11 +1,11 @@
 """Totals beside the rows: records by facet, sessions by time, what was read of each log.
 
-A list of a million records counts and sorts nothing. Facets are kept for each source, and as sums (source 0).
+A list of a million records counts and sorts nothing.
 """
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,10 +14,7 @@ from ralph.store import lookup
 from ralph.store.queries import FAMILIES, TABLES, safe
 from ralph.store.sources import Contents
 
-Chosen = Mapping[str, Collection[str]]  # the chosen values of each facet
-
 _STATUS = lookup.ORIGIN_TASK.replace("task", "status")
-_ADD = "ON CONFLICT DO UPDATE SET number = number + excluded.number"
 _NAMED = "IN (SELECT value FROM json_each(?))"
 _OBSERVED = """
 INSERT INTO session_list(id, first, last, observations)
@@ -57,15 +54,18 @@ def facet_columns(family: Family) -> tuple[str, str, str, str, str]:
     )
 
 
-def add_records(connection: sqlite3.Connection, source: int, family: Family, first: int) -> None:
-    """Add the records of a source from a key on."""
-    table, key = TABLES[family]
-    columns = ", ".join(facet_columns(family))
-    for each in (source, 0):
-        sql = f"INSERT INTO facets SELECT ?, {columns}, count(*) FROM {table} WHERE {key} >= ? "
-        connection.execute(f"{sql} GROUP BY 2, 3, 4, 5, 6 {_ADD}", (each, first))
+def add_records(connection: sqlite3.Connection, family: Family, first: int) -> None:
+    """Add the records of a family from a key on."""
+    _count(connection, family, f"{TABLES[family][1]} >= ?", first, 1)
     if family is Family.OBSERVATION:
         connection.execute(_OBSERVED.format("key >= ?"), (first,))
+
+
+def _count(connection: sqlite3.Connection, family: Family, test: str, value: int, sign: int) -> None:
+    columns = ", ".join(facet_columns(family))
+    sql = f"INSERT INTO facets SELECT {columns}, ? * count(*) FROM {TABLES[family][0]} WHERE {test} "
+    sql += "GROUP BY 1, 2, 3, 4, 5 ON CONFLICT DO UPDATE SET number = number + excluded.number"
+    connection.execute(sql, (sign, value))
 
 
 def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
@@ -84,18 +84,17 @@ def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> No
     connection.execute(_BEGIN, (listed,))
 
 
-def sessions_in(connection: sqlite3.Connection, source: int) -> list[str]:
-    """Return the ids of the sessions of which a source has something."""
+def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
+    """Subtract the records of a source before its rows go; return its sessions, for `list_sessions_again`."""
+    for family in FAMILIES:
+        _count(connection, family, "source = ?", source, -1)
+    connection.execute("DELETE FROM facets WHERE number <= 0")
     sql = "SELECT session_id FROM observations WHERE source = ?1 UNION SELECT id FROM sessions WHERE source = ?1"
     return [row[0] for row in connection.execute(sql, (source,)) if row[0]]
 
 
-def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequence[str]) -> None:
-    """Remove what was counted of a source whose rows are gone."""
-    names = "family, kind, tags, status, day"
-    sql = f"INSERT INTO facets SELECT 0, {names}, -number FROM facets WHERE source = ? {_ADD}"
-    connection.execute(sql, (source,))
-    connection.execute("DELETE FROM facets WHERE source = ? OR (source = 0 AND number <= 0)", (source,))
+def list_sessions_again(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+    """List sessions by the rows that are left of them."""
     connection.execute(f"DELETE FROM session_list WHERE id {_NAMED}", (json.dumps(sessions),))
     connection.execute(_OBSERVED.format(f"session_id {_NAMED}"), (json.dumps(sessions),))
     begin_sessions(connection, sessions)
@@ -103,13 +102,13 @@ def remove_source(connection: sqlite3.Connection, source: int, sessions: Sequenc
 
 def count_records(connection: sqlite3.Connection) -> dict[str, int]:
     """Count the records of each family that are not archived."""
-    sql = "SELECT family, sum(number) FROM facets WHERE source = 0 AND status <> ? GROUP BY family"
+    sql = "SELECT family, sum(number) FROM facets WHERE status <> ? GROUP BY family"
     return {str(row[0]): int(row[1]) for row in connection.execute(sql, (Status.RETIRED.value,))}
 
 
 def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
     """Yield the totals of everything."""
-    sql = "SELECT family, kind, tags, status, day, number FROM facets WHERE source = 0"
+    sql = "SELECT family, kind, tags, status, day, number FROM facets"
     for family, kind, tags, status, day, number in connection.execute(sql):
         yield FacetValues(family, kind, tag_names(tags), status), day, number
 
@@ -134,7 +133,7 @@ def facet_rows_of(
 
 def tag_texts(connection: sqlite3.Connection, tags: Collection[str]) -> list[str]:
     """Return the lists of tags, as rows have them, that contain one of some tags."""
-    rows = connection.execute("SELECT DISTINCT tags FROM facets WHERE source = 0")
+    rows = connection.execute("SELECT DISTINCT tags FROM facets")
     return [row[0] for row in rows if not set(tags).isdisjoint(tag_names(row[0]))]
 
 
