@@ -284,9 +284,9 @@ def test_nothing_outside_of_the_region_changes(text: str, words: str) -> None:
         return
     with suppress(Refused):
         after = before.add(region_memory(words))
-        region, new = before.regions[0], after.regions[0]
-        assert after.text[: new.inner] == text[: region.inner]
-        assert after.text[new.stop :] == text[region.stop :]
+        (inner, stop), (new_inner, new_stop) = before.regions[0], after.regions[0]
+        assert after.text[:new_inner] == text[:inner]
+        assert after.text[new_stop:] == text[stop:]
 
 
 @given(region_samples, region_words)

@@ -192,18 +192,13 @@ REGION_LABEL = "learned"
 _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
-class _MarkedRegion(NamedTuple):
-    inner: int
-    stop: int
-
-
 @dataclass(frozen=True, slots=True)
 class RegionDocument(TextDocument):
     """A parsed file with its regions."""
 
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
-    regions: tuple[_MarkedRegion, ...]
+    regions: tuple[tuple[int, int], ...]  # from behind its first mark to its second one
 
     def add(self, record: Record) -> "RegionDocument":
         """The document with one more bullet in its first region, unless it is there."""
@@ -217,9 +212,9 @@ class RegionDocument(TextDocument):
         newline = markdown.newline_of(self.text)
         bullet = markdown.render_bullet(expected.text, newline)
         if self.regions:
-            region = self.regions[0]
-            last = markdown.text_end(self.text[: region.stop], region.stop)
-            at = region.inner if last <= region.inner else self.text.find("\n", last) + 1
+            inner, stop = self.regions[0]
+            last = markdown.text_end(self.text[:stop], stop)
+            at = inner if last <= inner else self.text.find("\n", last) + 1
             return self._spliced(at, bullet, expected)
         block = f"{REGION_START}{newline}{bullet}{REGION_END}"
         at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
@@ -259,7 +254,7 @@ def parse_region(text: str) -> RegionDocument:
     )
     alone = (line.number for line, _ in marks if line.number not in paired)
     problems = tuple(Problem(number, what, hint, "error", "unpaired-region") for number in alone)
-    regions = tuple(_MarkedRegion(one.end, two.start) for one, two in pairs)
+    regions = tuple((one.end, two.start) for one, two in pairs)
     entries = tuple(
         Entry(_region_record(item.text), item.start, item.end, item.number)
         for inner, stop in regions

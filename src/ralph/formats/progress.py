@@ -60,13 +60,6 @@ def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, jo
     )
 
 
-def _read_block(title: str, lines: list[str]) -> Record:
-    (thread, journal_id, outcome), length = _read_head(body := _trim_blank(lines))
-    body = _trim_blank(body[length:])
-    kind = Outcome(outcome) if outcome else _outcome_in(title, body)
-    return _block_record(title, body, kind, thread or _thread_in(body), journal_id)
-
-
 def _write_block(record: Record, newline: str) -> str:
     lines = [f"## {record.title}"]
     body = record.text.split("\n") if record.text else []
@@ -294,12 +287,16 @@ def _read_entries(
             if patterns is None:
                 patterns = title, max((line.end for line in region if not line.blank), default=head.end)
             continue
-        lines = [line.text for line in region if line.role is not LineRole.CONFLICT]
-        block = append(_read_block(title, lines), head.start, end, head.number)
+        body = _trim_blank([line.text for line in region if line.role is not LineRole.CONFLICT])
+        (thread, journal_id, outcome), length = _read_head(body)
+        body = _trim_blank(body[length:])
+        kind = Outcome(outcome) if outcome else _outcome_in(title, body)
+        record = _block_record(title, body, kind, thread or _thread_in(body), journal_id)
+        block = append(record, head.start, end, head.number)
         for item in read_learnings(title, region):
             word = _FIRST_WORD.match(item.text)
-            kind = (kind_of(word[1]) if word is not None else None) or MemoryKind.CONTEXT
-            learned = _learning_record("learn", item.text, kind, "learning", block)
+            memory_kind = (kind_of(word[1]) if word is not None else None) or MemoryKind.CONTEXT
+            learned = _learning_record("learn", item.text, memory_kind, "learning", block)
             append(learned, item.start, item.end, item.number)
     return entries, patterns
 

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from ralph.store import lookup
 from ralph.store.queries import safe
 
 _ALL = """
@@ -64,14 +65,14 @@ def list_sessions(
     offset: int = 0,
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the newest sessions and how many there are; `among` only these, `begin` of an id."""
-    tests: list[tuple[object, str, tuple[object, ...]]] = [
+    _, test, values = lookup.conditions(
+        0,
         (hidden, "o.id NOT IN (SELECT value FROM json_each(?))", (json.dumps(sorted(hidden)),)),
         (among is not None, "o.id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(among or ())),)),
         (since, "o.started_at >= ?", (safe(since),)),
         (begin, "substr(o.id, 1, ?) = ?", (len(begin), safe(begin))),
-    ]
-    active = [(test, values) for is_active, test, values in tests if is_active]
-    where, values = " AND ".join(test for test, _ in active) or "1", [each for _, own in active for each in own]
+    )
+    where = test or "1"
     total = int(connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values).fetchone()[0])
     sql = f"{_ALL} WHERE {where} ORDER BY o.started_at DESC, o.id DESC LIMIT ? OFFSET ?"
     rows = connection.execute(sql, (*values, -1 if limit is None else limit, offset))
