@@ -292,10 +292,8 @@ HOOK_MODULES = {
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "injection_rules", "tokens")),
-    *(
-        f"capture/{name}.py"
-        for name in ("assignments", "invisible_characters", "privacy", "secrets", "secret_prefilter", "secret_rules")
-    ),
+    *(f"capture/{name}.py" for name in ("assignments", "invisible_characters", "privacy", "secrets")),
+    *(f"capture/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
     "discovery.py",
     "model/__init__.py",
 }

@@ -3,8 +3,8 @@
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES, uuid
 from tests.cases import for_each
 
-from ralph.capture.assignments import secret_name
 from ralph.capture.privacy import find_secrets, redact
+from ralph.capture.secret_values import secret_name
 
 PASSWORD_PLACES = """\
 PASSWORD={}

@@ -3,7 +3,7 @@
 from tests.capture.samples import HUMAN_PASSWORDS, STRONG_VALUES
 from tests.cases import for_each
 
-from ralph.capture.assignments import (
+from ralph.capture.secret_values import (
     COPULA,
     FAIR,
     LITERAL,

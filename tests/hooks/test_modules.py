@@ -18,7 +18,7 @@ RECORDING = {
     "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
     "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
-RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments")}
+RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")}
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.passages",

@@ -1,298 +1,41 @@
-r"""Judge values, and find those that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
+r"""Find values that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, `--token x`.
 
-Behind a name that says password, everything counts that is no reference, placeholder, type, state or prose
-(`is_password`); behind other names only what a program made (`grade`), for `token: str` is common. Every step is
-bounded, and regexes are compiled where they are needed: hooks load this module.
+Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
 import re
-from functools import lru_cache
-from itertools import pairwise
 
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
+from ralph.capture.secret_values import (
+    CHUNK,
+    CONSTANTS,
+    COPULA,
+    FAIR,
+    KNOWN,
+    LITERAL,
+    NAMING,
+    PROSE,
+    SENTENCE,
+    STRONG,
+    SURE,
+    UUID,
+    SecretName,
+    Span,
+    grade,
+    has_both_cases,
+    is_basic_login,
+    is_password,
+    is_placeholder,
+    is_public_name,
+    is_random,
+    is_wordy,
+    secret_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Span = tuple[int, int, str]  # start, end and kind of a secret
-NONE, FAIR, STRONG = range(3)  # how much a value looks as if a program made it
-PROSE, COPULA, LITERAL, SURE = range(4)
-"""How sure a place is to contain a password: `password x`, `the password is x`, `login(user, "x")`, `PASSWORD=x`."""
-GRADES = {"fair": FAIR, "strong": STRONG}
-_HEAD = 128  # how much of a value is examined: enough to recognise it, and a bound on the work for hostile text
-
-_JOINTS = str.maketrans("", "", "-_. ")
-_LEET = str.maketrans("0@134$5", "oaieass")
-_NAMING = frozenset("password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split())
-_REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
-"""Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
-_BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
-_DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
-_CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
-_UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
-_SYMBOLS = frozenset("!@#$%^&*+=~?")
-_SEPARATORS = frozenset("-_./: ")
-_UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_DEFAULTS = frozenset(rules.DEFAULT_PASSWORDS.split())
-_NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WORDS.split(), *rules.LABEL_WORDS.split()}
-_TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
-_KNOWN = _NAME_WORDS | _TECHNICAL
-_MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
-_NO_PROSE = r"[A-Z]{2,10}-\d+|\d+\+?[a-z]{1,6}|\d+-[a-z]+|[a-z]{1,5}-?\d{1,3}|[A-Z]\w*\(.*|.*[\w)!?]\(.*"
-"""What a sentence has beside the word password: a ticket, `12-character`, `step2`, a call."""
-_CHOSEN_WORDS = r".*[a-z][-_][A-Z][a-z]|.*[a-z]_|[a-z]{20,40}\Z"
-
-
-def is_placeholder(value: str) -> bool:
-    """Check for a stand-in: `changeme`, `xxxx`, `your-key-here`, `abc123`, a sequence."""
-    return _has_placeholder_word(value[:_HEAD]) or _is_sequence(value[:48])
-
-
-def _has_placeholder_word(head: str) -> bool:
-    lowered = head.lower()
-    joined = lowered.translate(_JOINTS)
-    both = f"{lowered}\n{joined}"
-    stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
-    mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
-    if stand_in or len(set(lowered)) < 4:
-        extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
-        return not (stand_in in rules.WEAK_PASSWORDS and extended)
-    words = {word.lower() for word in re.compile(_CHUNK).findall(head)}
-    if mixed and _NAMING.isdisjoint(words) and "key" not in words:
-        words -= {"your", "here", "some", "hidden"}  # `Wint3r_is_here`
-    return not rules.PLACEHOLDER_WORDS.isdisjoint(words)
-
-
-def _is_sequence(head: str, share: float = 0.5) -> bool:
-    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
-
-
-def is_reference(value: str) -> bool:
-    """Check for the location of a secret: a variable, a path, a URL, a vault, a hash."""
-    head = value[:_HEAD]
-    if head.isalnum():
-        return False
-    lowered = head.lower()
-    digit = any(map(str.isdigit, head))
-    if digit and has_both_cases(head) and head[0] in "(@&!~" and {*head[1:]}.isdisjoint("()/. "):
-        return False  # `&x9Kp2-Lm`
-    if lowered.startswith(rules.REFERENCE_STARTS) or any(mark in lowered for mark in rules.TEMPLATES):
-        return True
-    if re.compile(_REFERENCE).search(lowered) or ("$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)):
-        return True
-    is_host = digit and "/" not in head and lowered.endswith(rules.HOST_ENDS)
-    is_path = lowered.startswith(rules.PATH_STARTS) or (lowered.endswith(rules.PATH_ENDS) and not is_host)
-    return is_path and (re.compile(_BASE64_RUN).fullmatch(head) is None or is_wordy(head))
-
-
-def is_wordy(value: str) -> bool:
-    """Check whether a value is made of words with few digits."""
-    chunks = re.compile(_CHUNK).findall(value[:_HEAD])
-    words = [chunk for chunk in chunks if chunk[0].isalpha()]
-    digits = [chunk for chunk in chunks if chunk[0].isdigit()]
-    others = {chunk for chunk in chunks if not chunk[0].isalnum()}
-    if not words or not others <= _SEPARATORS or len(digits) > 2 or sum(map(len, digits)) > 4:
-        return False
-    if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
-        return False
-    if not others and sum(set("aeiouy").isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
-        return False
-    long = [word for word in words if len(word) > 4]  # a shorter one may be any name
-    regex = re.compile(_UNNATURAL)
-    return not any((len(word) > 14 and word.isupper()) or regex.search(word.lower()) for word in long)
-
-
-def is_token_body(body: str) -> bool:
-    """Check what follows the prefix of a vendor: anything but a stand-in."""
-    head = body[:_HEAD]
-    return not (re.compile(rules.DUMMY_BODY).search(head) or _is_sequence(head[:48], 0.8) or len(set(head)) < 4)
-
-
-def is_random(body: str) -> bool:
-    """Check whether a program made this text, not the author of a manual."""
-    head = body[:_HEAD]
-    if not is_token_body(head):
-        return False
-    if re.compile(r"[a-z]{18}|[A-Z]{16}|\d{16}").search(head):
-        return True  # no word is so long
-    if len(set(head)) < min(8, len(head) // 2):
-        return False
-    return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
-
-
-def has_both_cases(value: str) -> bool:
-    """Check for upper and lower case letters."""
-    return value.lower() != value and value.upper() != value
-
-
-def grade(value: str) -> int:
-    """Return how much a value looks as if a program made it."""
-    return _grade(value[:_HEAD])
-
-
-@lru_cache(1024)  # output repeats its values
-def _grade(head: str) -> int:
-    if head.count("-") == 4 and re.compile(_UUID).fullmatch(head):
-        lowered = head.lower()
-        if lowered.startswith(rules.EXAMPLE_UUIDS) or len(set(lowered)) < 6:
-            return NONE
-        random = lowered[14] == "4" and lowered[19] in "89ab"  # a random one may count upwards
-        return FAIR if random or not is_placeholder(head) else NONE
-    if len(head) < 6 or any(map(str.isspace, head)) or "[redacted: " in head:
-        return NONE
-    if is_placeholder(head) or _is_other_format(head) or re.compile(_DOTTED_NAME).match(head) or is_reference(head):
-        return NONE
-    digit, letter, cased = any(map(str.isdigit, head)), any(map(str.isalpha, head)), has_both_cases(head)
-    if is_wordy(head) or not letter or len(set(head)) < 5:
-        return NONE
-    if digit:
-        if len(head) >= 16 or (len(head) >= 8 and (cased or not _SYMBOLS.isdisjoint(head))):
-            return STRONG
-        return FAIR if len(head) >= 10 else NONE
-    symbols = [character for character in head[1:-1] if character in _SYMBOLS and character not in "=+"]
-    if symbols and head.isascii() and (cased or len(symbols) > 1):
-        return FAIR
-    if not (head.isascii() and head.isalpha()):
-        return NONE
-    if cased:
-        return STRONG if len(head) >= 20 else FAIR if len(head) >= 8 else NONE
-    return FAIR if len(head) >= 16 else NONE
-
-
-def _is_other_format(head: str) -> bool:
-    return bool((not head.isalnum() or head[0].isdigit()) and re.compile(rules.OTHER_FORMAT).match(head))
-
-
-def is_password(value: str, place: int = SURE) -> bool:
-    """Check a value behind a key that says password."""
-    return _is_password(value[:_HEAD], place)
-
-
-@lru_cache(1024)
-def _is_password(head: str, place: int) -> bool:
-    if len(head) < 5 or "[redacted" in head or any(character > "\u024f" for character in head):
-        return False
-    digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
-    by_policy = 8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")  # `Abcd1234`
-    if _has_placeholder_word(head) or (_is_sequence(head[:48]) and not by_policy) or is_reference(head):
-        return False
-    words = [chunk.lower() for chunk in re.compile(_CHUNK).findall(head) if chunk.isalpha()]
-    symbol = not _SYMBOLS.isdisjoint(head[1:-1])
-    if len(head.split()) > 1:  # a passphrase, but no sentence
-        plain = len(words) > 3 and head.isascii() and head.replace(" ", "").isalpha() and head[0].islower()
-        random = digit or (place == SURE and (plain or (len(words) < 5 and "!" in head)))
-        return place > COPULA and random and len(_KNOWN & {*words}) < 2 and len(words) < 9 and head[-1] not in ".?:…"
-    if _is_other_format(head) or head.lower() in _NAME_WORDS or (not words and (place < SURE or len(head) < 6)):
-        return False
-    plain = not symbol and head[-1] not in "!@#$%^&*?"
-    if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
-        return False  # `Password*`, `errors.mismatch`
-    joints, digits = sum(map(head.count, "-_.")), sum(map(str.isdigit, head))
-    spoken = place == COPULA and cased and _TECHNICAL.isdisjoint(words)
-    composed = digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)  # `old_Pw1`
-    if plain and words and ((_KNOWN.issuperset(words) and not composed) or head.lower().translate(_LEET) in _NAMING):
-        return False
-    if not _NAMING.isdisjoint(words) and is_wordy(head) and not composed:
-        return False
-    if place == SURE:
-        return len(head) >= 6 or (digit and not head.isdigit())
-    if len(head) < 6 or not _TECHNICAL.isdisjoint(words) or re.compile(_NO_PROSE).fullmatch(head):
-        return False
-    if place > PROSE:
-        strange = {*words} - _KNOWN
-        unknown = "." not in head and len(strange) == len({*words})
-        chosen = bool(unknown and re.compile(_CHOSEN_WORDS).match(head))
-        if place == LITERAL and strange and not chosen:
-            chosen = symbol or head[-1] in "!#$%&*" or (joints > 0 and (cased or len(words) > 2 or unknown))
-        return digit or (symbol and cased) or ("-" in head and len(strange) > 2) or chosen
-    digits += joints > 1 and len(words) > 1 and min(map(len, words)) > 3
-    numbered = digit and digits > 1 and len(head) > 9 and _KNOWN.isdisjoint(words) and "." not in head
-    return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or numbered or _grade(head) == STRONG
-
-
-def is_login_password(user: str, password: str) -> bool:
-    """Check the password of `user:password`: no default, no placeholder."""
-    lowered = password.lower()
-    is_sentence = any(map(str.isspace, password)) and not is_password(password)
-    if len(password) < 4 or lowered == user.lower() or lowered in _DEFAULTS or is_sentence:
-        return False
-    if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
-        return False
-    words = {word.lower() for word in re.compile(_CHUNK).findall(password) if word.isalpha()}
-    chosen = any(map(str.isdigit, password)) and (not words <= _KNOWN or (lowered != password and len(words) > 1))
-    return chosen or not (is_wordy(password) and not (_NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
-
-
-def _is_basic_login(encoded: str) -> bool:
-    decoded = decode_text(encoded)
-    user, colon, password = decoded.partition(":")
-    return bool(colon) and is_login_password(user, password)
-
-
-def decode_text(encoded: str) -> str:
-    """Return the printable text that base64 encodes, or nothing."""
-    import binascii  # few texts need it
-
-    encoded = encoded.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        decoded = binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4)).decode("utf-8")
-    except ValueError:
-        return ""
-    return decoded if decoded.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
-
-
-def meets(condition: str, value: str) -> bool:
-    """Check a value by the condition that a rule names."""
-    if condition == "basic login":
-        return _is_basic_login(value)
-    if condition in ("login", "piped"):
-        return is_login_password("", value) and not value.isdigit()
-    if condition in PLACES:
-        return is_password(value, PLACES[condition])
-    return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
-
-
-PLACES = {"password": SURE, "literal": LITERAL, "spoken": COPULA, "before": COPULA, "prose": PROSE}
-
-# --- names --------------------------------------------------------------------------------------
-
-SecretName = tuple[str, int]
-"""What a key of this name stores: the kind of secret, and the weakest value that counts (not for passwords)."""
-
-_PASSWORD: SecretName = ("password", FAIR)
-_ENDINGS = [
-    (tuple(endings), (kind.replace("_", " "), GRADES[least]))
-    for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
-]
-_NEUTRAL = frozenset(rules.NEUTRAL_WORDS.split())
-_BEFORE = {"token": frozenset(rules.BEFORE_TOKEN.split()), "key": frozenset(rules.BEFORE_KEY.split())}
-_BEFORE_ANY = frozenset(rules.BEFORE_ANY.split())
-_CONSTANTS = frozenset(rules.CONSTANT_WORDS.split())
-
-
-def secret_name(key: str) -> SecretName | None:
-    """Return what a key of this name stores: its last word decides."""
-    words = [word.lower() for word in re.compile(_CHUNK).findall(key) if word.isalnum()]
-    while len(words) > 1 and (words[-1] in _NEUTRAL or words[-1].isdigit()):
-        words.pop()
-    joined = "".join(words)
-    if not words or joined.endswith(rules.NOT_PASS):
-        return None
-    if len(words) > 1 and (words[-2] in _BEFORE.get(words[-1], ()) or words[-2] in _BEFORE_ANY):
-        return None  # `next_token`, `cache_key`, `is_password`
-    for endings, name in _ENDINGS:
-        if joined.endswith(endings):
-            return name
-    if words[-1] in ("pass", "pw", "psk", "mdp"):
-        return _PASSWORD
-    is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
-    is_key = words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
-    return ("api key", STRONG) if is_key and len(words) > 1 else None
-
-
-# --- the syntax of an assignment ----------------------------------------------------------------
 
 _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<close>[*"'`\\\])]{0,5}+)
     (?:[ ](?:\[[^\]\n]{0,24}\](?=:)|\([^()\n]{0,24}\)(?=[ ]?[:=])))?
@@ -303,6 +46,7 @@ _AFTER_WORD = r"""(?x)(?P<rest>[a-z0-9_.\-]{0,40}+(?:[ ]\d{1,2}(?=:[ ]))?)(?P<cl
       |[ \t]{0,24}+(?P<sign>=>|:=|\?=|={1,3}|!==?|:(?!:|//)|>\s{0,40}|,|\|
           |(?:(?:is|was|ist|est|es|lautet|war|è|é|är|jest|je|er|—|–|-)[ ]|\?[ ])(?=\S)
           |(?:은|는|이|가|は|が|：)[ ]?|(?<=[ \t]))[* \t]{0,24}+)"""
+_DIGEST = r"[0-9a-f]{32,128}\b"
 _CHOSEN = r"(?i)(?:jwt|session|cookie|webhook|signing|hs256)[_-]?(?:secret|key)$"
 _IN_TAG = r"<(?:[\w:-]{1,40}\s(?:[^<>\n]{0,80}\s)?(?:name|key|id)=\\?[\"'])?\Z"
 _TYPED = (
@@ -334,7 +78,7 @@ _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密
       |(?P<key>api[ ]?(?:키|キー)|비밀[ ]?키|시크릿[ ]?키|시크릿|密钥|密鑰|金鑰|秘密鍵|シークレット(?:キー)?
         |ключ|clé[ ]api|schlüssel|chiave|chave(?:[ ]de[ ]api)?|sleutel))
     (?:[ ]?[（(][^()（）\n]{0,24}[)）])?[*"'`\\\])）】」』]{0,5}+[ \t\u3000]{0,8}+
-    (?P<sep>[=＝：|은는이は是为為]|:(?!//)|(?:est|es|é|е|is|ist|è|är|je|jest|lautet|—)[ ]|(?<=[ ]))
+    (?P<sep>[=＝：|은는이을를は是为為]|:(?!//)|(?:est|es|é|е|is|ist|è|är|je|jest|lautet|—)[ ]|(?<=[ ]))
     [:* \t\u3000「『]{0,8}+"""
 _ASCII = r"(?P<value>[!-~\u00c0-\u024f]{6,300}+)"
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -410,6 +154,11 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     if name is None or (separator == ":" and is_chain):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
+    previous = re.compile(r"([^\W\d_]+) \Z").search(line)
+    if re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(line) and re.compile(_DIGEST).match(text, match.end()):
+        return None
+    if previous and key.isalpha() and is_public_name(previous[1].lower(), key.lower()):
+        return None  # `next token: ...`
     typed = re.compile(_TYPED).match(text, match.end()) if separator in (*_ASSIGNS, "") else None
     begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
@@ -420,7 +169,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     if listed:
         return (*listed.span("value"), name[0]) if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG else None
     quoted = None
-    if text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
+    if separator != ">" and text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
     whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
     shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _IN_ELEMENT if separator == ">" else _UNQUOTED
@@ -510,7 +259,7 @@ def _unquoted_place(
         return SURE if tight and rest[:1] == " " else STRICT
     if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
         return STRICT
-    if (key.isupper() and _CONSTANTS.isdisjoint(key.lower().split("_"))) or tight:
+    if (key.isupper() and CONSTANTS.isdisjoint(key.lower().split("_"))) or tight:
         return SURE
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
@@ -529,18 +278,22 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
             return grade(value) == STRONG
         words = key.lower().replace("-", "_").split("_")
         plain = value.isalpha() or not any(map(str.isdigit, value))
-        if plain and not (_CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())):
+        if plain and not (CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())):
             return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
         if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
             return False
+        if quoted and "phrase" in key.lower() and value.count(" ") > 1 and not is_placeholder(value):
+            parts = value.lower().split()
+            if NAMING.isdisjoint(parts) and 2 * len(SENTENCE.intersection(parts)) <= len(parts) + 1:
+                return True  # `BORG_PASSPHRASE="the kettle is singing again"`
         mixed = quoted and has_both_cases(value) and any(map(str.isdigit, value[:-1]))
         is_name = (
             not mixed and _is_identifier(value) and secret_name(value) and not re.compile(r"\d\D+\d").search(value)
         )
         return not is_name and is_password(value, place)
-    if name[0] == "credential" and (_is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
-        return not value.isalnum() or _is_basic_login(value)
-    if place == PROSE and not re.compile(_UUID).fullmatch(value):
+    if name[0] == "credential" and (is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
+        return not value.isalnum() or is_basic_login(value)
+    if place == PROSE and not re.compile(UUID).fullmatch(value):
         return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
     if _is_identifier(value) and secret_name(value) and not (place == SURE and is_random(value)):
         return False
@@ -548,14 +301,12 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
     if name == ("api key", STRONG) and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
         return False
-    if place != SURE and grade(value) == FAIR and re.compile(_UUID).fullmatch(value):
+    if place != SURE and grade(value) == FAIR and re.compile(UUID).fullmatch(value):
         return name[1] == FAIR
-    strange = key.isupper() and _KNOWN.isdisjoint(
-        re.compile(_CHUNK).findall(value.lower())
-    )  # `APP_SECRET=kettle_drum_9`
+    strange = key.isupper() and KNOWN.isdisjoint(re.compile(CHUNK).findall(value.lower()))  # `APP_SECRET=kettle_drum_9`
     mixed = any(map(str.isdigit, value)) and (strange or (has_both_cases(value) and len(value) > 8))
-    chosen = (mixed and name[0].startswith("secret")) or re.compile(_CHOSEN).search(key)
-    if chosen and place >= COPULA and is_password(value, min(place, LITERAL)):
+    chosen = (mixed or (quoted and " " in value and value.islower())) and name[0].startswith("secret")
+    if (chosen or re.compile(_CHOSEN).search(key)) and place >= COPULA and is_password(value, min(place, LITERAL)):
         return True  # `secret: "keyboard-Cat-2025"`
     return grade(value) >= (name[1] if place == SURE else STRONG)
 

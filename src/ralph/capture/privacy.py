@@ -10,9 +10,9 @@ from functools import lru_cache, partial
 from itertools import islice
 
 from ralph.capture import invisible_characters
-from ralph.capture.assignments import secret_name
 from ralph.capture.invisible_characters import fold, lower, remove_codes, view_text
 from ralph.capture.secret_prefilter import has_invisible, needs_rules, token_prefixes
+from ralph.capture.secret_values import secret_name
 from ralph.capture.secrets import FoundSecret, find_secrets, has_private_key, replace_spans
 from ralph.errors import Refused
 

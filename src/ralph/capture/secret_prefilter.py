@@ -50,6 +50,8 @@ def needs_rules(text: str) -> bool:
         or any(True for _ in assignment_keywords(text, lowered))
         or has_label(lowered)
         or any(True for _ in encoded_texts(runs))
+        or any(True for _ in minted_runs(text, lowered, runs))
+        or any(True for _ in chosen_words(text, lowered))
         or any(True for _ in separated_tables(text, lowered))
         or any(True for _ in member_values(text, lowered))
         or "kind: secret" in lowered
@@ -135,7 +137,10 @@ def _has_long_word(run: bytes) -> bool:
 
 def _has_login(text: str) -> bool:
     chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
-    return "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks)
+    if "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks):
+        return True
+    hosts = (_first_chunk(text[at + 1 : at + 120], " \t\r\n\"'`<>/") for at in positions(text, "@"))
+    return any("." in host.partition(":")[0] and len(host.partition(":")[2]) > 5 for host in hosts)
 
 
 def _first_chunk(text: str, ends: str) -> str:
@@ -195,6 +200,9 @@ def follows(rest: str, other: str) -> bool:
         line.partition("assword")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").replace("« ", "").split()
     )
     for before, word in zip(["", *words], words, strict=False):
+        is_linked = before.lower() in rules.COPULAS or before[-1:] in (":", "=")
+        if is_linked and (word[0] in "\"'`«„“*" or word == "«"):
+            return True
         is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))
         word = word.strip("`*\"'(")
         if is_value and (len(word) > 19 or any(character in "0123456789!@#$%^&*_+-" for character in word)):
@@ -258,6 +266,57 @@ def encoded_texts(text: str) -> "Iterator[str]":
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
 _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
+
+
+_MINTED = _BASE64 + b"_-"
+_NOT_MINTED = bytes(byte if byte in _MINTED else 32 for byte in range(256))
+_PIECES = bytes.maketrans(b"-_+/", b"    ")
+_HEX = b"0123456789abcdefABCDEF"
+_UPPER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+BEFORE_RUN, TABLE = 320, 4_000
+"""How far before a run the word that makes it a secret may be, and the head of its column."""
+_NEAR = (*f"{rules.NEAR_WORDS} {rules.VENDORS} hook".split(), *rules.LABELS)
+
+
+def minted_runs(text: str, lowered: str, runs: str = "") -> "Iterator[tuple[int, int]]":
+    """Yield runs that a program may have made and that have a word of a secret before them."""
+    data = (runs or _long_runs(text)).encode("ascii").translate(_NOT_MINTED)
+    for run in {run for run in (run.strip(b"-_") for run in data.split() if len(run) > 15) if _may_be_minted(run)}:
+        for at in positions(text, run.decode("ascii")):
+            near = lowered[max(0, at - (TABLE if text[at - 2 : at] == "  " else BEFORE_RUN)) : at]
+            if any(map(near.__contains__, _NEAR)):
+                yield at, at + len(run)
+
+
+def _may_be_minted(run: bytes) -> bool:
+    letters = run.translate(None, _DIGITS)
+    digits = len(run) - len(letters)
+    if not run.translate(None, _HEX):
+        return len(run) >= 32 and 0 < digits < len(run)
+    if not letters.translate(None, _UPPER):
+        return len(run) >= 16 and digits > 0  # base32
+    if len(run) < 20 or not digits:
+        return False
+    if letters.lower() != letters and letters.upper() != letters:
+        return True
+    longest = max(map(len, run.translate(_PIECES).split()))
+    return digits > 2 and (longest >= 20 or (len(run) == 36 and run.count(b"-") == 4))
+
+
+_LOGIN = tuple(rules.LOGIN_WORDS.split())
+
+
+def chosen_words(text: str, lowered: str) -> "Iterator[tuple[int, int]]":
+    """Yield words with a symbol inside, as people choose passwords, on a line with a word of a login before them."""
+    for symbol in "!#&*^":
+        for at in positions(text, symbol) if symbol in text else ():
+            if not (text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum()):
+                continue
+            start = max(0, at - 40, *(text.rfind(edge, max(0, at - 40), at) + 1 for edge in " \t\n\"'`(:/"))
+            end = at + len(_first_chunk(text[at : at + 60], " \t\r\n\"'`),;/"))
+            line = lowered[max(0, start - 100) : start].rpartition("\n")[2]
+            if 8 <= end - start <= 40 and any(map(line.__contains__, _LOGIN)):
+                yield start, end
 
 
 def has_label(lowered: str) -> bool:
@@ -337,7 +396,8 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     if chunk[:1] in ("", *"<{([") or is_variable or (chunk[0] == "&" and not any(map(str.isdigit, chunk))):
         return False
     phrase = _first_chunk(value[:128], "\"'`\n<") if password and value[len(chunk) :][:1] == " " else ""
-    if any(map(str.isdigit, phrase)) or "!" in phrase or (phrase.count(" ") > 2 and phrase.replace(" ", "").isalpha()):
+    is_quoted = phrase and value[len(phrase) :][:1] in ("'", '"', "`")
+    if is_quoted or any(map(str.isdigit, phrase)) or "!" in phrase or phrase.count(" ") > 2:
         return True  # a passphrase of several words
     if len(chunk) < (5 if password else 6):
         return False

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 3
+VERSION = 4
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
 
 
@@ -215,7 +215,9 @@ _PARTS = (
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
     ("<random>", r"(?=\S*\d)(?-i:(?=\S*[a-z])(?=\S*[A-Z]))[A-Za-z0-9_+/=-]{32,128}"),
     ("<words>", PASSWORD_WORDS.replace(",", "|").replace(" pw |pwd ", " ?pwd?(?= )")),
-    ("<for>", r"(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}(?:«\s|[\"'`«„“*]{0,3})"),
+    ("<for>", r"<gap>(?:«\s|[\"'`«„“*]{0,3})"),
+    ("<gap>", r"(?!<about>)(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}"),
+    ("<about>", r"\s(?:policy|field|column|hash|type|manager|length|input|label|reset|parameter|option|file|name)"),
     ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     ("<is>", r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là|هي|still|now)"),
 )
@@ -245,45 +247,49 @@ api key | fair | nuget push,cypress run,codecov,doctl ,surge ,dotnet nuget,influ
 password | password | snmp-server community ,enable secret ,enable password ,key-string ,-server key ,psksecret ,isakmp key  |  | [a-z-]+ ?[a-z]*\s+(?:[067]\s+)?<value>(?=[ \t]*(?:\r?\n|\Z)|[ ]r[ow]\b|[ ]address)
 password | password |  secret 0 , secret 7 , password 0 , password 7 , key 0 , key 7  |  |  [a-z]+ \d (?P<s>\S{4,128})
 password | password | create user,create role,alter user,alter role,create login,alter login | password | [a-z]+ [a-z]+\s[^;]{0,160}?\bpassword\s*=?\s*n?'(?P<s>[^'\n]{4,128})'
-password | password | identified by  |  | identified by (?P<s>[^\s\"';,()]{5,64})(?=\s*(?:;|\Z|\n|\s[a-z]))
+password | password | identified by  |  | identified by (?P<s>[^\s\"'`;,()]{5,64}(?=\s*;)|(?=[^\s;]*\d)[^\s\"'`;,()]{5,64})
 webhook | any | webhook/send?key=,with/key/ |  | \S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})
 api key | strong | ("ac,('ac |  | \([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"'](?P<s>[0-9a-f]{32})[\"']
 password | password | ldap,add-generic-password | -w | [a-z-]+\b<line>(?-i:-w)[ =]?<value>
 password | login | smbclient,rpcclient | % | [a-z]+<line>-u[ =]?[\"']?[^\s\"'%]{1,80}%(?P<s>[^\s\"']{4,128})
 password | password | net user  | / | net user \S{1,64} (?P<s>[^\s/*]\S{3,64})(?= /)
-password | login | htpasswd ,mosquitto_passwd  | - | \w{8,16}\s+(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
+password | login | htpasswd ,mosquitto_passwd  | - | \w{8,16}\s+(?=[^\n]{0,40}(?-i:-\w*b))(?:-\w+\s+){1,4}(?:\S+\s+){1,2}?[\"']?(?P<s>[^\s\"'|>;]{4,128})(?=[\"']?\s*(?:\Z|[|>;&\n)]))
 password | literal | add_user ,change_password  |  | [a-z_]+\s+\S{1,64}\s+<value>
 password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[ =]<value>
 password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | : psk ,: eap ,: xauth  |  | : \w+\s+\"(?P<s>[^\"\n]{4,128})\"
 password | prose | /pass:,/password: |  | /\w+:(?P<s>[^\s\"']{4,128})
-password | password | pass: |  | pass:(?P<s>[^\s\"',;]{6,128})
+password | password | pass: |  | pass:(?!\w+\()(?P<s>[^\s\"',;(){}]{6,128})
 password | login | identified  | by | identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>
 password | login | convertto-securestring  |  | convertto-securestring\s+(?=[\"'])<value>
-password | login | :543,:643 |  | :[56]43\d:[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\]|\\.){4,128})(?=\s|\Z)
-password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
+password | login | :543,:643,*:*: |  | (?::[56]43\d|\*:\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<s>(?:[^\s:\\]|\\.){4,128})(?=\s|\Z)
+password | login | curl | - | curl\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s:\"'/]{1,256}:(?P<s>[^\s\"']{1,128})
 password | piped | <receivers>,sudo -s |  | <echo><echoed><to><option>
 password | login | <receivers>,sudo -s | <<< | <option>[^\n]{0,200}<<<[ \t]*[\"']?<echoed>
-password | login | http -a  |  | http -a [\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
+password | login | http -a ,xh -a  |  | (?:http|xh) -a [\"']?[^\s:\"'/]{1,64}:(?P<s>[^\s\"']{1,128})
 password | password | xfreerdp | /p: | xfreerdp<line>/p:<value>
 password | password | put-parameter,--secret-string |  | (?:put-parameter<line>--value|--secret-string)[ =]<value>
+password | piped | :152 |  | (?<![\w./-])[\w.$]{1,40}/\"?(?P<s>[^\s:@\"'/]{4,128})\"?@(?://)?[\w.-]{1,80}:152
 password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@tcp\(
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?[.(](?:fill|type(?:text)?|replacetext|entertext|send_?keys|set(?:value|text)|input(?:text)?)\([\"'](?P<s>[^\"'\n]{4,128})
-password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,username_pw_set(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,authenticationinfo(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,username_pw_set(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
 password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
 password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
 password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
 password | literal | connect(,pdo(,mysqli(,connection(,sequelize(,create_user(,create_superuser( | , | [a-z_]+\(\s{0,40}(?:<argument>){2,3}?<literal>
 password | spoken | password"].,/password/i),(passwordinput,(passwordfield | ) | [^\n]{0,80}?[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,2}[)}]
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
+password | literal | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]
+password | literal | passphrase |   | passphrase(?![\w-])(?:<gap>(?=(?:[a-z]+ ){3})|\s?[:=]\s?)(?P<s>(?:[a-z]{3,10} ){1,7}[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
 token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für ,token created,key created,secret created,this token,this secret,this key,secret we ,token we ,token in ,secret in ,secret value | ~ | (?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
 password | spoken | login,credential,creds,account,log in,logs in,zugang,identifiant,wifi,db user |  /  | [^\n]{0,80}?[\s(`\"'](?:[\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?/|[\w.+-]{2,40}[`\"']? /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
-password | spoken | creds: ,creds are ,credentials: ,credentials are ,login: ,login is ,logins: ,basic_auth=,http_auth=,credentials=,zugangsdaten: ,identifiants: ,login with  |  | [a-z_]+(?: (?:is|are|with))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)
-password | prose | in as ,anmelden als ,ssh ,encrypted,protected,locked,unlock,opens  |  with  | \w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith (?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))
+password | prose | admin / ,root / |  | [a-z]+ / [`\"']?(?P<s>[^\s`\"',)/]{6,64})
+password | spoken | creds: ,creds are ,credentials: ,credentials are ,login: ,login is ,logins: ,basic_auth=,http_auth=,credentials=,zugangsdaten: ,identifiants: ,login with ,credentials for  |  | [a-z_]+(?: (?:is|are|with|for))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)
+password | prose | in as ,anmelden als ,ssh ,encrypted,protected,locked,unlock,opens  |  with | \w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith:? (?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))
 password | before | asks for a pass,asks for the pass,asked for a pass,asked for the pass,password prompt,prompted for |  | \b(?:use|type|enter|try|give|put|is) [`\"']?(?P<s>[^\s`\"']{6,64})[`\"']? (?:when|at|if|once|where)\b
 password | prose | password (,passwort (,passphrase (,pw (,clave  |  | [a-z]{2,10} \(?(?P<s>[^\s`\"',()]{6,128}(?<![.;:]))
 password | prose | login,credential,creds,account | @ | [^\n]{0,160}?[\s(`\"'][\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?(?:→|->|=>|:|\||,|with|mit|/)[ ][`\"']?(?P<s>[^\s`\"',)\[]{6,128})
@@ -299,24 +305,26 @@ secret key | strong | api key (,private key (,access key (,token (,secret (,mast
 secret key | strong | the key is ,the key: ,my key is ,my key: ,your key: ,pat: ,pat is ,bot.run(,client.login( |  | (?:(?:(?:the|my|your) key|(?<![a-z])(?-i:PAT))(?: is|:) |[a-z.]+\(\s{0,9})[`\"']?(?P<s>[A-Za-z0-9_+/=.~-]{20,256})
 api key | strong | ?key=,&key= |  | [?&]key=(?P<s>(?-i:(?=\S{0,256}\d)(?=\S{0,256}[a-z])(?=\S{0,256}[A-Z]))[A-Za-z0-9_-]{20,256})
 private key | any | key `0x,key 0x,key: 0x,key is 0x,key=0x,key (0x,wallet(,aes.new(bytes.fromhex( |  | (?<!storage )(?<!public )(?:key\W{1,3}(?:is )?(?=0x)|[a-z.]{5,20}\((?:bytes.fromhex\()?[\"'])(?P<s>(?:0x)?[0-9a-f]{64})\b
-password | strong | password,token,secret, key,clave,ключ,schlüssel | :\n | [^\s:]+[^\n]{0,60}:[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`]{8,400})`{0,3}[ \t]*(?:\n|\Z)
+password | spoken | password,passwort,passphrase,clave | \n | (?<![\w.-])[a-z]+(?: [\w ()'-]{0,60})?:?[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`:=,|()\"']{8,128})`{0,3}[ \t]*(?:\n|\Z)
 password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
-secret | strong | master.key,print-access-token,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n(?P<s>[^\s:]{12,4000})[ \t]*(?:\n|\Z)
-secret | strong | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=]{12,4000}={0,2})[ \t]*(?:\n|\Z)
+secret | output | master.key,print-access-token,ssm get-parameter,printenv,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n[\"']?(?P<s>[^\s:\"']{8,4000})[\"']?[ \t]*(?:\n|\Z)
+secret | output | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)
 secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
-password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: ,door code,unlock code |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|code)s?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])\s{1,3}|[ =])[`\"'*]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
+password | any | safe combination |  | [a-z ]+(?: is|:) (?P<s>\d{1,3}(?:[- ]\d{1,3}){2,3})\b
+password | password | ssid | \n | ssid[^\n]{1,60}\n[-*\s]{0,6}(?:key|pass\w*|pw|psk)\s?[:=]\s?<value>
+password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: , puk ,door code,unlock code,pin": |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|(?:door |unlock )?code)s?[\"']?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])(?:\s{1,3}|(?=[\"']))|[ =])[`\"'*]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
 secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
 api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
 api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
 private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})
 token | any | authorization: splunk ,authorization: geniekey ,authorization: apikey  |  | \S+ \w+ (?P<s><uuid>)
-secret key | fair | totp,otp seed,otp secret,2fa s,mfa s | ~ | [\w-]{3,16}[\w ()'-]{0,48}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}))\b
+secret key | any | totp,otp se,2fa s,mfa s,setup key,authenticator |  | [\w -]{3,16}[\w ()'-]{0,80}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}|(?=[a-z ]*[2-7])(?:[a-z2-7]{4} ){3,15}[a-z2-7]{4}))\b
 password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
 secret key | strong | key":,key':,key" :,key = ",key = ',key: ",key: ',key1,key2 |  | (?<!public_)(?<!public)key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
-recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?[^\n]{0,60}\n(?P<s>(?:<code>){2,24})
+recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?(?:[^\n]{0,60}\n(?P<s>(?:<code>){2,24})|[^\n:]{0,40}:\s{1,2}(?P<t>(?:(?=[a-z-]*\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,3}(?:[ ,;/]{1,3}(?:and )?|(?=[\s.)]|\Z))){2,20}))
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
 azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
@@ -366,9 +374,9 @@ BEFORE_KEY = (
     "public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group dedupe"
     " feature storage composite natural unique candidate config registry reg site publishable anon map dict json record"
     " message label query state react order host search header env arrow pub gpg s3 bucket tag shift ctrl alt"
-    " hot short metric trace region asset lock kms file entry store item column data param redis"
+    " hot short metric trace region asset lock kms file entry store item column data param redis socket recv"
 )
-BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without by public max min num"
+BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public max min sealed"
 """Words before `token`, before `key` and before any name that make it no secret."""
 NOT_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
 CONSTANT_WORDS = (
@@ -377,6 +385,37 @@ CONSTANT_WORDS = (
     " screen view msg err code page form has is no"
 )
 """Words of constants: `RESET_PASSWORD: resetting` is no environment line."""
+
+NEAR_WORDS = (
+    "key keys apikey token tokens secret secrets seed hmac credential credentials cred creds password passphrase pass"
+    " passwd pwd licence license webhook signing api auth bearer jwt pat psk totp otp 2fa mfa authtoken"
+)
+"""Words that make a run of random characters after them a secret."""
+LOGIN_WORDS = (
+    "password passwort passphrase pass pw pwd admin administrator root login log creds credential credentials account"
+    " user username vpn rdp ssh ftp sftp wifi unlock contraseña senha clave robot teamviewer anydesk"
+)
+"""Words after which a word with a symbol inside is a password."""
+VENDORS = (
+    "deepgram datadog algolia mailchimp gitea forgejo openweathermap openweather assemblyai elevenlabs cohere mistral"
+    " newsapi pagerduty opsgenie newrelic amplitude mixpanel intercom pusher jenkins sonarqube adyen paypal braintree"
+    " twilio vonage nexmo plivo messagebird postmark sparkpost mandrill shodan virustotal abuseipdb ipinfo maxmind tmdb"
+    " sonar omdb alphavantage finnhub coinbase binance etherscan infura alchemy moralis wandb runpod tavily serpapi"
+    " apify bugsnag rollbar honeybadger loggly papertrail codecov coveralls snyk circleci bitrise appveyor heroku"
+    " zendesk freshdesk pipedrive trello clickup todoist contentful mapbox tomtom opencage rapidapi weatherapi spotify"
+    " unsplash giphy cloudinary imgix hetzner linode vultr digitalocean sendinblue brevo mailgun sendgrid klaviyo"
+)
+"""Services that issue keys without a prefix: a run directly after the name of one is a secret."""
+PUBLIC_WORDS = (
+    "commit commits sha md crc digest checksum checksums integrity etag hash hashes hashed id ids uid uuid guid image"
+    " revision rev fingerprint thumbprint public pub publishable anon trace span request build version tag branch"
+    " release head tree blob parent object merge index diff layer manifest csrf xsrf nonce iv kid arn address contract"
+    " tx transaction block account zone tenant org organization project cursor page signature sig certificate cert"
+    " run job pod container user customer order invoice bucket file folder path doc document row record table column"
+    " event log node deployment dataset snapshot client session sealed encrypted ciphertext name email url host uri"
+    " correlation message subscription sitekey site png svg woff font test fixture sum"
+)
+"""Words that make a run after them something public."""
 
 LABELS = tuple(
     "번호,비번,패스워드,암호,密,口令,パスワード,暗証,пароль,contraseña,토큰,令牌,トークン,키,キー,金鑰,시크릿,シークレット"
@@ -476,6 +515,15 @@ NOTICE_WORDS = (
     " version release build step phase chapter section page figure table issue ticket model type level group team room"
 )
 """Words of a name or a notice, which a passphrase of random words does not have."""
+PHRASE_WORDS = (
+    "too short match matches matching blank more than contain contains include includes letter letters number numbers"
+    " symbol symbols uppercase lowercase again try cannot check weak different between special see read saved kept"
+    " comes goes found shared sent given needed asked via file yet already before after next every each you we"
+    " they our their his her me us anything something someone everyone unchanged copied sign signin been being would"
+    " could there where which who what how why else maybe soon once twice longer shorter used using like over into out"
+    " all both but so just even very really still now here one two same words please enter type choose pick"
+)
+"""Words of sentences about a password, which a passphrase rarely has."""
 SCHEMES = tuple("bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split())
 """Words between the name of a header and its value."""
 

@@ -6,11 +6,13 @@ cannot make the search quadratic. A token counts only when no letter, digit, `-`
 
 import re
 
-from ralph.capture import assignments as values
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
-from ralph.capture.assignments import Span, assigned_secrets, decode_text, has_both_cases, secret_name
+from ralph.capture import secret_values as values
+from ralph.capture.assignments import assigned_secrets
 from ralph.capture.invisible_characters import blank_splitters, lower, view_text
+from ralph.capture.secret_context import context_secrets
+from ralph.capture.secret_values import Span, decode_text, has_both_cases, secret_name
 from ralph.errors import ConfigError, DeadlineExceeded
 
 TYPE_CHECKING = False
@@ -119,7 +121,7 @@ def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
     for start, separator in prefilter.separated_tables(text, lowered):
         spans += _separated_secrets(text, start, separator)
     spans += [*_member_secrets(text, lowered), *_inserted_secrets(text, lowered)]
-    return [*spans, *_encoded_secrets(text, lowered)]
+    return [*spans, *_encoded_secrets(text, lowered), *context_secrets(text, lowered)]
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
@@ -226,14 +228,14 @@ def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple
             yield first + before.start(), after.end()
 
 
-_CONTINUED = r"[ \t]*\r?\n[ \t>|]*(?P<line>[A-Za-z0-9_+/=.-]{12,400})[ \t]*(?=\r?\n|\Z)"
+_CONTINUED = r"[ \t]*\\?\r?\n[ \t>|]*(?P<line>[A-Za-z0-9_+/=.-]{12,400})[ \t]*(?=\r?\n|\Z)"
 
 
 def _wrapped_end(text: str, start: int, end: int) -> int:
     """A terminal may wrap a token: lines of its alphabet, none longer than the one before."""
     column = start - text.rfind("\n", max(0, start - 400), start) - 1
     width = end - start
-    while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n"):
+    while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n", "\\"):
         match = re.compile(_CONTINUED).match(text, end)
         if match is None or len(match["line"]) > width + column or values.is_wordy(match["line"]):
             break
@@ -251,7 +253,8 @@ _ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,
 
 
 def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    for match in re.compile(_ENCODED).finditer(text) if any(True for _ in prefilter.encoded_texts(text)) else ():
+    encoded = any(True for _ in prefilter.encoded_texts(text))
+    for match in re.compile(_ENCODED).finditer(text) if encoded else ():
         for end in (match.end(), match.end("line")):  # the lines below it may be something else
             decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
             if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
@@ -331,6 +334,7 @@ _RAW_LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 )
 _USER_LOGIN = r"://(?P<user>[A-Za-z0-9_-]{20,255})@(?![\w.-]{0,60}sentry)(?=[\w.-]+[:/])"
+_MAIL_LOGIN = r"@[\w-]{1,40}(?:\.[\w-]{2,20}){1,3}:(?P<password>[^\s/:,;\"'`<>]{6,64})(?=[\s,;\"'`<>)]|\Z)"
 _FAR = 500
 
 
@@ -348,6 +352,9 @@ def _url_passwords(text: str) -> "Iterator[Span]":
         if login and values.meets("strong", login["user"]):
             yield *login.span("user"), "url password"
         at = text.find("://", match.end() if match else at + 3)
+    for login in re.compile(_MAIL_LOGIN).finditer(text) if "@" in text else ():
+        if values.is_password(login["password"], values.LITERAL):
+            yield *login.span("password"), "password"
 
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
@@ -366,8 +373,9 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
                     matches = [match] if match else []
                 for each in matches:
                     end = max(end, each.end())
-                    if values.meets(condition, each["s"]):
-                        yield *each.span("s"), kind
+                    part = "s" if each["s"] else "t"
+                    if values.meets(condition, each[part]):
+                        yield *each.span(part), kind
                 floor, at = end, lowered.find(keyword, end)
 
 
@@ -422,6 +430,7 @@ def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
     for number, cell in enumerate(titles):
         title = cell.strip(_CELL)
         name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 3 else None
+        name = ("api key", values.STRONG) if title.lower() == "key" else name
         if name is not None:
             columns[number] = name
     return columns
