@@ -65,7 +65,7 @@ def test_a_person_is_named_by_their_own_git_config_and_never_by_the_projects(
     assert memory_json(memory.show(root, added.id).record)["who"] == "Ada L\u00f8vel -- O'Brien"
     assert "Brien" not in memory.prime(root).text
     own.unlink()
-    assert "who" not in memory_json(memory.add(root, "Use make", by="human").stored.record)
+    assert "who" not in memory_json(memory.add(tmp_path / "other", "Use make", by="human").stored.record)
 
 
 def test_an_agent_is_named_by_its_host_and_session_also_after_a_person_accepted_it(

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,20 @@ def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[
     """Return who stores a memory: a person as their own git config says, an agent by its host and session."""
     who = session = ""
     if by == "human":
-        from ralph.app.repository import Repository
-
-        who = Repository(root, _GIT_SECONDS).answer("config", "--global", "--includes", "--get", "user.name")
+        who = _git_name(root, *map(os.environ.get, ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")))
     elif by == "agent":
         hosts = (host for start, host in _AGENT_VARIABLES.items() for name in env if name.startswith(start))
         who = next(hosts, "") if _is_of_agent(list(env)) else ""
         session = next(filter(None, map(env.get, _SESSION_VARIABLES)), "")
     return {name: value for name, words in ((WHO, who), (SESSION, session)) if (value := clean_name(words))}
+
+
+@cache  # an import stores hundreds of memories
+def _git_name(root: Path, *_user: str | None) -> str:
+    """Return the name in the git config of the user that the variables `_user` name."""
+    from ralph.app.repository import Repository
+
+    return Repository(root, _GIT_SECONDS).answer("config", "--global", "--includes", "--get", "user.name")
 
 
 def clean_name(words: str) -> str:
