@@ -18,7 +18,6 @@ from ralph import paths
 from ralph.app.json_shapes import SESSION, WHO
 from ralph.context import render
 from ralph.errors import NotFound, Refused
-from ralph.formats.log import encode_line
 from ralph.model import ids
 from ralph.model.record import Record, Scope
 from ralph.store import files
@@ -217,6 +216,8 @@ def hold(root: Path, memory: HeldMemory) -> Refused:
 
 def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
     """Keep memories until a person has decided about each; the id of one without comes from its text."""
+    from ralph.formats.log import encode_line  # adding a memory does not need it
+
     text = ""
     for each in memories:
         name = each.id or ids.derived("held", f"{each.via}\n{each.text}")
