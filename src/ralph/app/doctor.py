@@ -88,15 +88,14 @@ def examine(
     secrets: bool = False,
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
-    logs: bool = True,
 ) -> list[Finding]:
-    """Return all problems by file and line; without `logs` the lines of logs, maybe thousands of files, stay out.
+    """Return all problems by file and line.
 
     A log in which the index has found no problem is not read again, as far as it is unchanged.
     """
-    read = index.read_logs(root) if logs and index.outside(root) is None else {}
+    read = index.read_logs(root) if index.outside(root) is None else {}
     findings = [
-        *_check_files(root, logs=logs, read=read),
+        *_check_files(root, read),
         *_check_folders(root),
         *_check_links(root),
         *_check_git(root),
@@ -168,7 +167,7 @@ def _repair_file(path: Path, collection: Collection) -> list[Repair]:
     return [Repair(path, "gave entries with a used id their own", copy)]
 
 
-def _check_files(root: Path, *, logs: bool, read: Mapping[str, tuple[ReadLog, int]]) -> Iterator[Finding]:
+def _check_files(root: Path, read: Mapping[str, tuple[ReadLog, int]]) -> Iterator[Finding]:
     """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
     library = Library(root)
     for collection in _readable_collections(library):
@@ -188,7 +187,7 @@ def _check_files(root: Path, *, logs: bool, read: Mapping[str, tuple[ReadLog, in
         for path, (known, size) in read.items()
         if known.offset and not known.problems and os.access(path, os.R_OK)
     }
-    for path, parse in _other_files(root, logs=logs, without={path for path, whole in trusted.items() if whole}):
+    for path, parse in _other_files(root, without={path for path, whole in trusted.items() if whole}):
         if os.fspath(path) in trusted:
             yield from _check_new_lines(path, read[os.fspath(path)][0])
             continue
@@ -225,7 +224,7 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path, *, logs: bool = True, without: Container[str] = ()) -> Iterator[tuple[Path, _Parser]]:
+def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, _Parser]]:
     tasks = paths.tasks_folder(root)
     groups: list[tuple[Iterable[Path], _Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
@@ -235,7 +234,7 @@ def _other_files(root: Path, *, logs: bool = True, without: Container[str] = ())
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        ([Path(path) for path in _log_files(root) if path not in without] if logs else [], parse_log),
+        ([Path(path) for path in _log_files(root) if path not in without], parse_log),
     ]
     return ((path, parse) for group, parse in groups for path in group)
 

@@ -105,11 +105,6 @@ def _get_review(request: ApiRequest) -> Json:
     return {**request.page(items), "counts": counts}
 
 
-def _get_doctor(request: ApiRequest) -> Json:
-    items = dashboard.doctor_notices(request.root, os.environ)
-    return {"items": items, "total": len(items)}
-
-
 def _get_tasks(request: ApiRequest) -> Json:
     sort = request.word("sort") or "priority"
     tasks = lists.list_tasks(request.root, states=request.words("state"), words=request.word("q"), sort=sort)
@@ -230,7 +225,6 @@ ROUTES: list[Route] = [
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),
-    route("/api/doctor", _get_doctor),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
     route(

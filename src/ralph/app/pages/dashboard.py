@@ -1,4 +1,4 @@
-"""The dashboard: this week's use, running work and tokens at once; review and doctor on their own."""
+"""The dashboard: this week's use, running work, tokens, and problems of hooks; review on its own."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import doctor, hook_state, inbox, lists, usage
-from ralph.formats.text import Problem
+from ralph.app import hook_state, inbox, lists, usage
 from ralph.model import ids
 
 DAYS = 30
 """The days that are shown, from the first one that has data."""
 MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
-MAX_LISTED = 50
-"""The problems that are listed; of more, a count."""
 
 Items = list[dict[str, Any]]
 
@@ -36,7 +33,10 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "week": usage.count_week(lists.read_ledger(root)),
         "tokens": token_usage(root),
-        "doctor": [_notice(paths.shown(path, root), problem) for path, problem in hook_state.find_problems(root, env)],
+        "doctor": [
+            {"level": each.level, "message": f"{paths.shown(path, root)}: {each.what}", "hint": each.hint}
+            for path, each in hook_state.find_problems(root, env)
+        ],
     }
 
 
@@ -45,25 +45,6 @@ def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str
     items = inbox.items(root)
     wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
     return wanted, Counter(item.kind for item in items)
-
-
-def doctor_notices(root: Path, env: Mapping[str, str]) -> Items:
-    """Return what doctor reports, without notes, log contents and what the dashboard reports itself."""
-    on_dashboard = list(hook_state.find_problems(root, env))
-    notices = [
-        _notice(f"{paths.shown(finding.path, root)}:{finding.problem.line}", finding.problem)
-        for finding in doctor.examine(root, env=env, logs=False)
-        if finding.needs_a_person and (finding.path, finding.problem) not in on_dashboard
-    ]
-    if len(notices) > MAX_LISTED:
-        more = Problem(0, f"{len(notices) - MAX_LISTED:,} more problems", "`ralph doctor` names every one")
-        return [*notices[:MAX_LISTED], _notice("", more)]
-    return notices
-
-
-def _notice(location: str, problem: Problem) -> dict[str, Any]:
-    message = f"{location}: {problem.what}" if location else problem.what
-    return {"level": problem.level, "message": message, "hint": problem.hint}
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:

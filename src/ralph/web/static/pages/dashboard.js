@@ -1,5 +1,5 @@
 // The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks and tokens.
-// Review and doctor read every memory, so they are separate requests. Live runs are updated by events.
+// Review reads every memory, so it is a separate request. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
 import { Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
@@ -19,7 +19,6 @@ export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
   const shown = board.value !== undefined || board.error !== null;
   const waiting = useGet(shown ? "/api/review" : null, { limit: WAITING }, { on: ["insights", "records"] });
-  const doctor = useGet(shown ? "/api/doctor" : null);
   return html`<div class="board">
     <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
@@ -35,7 +34,7 @@ export function Page() {
           </div>
           <div class="board-side">
             <${Sessions} sessions=${data.sessions} />
-            <${Doctor} notes=${[...(data.doctor ?? []), ...(doctor.value?.items ?? [])]} />
+            <${Doctor} notes=${data.doctor} />
             <${Ended} runs=${data.runs} />
           </div>
         </div>`}
@@ -204,7 +203,7 @@ function Ended({ runs }) {
   <//>`;
 }
 
-/** What `ralph doctor` has to say; nothing when all is well. */
+/** What is wrong with the hooks; nothing when all is well. */
 function Doctor({ notes }) {
   if (!notes?.length) return null;
   return html`<${Section} title="Doctor">
