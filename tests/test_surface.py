@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests import surface
+from tests.cases import for_each
 
 
 @pytest.fixture(scope="module")
@@ -11,7 +12,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return surface.describe(tmp_path_factory.mktemp("surface"))
 
 
-@pytest.mark.parametrize("name", ["help.txt", "json.json", "exits.txt", "mcp.json", "http.json"])
+@for_each("name", ["help.txt", "json.json", "exits.txt", "mcp.json", "http.json"])
 def test_surface_is_as_written(described: dict[str, str], name: str) -> None:
     golden = Path(surface.GOLDEN / name).read_text(encoding="utf-8")
     assert described[name] == golden, "if the change is wanted: python -m tests.surface"

@@ -6,6 +6,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Block, page
 
 from ralph import paths
@@ -67,7 +68,7 @@ def names(rows: list[lookup.RecordRow]) -> list[str]:
     return [row.id.rpartition("-")[2] for row in rows]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "told"),
     [
         ("/home/user/proj/src/auth/session.ts", "session"),
@@ -89,7 +90,7 @@ def test_a_lesson_that_names_the_file_is_told(index: Connection, path: str, told
     assert names(lessons.on_files(index, [path], KEEP)) == [told]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/p/src/other/session.ts",  # another file of that name
@@ -135,7 +136,7 @@ def test_several_files_are_looked_at_and_no_file_is_none(index: Connection) -> N
     assert lessons.on_files(index, ["infra/rds.tf"], ()) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "told"),
     [
         ("npm run migrate", "migrate"),
@@ -158,7 +159,7 @@ def test_a_lesson_that_names_the_command_is_told(index: Connection, command: str
     assert names(lessons.on_command(index, command, KEEP)) == [told]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     """git status;git commit -m 'wip push';ls -la;npm test;npm run build;npm run lint;docker ps;docker compose logs web
 cargo test;cargo fmt;terraform fmt;terraform plan;cat src/app.ts;make;make test;python -m http.server;echo hi
@@ -175,7 +176,7 @@ def test_the_mere_name_of_a_program_can_be_too_little(index: Connection) -> None
     assert names(lessons.on_command(index, "git push", KEEP, least=2)) == ["push"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "told"),
     [
         ("Exit code 1\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect", "postgres"),
@@ -189,7 +190,7 @@ def test_a_lesson_that_fits_the_error_is_told(index: Connection, error: str, tol
     assert names(lessons.on_error(index, error, KEEP)) == [told]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         "",

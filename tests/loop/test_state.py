@@ -91,13 +91,13 @@ def test_how_often_can_be_chosen_and_switched_off() -> None:
     assert limit_of(on("aaaaa"), Limits(no_progress=0)) is None
 
 
-@pytest.mark.parametrize("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
+@for_each("disks", ["ababab", "xababab", "abcabcabc", "abcdabcdabcd", "aabaabaab", "bababa"])
 def test_going_round_between_the_same_states_is_thrashing(disks: str) -> None:
     found = limit_of(on(disks), NEVER)
     assert reason(found) == EndReason.THRASHING
 
 
-@pytest.mark.parametrize("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
+@for_each("disks", ["ababa", "abababc", "abcabcab", "abacabad", "abcdef", "aaaaaaaaa"])
 def test_other_ways_are_no_thrashing(disks: str) -> None:
     assert limit_of(on(disks), Limits(max_iterations=0, no_progress=0)) is None
 

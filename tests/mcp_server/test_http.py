@@ -18,6 +18,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from tests.cases import for_each
 from tests.cli.runner import Project
 from tests.mcp_server.conftest import build_project
 from tests.mcp_server.talking import Talk
@@ -151,7 +152,7 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
             assert address.post(path, method, Authorization="")[0] == 401, (method, path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "request_text",
     [
         "", "POST /mcp HT", "\x16\x03\x01\x02", "GET /mcp HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",

@@ -63,7 +63,7 @@ def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
         assert lookup.size(found) == 4 == queries.count_rows(found)["records"]
 
 
-@pytest.mark.parametrize("name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"])
+@for_each("name", ["", "~", "mem-1-a~2", "\x00", "\ud800", "' OR 1=1", "%", "mem-1-"])
 def test_unknown_id_has_no_key(connection: sqlite3.Connection, name: str) -> None:
     assert queries.key_of(connection, name) is None
 

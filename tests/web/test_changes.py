@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.web import sample
 from tests.web.asking import Site
 from tests.web.sample import Sample
 from tests.web.test_board import ORDER
 
+from ralph import paths
 from ralph.app import memory
 from ralph.errors import Refused
 from ralph.store.sources import source_names
@@ -28,13 +30,13 @@ def window(shop: Sample) -> Site:
 
 def everything(root: Path) -> dict[str, bytes]:
     """Every file that people care for; what is derived aside."""
+    name_of, found = source_names(root), [paths.log_folder(root)]
+    found += [path for path in root.iterdir() if path.name != ".git"]
+    places = (path for top in found for path in ([top] if top.is_file() else top.rglob("*")))
     return {
-        source_names(root)(path): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file()
-        and not path.name.startswith("ralph.db")
-        and "cache" not in path.parts
-        and (".git" not in path.parts or {"ralph", "log"} <= set(path.parts))
+        name_of(path): path.read_bytes()
+        for path in places
+        if path.is_file() and not path.name.startswith("ralph.db") and "cache" not in path.parts
     }
 
 
@@ -153,7 +155,7 @@ def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: S
     assert everything(shop.root) == before
 
 
-@pytest.mark.parametrize("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
+@for_each("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
 def test_apply_needs_the_stamps_of_the_plan(window: Site, shop: Sample, given: dict[str, str]) -> None:
     before = everything(shop.root)
     status, _ = window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=given)
@@ -223,7 +225,7 @@ def test_what_is_there_already_changes_nothing(window: Site) -> None:
     assert plan["summary"].startswith("Nothing would change. Already there:")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "status"),
     [
         ({"action": "fly"}, 400), ({}, 400), ({"action": "edit", "id": "mem-1-none", "text": "x"}, 404),

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
+from tests.cases import for_each
 from tests.hostile_queries import QUERIES
 from tests.web.asking import Site
 from tests.web.serving import served
@@ -12,7 +12,7 @@ from tests.web.serving import served
 PATHS = ("/api/records", "/api/tasks", "/api/sessions", "/api/runs", "/api/tags", "/api/graph", "/api/insights")
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@for_each("query", QUERIES.values(), ids=QUERIES)
 def test_a_query_is_words_and_nothing_else(shop: Site, query: str) -> None:
     for path in PATHS:
         answer = shop.client.get(path, params={"q": query[:50_000], "limit": "5"})

@@ -85,8 +85,8 @@ def test_facets_are_or_within_and_and_between(window: Site) -> None:
     assert dict(found["facets"]["family"])["memory"] == len(wanted)
 
 
-@pytest.mark.parametrize("sort", ["", "relevance", "newest"])
-@pytest.mark.parametrize("text", ["", "the", "payment"])
+@for_each("sort", ["", "relevance", "newest"])
+@for_each("text", ["", "the", "payment"])
 def test_pages_together_are_the_whole_list(window: Site, text: str, sort: str) -> None:
     whole = window.get("/api/records", q=text, sort=sort, limit=500)
     ids = [row["id"] for row in whole["items"]]

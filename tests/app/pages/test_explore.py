@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.web import sample
 
 from ralph.app import index, memory, project
@@ -76,7 +77,7 @@ def test_facets_count_what_a_slow_look_counts(shop: Path, chosen: dict[str, tupl
         assert set(chosen.get(facet, ())) <= set(told)
 
 
-@pytest.mark.parametrize("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
+@for_each("text", ["payment", "the", "checkout total", "redis tests", "결제", "srv"])
 def test_words_find_what_search_finds_first(shop: Path, text: str) -> None:
     page = list_records(shop, ListRequest(text, limit=20))
     found = searching.search(shop, Query(text, limit=100))
