@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import tarfile
@@ -24,6 +25,7 @@ from ralph.store.library import Library, Stored
 
 __all__ = ["home"]
 
+PEERS = Path(__file__).parents[1] / "golden" / "peers"
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
 
 
@@ -32,25 +34,25 @@ def proposed(ralph: Project) -> dict[str, str]:
 
 
 def claude_mem(home: Path, project: str) -> Path:
+    """The store that claude-mem wrote, for a project of this name."""
     path = home / ".claude-mem/claude-mem.db"
     path.parent.mkdir()
-    columns = "project, text, type, title, subtitle, facts, narrative, concepts, created_at, created_at_epoch"
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"CREATE TABLE observations(id INTEGER PRIMARY KEY, memory_session_id TEXT, {columns})")
-        row = (project, "", "decision", "Chose JWT", "", "[]", "Sessions are stateless.", '["auth"]', "2026-01-02", 1)
-        db.execute(f"INSERT INTO observations({columns}) VALUES ({', '.join('?' * 10)})", row)
-        db.execute(f"INSERT INTO observations({columns}) VALUES ({', '.join('?' * 10)})", ("other", *row[1:]))
-        db.commit()
+        db.executescript((PEERS / "claude-mem.sql").read_text(encoding="utf-8").replace("'shop", f"'{project}"))
     return path
+
+
+def basic_memory(home: Path, notes: Path) -> None:
+    """The notes that basic-memory wrote, and its list of projects."""
+    shutil.copytree(PEERS / "basic-memory", notes)
+    (home / ".basic-memory").mkdir()
+    config = (PEERS / "basic-memory.json").read_text(encoding="utf-8").replace("NOTES", str(notes))
+    (home / ".basic-memory/config.json").write_text(config, encoding="utf-8")
 
 
 def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Project, home: Path) -> None:
     before = claude_mem(home, ralph.root.name).read_bytes()
-    ralph.put("notes/c.md", "---\ntags: [brew]\n---\n## Observations\n- [decision] We retry three times #retry\n")
-    ralph.put("notes/plain.md", "nothing to map\n")
-    (home / ".basic-memory").mkdir()
-    config = json.dumps({"projects": {"x": str(ralph.root / "notes")}})
-    (home / ".basic-memory/config.json").write_text(config, encoding="utf-8")
+    basic_memory(home, ralph.root / "notes")
     chunk = ralph.root / ".engram/chunks/ab.jsonl.gz"
     chunk.parent.mkdir(parents=True)
     value = {"observations": [{"type": "bugfix", "title": "Slow list", "content": "Load users eagerly"}]}
@@ -64,9 +66,15 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Projec
     ralph.put("AGENTS.md", f"# Rules\n- Run the linter first\n- The token is {TOKEN}\n```\n- no rule\n```\n")
     ralph.put(".cursor/rules/a.mdc", "- Run the linter first\n- Handlers return a Result\n")
     said = bring(ralph)
+    jwt = "The shop signs a JWT for each login, because two servers share no memory."
+    day, note = "of 2026-11-17", "basic-memory auth/Token rotation.md"
     assert proposed(ralph) == {
-        "Chose JWT: Sessions are stateless.": "claude-mem 1 of 2026-01-02",
-        "We retry three times": "basic-memory c.md",
+        f"Sessions are stateless: {jwt}": f"claude-mem 1 {day}",
+        "Refresh failed after midnight: The clock was read in local time": f"claude-mem 2 {day}",
+        "The worktree needs its own key: Keys are read from the folder above": f"claude-mem 3 {day}",
+        "Refresh tokens must be rotated together with the key.": f"claude-mem summary 1 {day}",
+        "Refresh tokens rotate together with the signing key (agreed with operations)": note,
+        "The clock was read in local time": note,
         "Slow list: Load users eagerly": "engram ab",
         "The database listens on 5433.": "Claude Code's memory db.md",
         "Tests need a clean cache": "Codex memories",
@@ -74,11 +82,11 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(ralph: Projec
         "The token is [redacted: github token]": "AGENTS.md",
         "Handlers return a Result": ".cursor/rules/a.mdc",
     }
-    assert "plain.md: a note without observations, not mapped" in said.err
+    assert "Meeting.md: a note without observations, not mapped" in said.err
     assert "'# Other' names no folder of this project, not mapped" in said.err
     assert (home / ".claude-mem/claude-mem.db").read_bytes() == before
     bring(ralph)
-    assert len(proposed(ralph)) == 8
+    assert len(proposed(ralph)) == 12
 
 
 def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(ralph: Project, home: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph import paths
 from ralph.app import memory, quarantine
 from ralph.app.config import privacy_rules
 from ralph.app.histories import Place, claude_folders, read_json
@@ -38,7 +39,7 @@ _KINDS = {"bugfix": "fix", "bug": "fix", "problem": "fix", "error": "fix", "arch
 _OWN = re.compile(r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->|<!--.*?-->", re.DOTALL)
 _BULLET = re.compile(r"(?P<indent> {0,3})(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.+?)\s*#*$")
-_OBSERVATION = re.compile(r"[-*]\s+\[(?P<kind>[^\]\[]{1,40})\]\s+(?P<text>.+)")
+_OBSERVATION = re.compile(r"(?!\[[ x-]\])(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)")  # and no task of a list
 _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
 _DECISION = re.compile(
     r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*(?P<text>\S.*(?:\n\S.*)*)"
@@ -128,7 +129,7 @@ def _claude_mem(place: Place) -> Iterator[Proposal]:
         return
     try:
         with foreign.open_store(path) as connection:
-            for row in foreign.claude_mem_observations(connection, [place.root.name]):
+            for row in foreign.claude_mem_observations(connection, paths.main_checkout(place.root).name):
                 body = row["narrative"] or " ".join(_texts(row["facts"])) or row["subtitle"] or ""
                 text = f"{row['title']}: {body}" if row["title"] and body else row["title"] or body or row["text"]
                 tags = tuple(_texts(row["concepts"]))
@@ -151,11 +152,13 @@ def _basic_note(path: Path, folder: Path, place: Place) -> Iterator[Proposal]:
     text, via = _read(path, place), f"basic-memory {path.relative_to(folder)}"
     matter = read_front_matter(text)
     tags = matter.tags() if isinstance(matter, FrontMatter) else ()
-    found = [match for line in text.splitlines() if (match := _OBSERVATION.match(line.strip()))]
-    for match in found:
-        own = _TAG.findall(match["text"])
-        yield Proposal(_TAG.sub("", match["text"]).strip(), _kind(match["kind"]), via, (*own, *tags))
-    if text and not found:
+    is_mapped = False
+    for match in (_OBSERVATION.match(item) for _, item in bullets(text)):
+        own = _TAG.findall(match["text"]) if match is not None else []
+        if match is not None and (match["kind"] or own):
+            is_mapped = True
+            yield Proposal(_TAG.sub("", match["text"]).strip(), _kind(match["kind"]), via, (*own, *tags))
+    if text and not is_mapped:
         place.notes.append(f"{path}: a note without observations, not mapped")
 
 

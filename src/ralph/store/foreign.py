@@ -22,9 +22,12 @@ WHERE s.id = ? ORDER BY m.time_created, m.id, p.id
 _SIZE = "SELECT coalesce(sum(length(data)), 0) FROM part WHERE session_id = ?"
 _CURSOR_VALUE = "SELECT value FROM cursorDiskKV WHERE key = ?"
 _CURSOR_WORKSPACE = "SELECT value FROM ItemTable WHERE key = 'composer.composerData'"
-_CLAUDE_MEM = """
-SELECT id, type, text, title, subtitle, facts, narrative, concepts, created_at FROM observations
-WHERE project IN ({}) ORDER BY created_at_epoch, id
+_OF_PROJECT = "(project = ?1 OR substr(project, 1, length(?1) + 1) = ?1 || '/')"  # a worktree is project/worktree
+_CLAUDE_MEM = f"""
+SELECT id, type, text, title, subtitle, facts, narrative, concepts, created_at, created_at_epoch AS at
+FROM observations WHERE {_OF_PROJECT}
+UNION ALL SELECT 'summary ' || id, 'learned', learned, '', '', '', '', '', created_at, created_at_epoch
+FROM session_summaries WHERE {_OF_PROJECT} AND learned > '' ORDER BY at, 1
 """
 
 
@@ -62,8 +65,7 @@ def cursor_value(connection: sqlite3.Connection, key: str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def claude_mem_observations(connection: sqlite3.Connection, projects: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the observations that claude-mem made in projects of these names."""
-    marks = ", ".join("?" * len(projects))
-    for row in connection.execute(_CLAUDE_MEM.format(marks), projects):
+def claude_mem_observations(connection: sqlite3.Connection, project: str) -> Iterator[dict[str, Any]]:
+    """Yield what claude-mem observed in a project and its worktrees, and what sessions learned."""
+    for row in connection.execute(_CLAUDE_MEM, (project,)):
         yield dict(row)
