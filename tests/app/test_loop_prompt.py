@@ -205,9 +205,6 @@ def test_knowledge_of_the_feature_is_in_the_prompt_by_title_and_id(tmp_path: Pat
             "Half points",
             "Old points",
         }
-        assert [each.record.title for each in memory.list_(shop.root, feature=name, in_=("knowledge",))] == [
-            "Old points"
-        ]
     assert knowledge.match(shop.root, "x", feature="points") == []
 
 

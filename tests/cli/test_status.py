@@ -62,13 +62,8 @@ def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
         "installed": [], "problems": [], "hosts": [], "recorded": 0, "failures": 0, "success_rate": None,
         "last_failure_at": "", "last_failure": "",
     }  # fmt: skip
-    assert (said["paused"], said["paused_since"], said["index_complete"], said["index_behind"]) == (
-        False,
-        None,
-        False,
-        0,
-    )
-    assert (said["memory_bytes"], said["log_bytes"], said["index_updated_at"]) == (0, 0, "")
+    assert (said["paused"], said["paused_since"], said["index_complete"]) == (False, None, False)
+    assert (said["memory_bytes"], said["log_bytes"]) == (0, 0)
     assert not ralph.file(".ralph").exists()
     assert "none is recorded yet" in ralph("status").out
 
@@ -108,19 +103,6 @@ def test_a_session_that_the_rules_recorded_is_told_with_its_host(ralph: Project)
     ralph.put("log/sessions/3f2a.jsonl", encode_record(record))
     said = ralph("status", "--format", "json").json["last_session"]
     assert said == {"id": "3f2a", "at": "2026-11-15T12:00:00Z", "host": "claude"}
-
-
-def test_the_index_says_how_many_files_have_changed_since(ralph: Project) -> None:
-    ralph("memory", "add", "Use barrel exports")
-    ralph("search", "exports")
-    fresh = ralph("status", "--format", "json").json
-    assert (fresh["index_complete"], fresh["index_behind"]) == (True, 0)
-    assert fresh["index_updated_at"].startswith("20")
-    assert fresh["memory_bytes"] == ralph.file(".agent/memories.md").stat().st_size
-    ralph("memory", "add", "Money is integer cents")
-    ralph.put("log/sessions/s2.jsonl", RAW)
-    assert ralph("status", "--format", "json").json["index_behind"] == 1
-    assert "1 file(s) changed since" in ralph("status").out
 
 
 def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -25,10 +25,10 @@ from ralph.model.record import Record
 from ralph.search import terms
 from ralph.settings import Privacy
 from ralph.store import db, files, queries
-from ralph.store.changes import ReadLog, known_states
+from ralph.store.changes import ReadLog
 from ralph.store.changes import read_logs as read_logs_of
 from ralph.store.index import PATIENCE, SCHEMA_VERSION, Index, Progress, Synced, discard, in_memory
-from ralph.store.sources import Interpret, log_folders, scan, scan_logs, sources
+from ralph.store.sources import Interpret, log_folders, scan_logs, sources
 
 T = TypeVar("T")
 
@@ -160,31 +160,20 @@ def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
 
 
 def status(root: Path) -> dict[str, Any]:
-    """Measure index and logs: `indexed` counts rows by table, `index_behind` the files that changed since."""
+    """Measure index and logs: `indexed` counts rows by table."""
     index = _index(root)
-    size = {"indexed": {}, "index_complete": False, "index_updated_at": "", "index_behind": 0}
-    size |= {"database_bytes": 0, "log_bytes": 0}
+    size: dict[str, Any] = {"indexed": {}, "index_complete": False, "database_bytes": 0, "log_bytes": 0}
     if index.outside() is not None:
         return size
-    logs = [*scan_logs(root)]
     others = sum(path.stat().st_size for path in paths.log_folder(root).glob("*.jsonl"))
-    size["log_bytes"] = others + sum(state[1] for _, _, state in logs)
-    if not index.path.exists():
-        return size
-    databases = [path for path in index.path.parent.glob("ralph.db*") if path.is_file()]
-    size["database_bytes"] = sum(path.stat().st_size for path in databases)
-    beside = [index.path, *(index.path.with_name(index.path.name + end) for end in ("-wal", "-seal"))]
-    times = [path.stat().st_mtime for path in beside if path.is_file() and path.stat().st_size]  # opening changes them
-    with suppress(db.Damaged, db.Busy, WriteFailed):
-        with db.explained(index.path), closing(index.connect()) as connection:
-            indexed = {(name, *state[:2]) for name, state in known_states(connection).items()}
-            current = {(source.name, *state[:2]) for source, state in scan(root, logs=False)}
-            current.update((name, *state[:2]) for _, name, state in logs)
-            size["index_behind"] = len({name for name, *_ in indexed ^ current})  # changed, new or gone
-            size["indexed"] = queries.count_rows(connection)
-        size["index_complete"] = True
-        if times:
-            size["index_updated_at"] = datetime.fromtimestamp(int(max(times)), UTC).isoformat().replace("+00:00", "Z")
+    size["log_bytes"] = others + sum(state[1] for _, _, state in scan_logs(root))
+    if index.path.exists():
+        databases = [path for path in index.path.parent.glob("ralph.db*") if path.is_file()]
+        size["database_bytes"] = sum(path.stat().st_size for path in databases)
+        with suppress(db.Damaged, db.Busy, WriteFailed):
+            with db.explained(index.path), closing(index.connect()) as connection:
+                size["indexed"] = queries.count_rows(connection)
+            size["index_complete"] = True
     return size
 
 

@@ -109,7 +109,6 @@ def list_(
     in_: Sequence[str] = MEMORIES,
     kinds: Sequence[MemoryKind] = (),
     tags: Sequence[str] = (),
-    feature: str = "",
     last: int | None = None,
     as_of: str = "",
 ) -> list[Stored]:
@@ -121,11 +120,6 @@ def list_(
         active = (each._replace(record=replace(each.record, status=Status.ACCEPTED)) for each in everything)
         everything = [each for each in active if each.record.id in valid]
     entries = [stored for stored in everything if query.accepts(stored.record)]
-    if feature.strip():
-        from ralph.app import feature as features
-
-        names = features.names(root, feature)
-        entries = [stored for stored in entries if str(stored.record.extra.get("feature", "")) in names]
     if last is None:
         return entries
     entries.sort(key=lambda stored: stored.record.added_at)

@@ -83,11 +83,6 @@ class LazyGroup(Group):
         "start": "ralph loop start GOAL",
         "stop": "ralph loop stop",
         "resume": "ralph loop resume",
-        "guardrails": "ralph memory list --in guardrails",
-        "knowledge": "ralph memory list --in knowledge",
-        "insight": "ralph review",
-        "journal": "ralph loop journal",
-        "timeline": "ralph search --around ID",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -167,7 +167,6 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
 @cli.command("list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"])
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
-@click.option("--feature", default="", metavar="NAME", help="Only knowledge of this feature.")
 @_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:

@@ -62,10 +62,6 @@ def _print_status(call: Invocation, form: str) -> None:
     hooks, last, counts, indent = state["hooks"], state["last_session"], state["indexed"], f"\n{'':14}"
     loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
     others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
-    index, behind = "none yet; the first search makes it", state["index_behind"]
-    if state["index_complete"]:
-        index = f"written {state['index_updated_at']}"
-        index += f"; {behind} file(s) changed since, the next search reads them" if behind else ""
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
     failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
     events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
@@ -92,7 +88,7 @@ def _print_status(call: Invocation, form: str) -> None:
         "observations": f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)",
         "running": indent.join(loops) or "no loop",
         "last session": one_line(session) or "none is recorded yet",
-        "index": f"{_megabytes(state['database_bytes'])}, {index}",
+        "index": _megabytes(state["database_bytes"]) if state["index_complete"] else "none yet; a search makes it",
         "logs": _megabytes(state["log_bytes"]),
         "hooks": indent.join(map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])),
         "capture": one_line(capture),
