@@ -110,7 +110,7 @@ def test_golden_files_are_read_as_expected(path: Path) -> None:
 
 @given(pieces)
 def test_every_text_is_kept_and_every_problem_has_line_hint_and_code(text: str) -> None:
-    assert str(parse_task(text)) == str(parse_prd(text)) == text
+    assert parse_task(text).text == parse_prd(text).text == text
     feature, problems = parse_feature(text)
     assert feature is not None or problems
     for problem in (*parse_task(text).problems, *parse_prd(text).problems, *parse_task_line(text)[1], *problems):

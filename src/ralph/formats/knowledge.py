@@ -163,8 +163,6 @@ def _write_value(value: object) -> str:
 class KnowledgeDocument(TextDocument):
     """A parsed knowledge file: one entry or none."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
     slug: str
     matter: FrontMatter | None
 

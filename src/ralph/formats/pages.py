@@ -46,8 +46,6 @@ class PatternSection(NamedTuple):
 class PatternsDocument(TextDocument):
     """A parsed global-patterns.md; `closing` is where a new section goes."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
     sections: tuple[PatternSection, ...]
     footer: tuple[int, int] | None
     closing: int
@@ -196,8 +194,6 @@ _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 class RegionDocument(TextDocument):
     """A parsed file with its regions."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
     regions: tuple[tuple[int, int], ...]  # from behind its first mark to its second one
 
     def add(self, record: Record) -> "RegionDocument":

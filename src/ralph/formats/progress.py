@@ -180,8 +180,6 @@ _FIRST_WORD = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
 class ProgressDocument(TextDocument):
     """A parsed progress.txt."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
     patterns: tuple[str, int] | None
     """The heading of the patterns section, if there is one, and where its next bullet goes."""
     top: int  # where a section for patterns would go

@@ -41,9 +41,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A parsed file; `str()` returns every byte of it."""
+    """A parsed file; `str()` returns every byte of it. Entries and problems are in file order."""
 
     text: str
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
 
     def __str__(self) -> str:
         return self.text
@@ -87,7 +89,7 @@ def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """The one entry with this id, else NotFound or Conflict."""
     matches = [entry for entry in entries if entry.record.id == record_id]
     if not matches:
-        raise NotFound(f"no entry {record_id}")
+        raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)
         hint = "run `ralph doctor --fix` to give each its own id"

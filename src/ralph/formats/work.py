@@ -88,9 +88,10 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDocument(TextDocument):
+class TaskDocument:
     """A task.json, and the task in it when there is one."""
 
+    text: str
     task: Task | None
     problems: tuple[Problem, ...]
     _reader: JsonReader = field(repr=False, compare=False)
@@ -156,9 +157,10 @@ def render_task_line(task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PrdDocument(TextDocument):
+class PrdDocument:
     """A prd.json: its project, branch and stories in file order."""
 
+    text: str
     project: str
     branch: str
     description: str
@@ -238,8 +240,6 @@ def is_unwritten(text: str) -> bool:
 class InsightsDocument(TextDocument):
     """An insights.json: its text and the insights in it, in file order."""
 
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
     _reader: JsonReader = field(repr=False, compare=False)
     _positions: Mapping[str, int] = field(repr=False, compare=False)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph import paths
-from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.errors import Conflict, RalphError, Refused, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
-from ralph.formats.text import EditableDocument, Entry, Problem
+from ralph.formats.text import EditableDocument, Entry, Problem, find_entry
 from ralph.model import ids
 from ralph.model.record import Record, Scope
 from ralph.store import files, forgotten
@@ -247,7 +247,7 @@ class Library:
 
         def edit(text: str) -> tuple[str, Stored]:
             before = collection.parse(text, path)
-            entry = _entry(before, record_id)
+            entry = find_entry(before.entries, record_id)
             changed = change(entry.record)
             if changed == entry.record:
                 return text, collection.stored(entry, path)
@@ -264,7 +264,7 @@ class Library:
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, path)
-            entry = _entry(document, record_id)
+            entry = find_entry(document.entries, record_id)
             if expect is not None and entry.record.text != expect:
                 raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
             return document.remove(record_id).text, collection.stored(entry, path)
@@ -276,13 +276,6 @@ class Library:
             _, stored = edit(files.read(path, self._observer) or "")
             files.delete(path, self._observer)
         return stored
-
-
-def _entry(document: EditableDocument, record_id: str) -> Entry:
-    entry = next((each for each in document.entries if each.record.id == record_id), None)
-    if entry is None:  # another writer was faster
-        raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
-    return entry
 
 
 def check_folders(path: Path, root: Path) -> None:
