@@ -154,11 +154,11 @@ _STEMS = ("pass", "key", "(", "token", "secret", "login", "auth", "cred")
 _SHORT = 2_000
 
 
-def _phrase_keywords(lowered: str) -> set[str]:
+def phrase_keywords(lowered: str) -> set[str]:
     """Return the keywords of phrases in a text."""
     keywords = rules.phrase_keywords()
     if len(lowered) > _SHORT:
-        lowered = "\n".join({*lowered.split("\n"), ""})  # output repeats its lines
+        lowered = "\n".join({*lowered.split("\n")}) + "\n"  # output repeats its lines
         for stem in _STEMS:
             if stem not in lowered:
                 keywords = [keyword for keyword in keywords if stem not in keyword]
@@ -166,7 +166,7 @@ def _phrase_keywords(lowered: str) -> set[str]:
 
 
 def _has_phrase(text: str, lowered: str) -> bool:
-    present = _phrase_keywords(lowered)
+    present = phrase_keywords(lowered)
     for _, condition, keywords, other, _ in rules.phrase_rules() if present else ():
         for keyword in present.intersection(keywords) if other != "<<<" else ():  # they are piped to as well
             if any(_goes_on(text, at, keyword, condition, other) for at in positions(lowered, keyword)):
@@ -190,15 +190,12 @@ def _goes_on(text: str, at: int, keyword: str, condition: str, other: str) -> bo
 
 
 def follows(rest: str, other: str) -> bool:
-    """Check for what must follow a keyword; `~` is a value after `is` or `:`."""
+    """Check for what must follow a keyword; `~` is a value after `is ` or `: `."""
     if other == ":\n":
         return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
     if other != "~":
         return other in rest.lower()
-    line = rest[:130].partition("\n")[0]
-    words = (
-        line.partition("assword")[0].replace(":", ": ").replace("=", "= ").replace("’", "'").replace("« ", "").split()
-    )
+    words = rest[:130].partition("\n")[0].partition("assword")[0].replace("’", "'").replace("« ", "").split()
     for before, word in zip(["", *words], words, strict=False):
         is_linked = before.lower() in rules.COPULAS or before[-1:] in (":", "=")
         if is_linked and (word[0] in "\"'`«„“*" or word == "«"):

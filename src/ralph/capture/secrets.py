@@ -358,8 +358,9 @@ def _url_passwords(text: str) -> "Iterator[Span]":
 
 
 def _phrases(text: str, lowered: str) -> "Iterator[Span]":
-    for kind, condition, keywords, other, body in rules.phrase_rules():
-        for keyword in keywords:
+    present = prefilter.phrase_keywords(lowered)
+    for kind, condition, keywords, other, body in rules.phrase_rules() if present else ():
+        for keyword in (keyword for keyword in keywords if keyword in present):
             floor, at = 0, lowered.find(keyword)
             pattern = rules.phrase_regex(body) if at >= 0 else ""
             while at >= 0:
