@@ -35,9 +35,12 @@ Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
 BARE, NOTHING = "python -I -S -c pass", "true"
 SESSION = "00000000-0000-4000-8000-000000000000"
 ANSWERING = 3.5
-"""The bar of events that are answered, on up to so MANY records; on more it is 5."""
-MANY = 20_000
-_MEMORIES, _QUESTIONS, _TASKS = 300, 50, 25
+"""The bar of events that are answered."""
+ON_MORE = ((200_000, 8.0), (20_000, 6.0))
+"""The same on more records than these."""
+PASTED = 4_000
+"""Characters of a prompt with pasted output."""
+_MEMORIES, _QUESTIONS, _TASKS = 300, 100, 25
 _SOME, _MOST = 0.2, 0.9
 """The part of the sessions that belongs to tasks of others."""
 SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
@@ -115,6 +118,7 @@ CASES = (
     Case("PostToolUse, patterns and globs", "PostToolUse", _BASH, 3, Where.RULES),
     Case("the same, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3, Where.RULES),
     Case("UserPromptSubmit", "UserPromptSubmit", _ASKED, ANSWERING),
+    Case(f"UserPromptSubmit, {PASTED} characters", "UserPromptSubmit", {**_ASKED, "pasted": PASTED}, ANSWERING),
     Case("UserPromptSubmit, rules must run", "UserPromptSubmit", {"prompt": f"fix the cart {SECRET}"}, ANSWERING),
     Case("UserPromptSubmit in a worktree", "UserPromptSubmit", _ASKED, ANSWERING, Where.WORKTREE),
     Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
@@ -181,7 +185,7 @@ def measure(
             else:
                 stdin = payload(_asking(given, asked, turn), folder / given.where, turn, number)
                 taken[name].append(start(command, stdin, envs[given.where]) * 1000)
-    many = 5.0 if records > MANY else ANSWERING
+    many = next((bar for more, bar in ON_MORE if records > more), ANSWERING)
     bars = {case.name: many if case.at_most == ANSWERING else case.at_most for case in CASES}
     return costs(taken, bars)
 
@@ -191,6 +195,8 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
     if not asked or case.at_most != ANSWERING:
         return case
     words = asked[turn % len(asked)]
+    if "pasted" in case.members:
+        return replace(case, members={"prompt": "\n".join([words, "", *asked[turn:], *asked[:turn]])[:PASTED]})
     if case.event == "UserPromptSubmit":
         secret = f" {SECRET}" if SECRET in str(case.members) else ""
         return replace(case, members={"prompt": words + secret})
