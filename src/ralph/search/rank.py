@@ -63,7 +63,7 @@ class Recipe:
 
 
 STANDARD = Recipe()
-QUICK = Recipe(candidates=60, spreading=30, judged=10, common=1_500, thorough=False)
+QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
 """For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
 WEAK = "nothing certain; nearest:"  # above weak hits
