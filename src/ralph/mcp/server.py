@@ -5,7 +5,6 @@ which never comes from the command line: all users see that.
 """
 
 import hmac
-import json
 import os
 import re
 import secrets
@@ -28,7 +27,6 @@ from anyio import to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -264,45 +262,13 @@ def over_pipes(explicit: Path | None, env: Mapping[str, str], *, read_only: bool
     server = build(explicit, env, read_only=read_only)
 
     async def main() -> None:
-        send, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as group:
-
-            async def pass_on() -> None:
-                async with send:
-                    async for item in incoming:
-                        if isinstance(item, SessionMessage):
-                            await send.send(item)
-                        elif (answer := _protocol_error(item)) is not None:
-                            await outgoing.send(SessionMessage(answer))
-
-            group.start_soon(pass_on)
-            await server.run(messages, outgoing, server.create_initialization_options())
-            group.cancel_scope.cancel()
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
     try:
         anyio.run(main)
     except* (BrokenPipeError, anyio.BrokenResourceError):  # the client has gone while we were answering
         pass
-
-
-def _protocol_error(error: Exception) -> types.JSONRPCError | None:
-    """The SDK would drop what is no message; None for an empty line."""
-    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
-    broken = next((each for each in problems if each["type"] == "json_invalid"), None)
-    code, text, message = types.INVALID_REQUEST, "this is no message of JSON-RPC 2.0", None
-    if broken is not None:
-        line = broken["input"] if isinstance(broken["input"], str) else ""
-        if not line.strip():
-            return None
-        code, text = types.PARSE_ERROR, f"this is no JSON: {broken['ctx']['error']}"
-        with suppress(ValueError, RecursionError):
-            message = json.loads(line)  # JavaScript sends half surrogate pairs, which Python reads and the SDK does not
-    else:
-        message = next((each["input"] for each in problems if each["type"] in ("missing", "model_type")), None)
-    # A broken answer has asked nothing: its id would be taken for one of the client's own requests.
-    name = message.get("id") if isinstance(message, Mapping) and "method" in message else None
-    request = name if isinstance(name, int | str) and not isinstance(name, bool) else None
-    return types.JSONRPCError(jsonrpc="2.0", id=request, error=types.ErrorData(code=code, message=text))
 
 
 def at_an_address(

@@ -4,7 +4,6 @@ Citations are checked now, as `ralph doctor --citations` does. A failure of git 
 and never fails the page.
 """
 
-import re
 import sqlite3
 from bisect import bisect_right
 from contextlib import suppress
@@ -38,7 +37,6 @@ _LINE_LENGTH = 120
 _HEADING_LENGTH = 200
 _SPEAKERS = ("prompt", "answer")
 """Titles of observations that say who spoke."""
-_SENTENCE = re.compile(r".{12,110}?[.!?\u3002](?=\s|$)")
 _BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")
 """How a line begins that is more than a sentence in markdown."""
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
@@ -85,12 +83,10 @@ def split_heading(title: str, text: str) -> tuple[str, str]:
     text = text.strip()
     if title and title not in _SPEAKERS:
         return title, "" if text == title else text
-    line, _, more = text.partition("\n")
-    match = _SENTENCE.match(line)
-    heading = match[0] if match and all(match[0].count(mark) % 2 == 0 for mark in ("`", "**")) else line
+    heading, _, body = text.partition("\n")
     if len(heading) > _HEADING_LENGTH or heading.startswith(_BLOCKS):
         return one_line(text, _TITLE_LENGTH), text
-    return heading, f"{line[len(heading) :].strip()}\n{more}".strip()
+    return heading, body.strip()
 
 
 def record_page(root: Path, record_id: str) -> dict[str, Any]:

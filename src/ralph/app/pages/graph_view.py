@@ -83,16 +83,6 @@ class GraphSnapshot(NamedTuple):
         }
 
 
-def _adjacent(names: Collection[str], edges: Iterable[Edge]) -> set[str]:
-    adjacent: set[str] = set()
-    for edge in edges:
-        if edge.source in names:
-            adjacent.add(edge.target)
-        if edge.target in names:
-            adjacent.add(edge.source)
-    return adjacent
-
-
 def graph_part(root: Path, *, text: str = "", at: str = "", around: str = "", limit: int = LIMIT) -> dict[str, object]:
     """Return the part of the graph that is near the node `around`, or whose names have every word of `text`."""
     at = when(at)
