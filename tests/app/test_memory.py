@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
+from tests.soak.sampling import every
 
 from ralph.app import memory
 from ralph.app.json_shapes import memory_json
@@ -218,7 +219,7 @@ def test_guardrails_and_memories_together_stay_within_every_budget(tmp_path: Pat
     for n in range(6):
         memory.add(tmp_path, f"memory {n} " + "word " * n)
         memory.add(tmp_path, f"guardrail {n} " + "word " * n, in_="guardrails")
-    for budget in range(1, 250):
+    for budget in every(range(1, 250), 6):
         primed = memory.prime(tmp_path, budget=budget, in_=("guardrails", "memories"), form=form)
         assert estimate(primed.text) <= budget, budget
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.capture.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 from tests.cases import for_each
+from tests.soak.sampling import examples
 
 from ralph.capture.insights import (
     COUNT,
@@ -217,7 +218,7 @@ def many_parts() -> tuple[list[list[Record]], list[Record]]:
     return parts, list(propose([record for part in parts for record in part]))
 
 
-@settings(max_examples=30)  # each takes as long as the insights of a whole project
+@settings(max_examples=examples(30, 10))  # each takes as long as the insights of a whole project
 @given(st.randoms(use_true_random=False))
 def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance: Random) -> None:
     parts, wanted = many_parts()

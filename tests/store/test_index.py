@@ -378,7 +378,7 @@ def test_odd_files_are_read_or_left_out_but_never_stop_the_others(root: Path) ->
     (folder / "gone.md").symlink_to("nowhere.md")
     (folder / "folder.md").mkdir()
     os.mkfifo(folder / "pipe.md")
-    put(root, "progress.txt", "## Notes\n\n- " + "large word " * 900_000 + "\n")
+    put(root, "progress.txt", "## Notes\n\n- " + "large word " * 90_000 + "\n")
     index = index_of(root)
     assert index.sync().complete
     assert [matches(root, word) for word in ("peculiar", "unnameable", "before", "alpha")] == [1, 1, 1, 1]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.soak.sampling import examples
 
 from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Query, Record, Status
 from ralph.search import terms
@@ -51,7 +52,7 @@ def connection() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 10))
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.data())
 def test_totals_are_those_of_the_rows_whatever_comes_and_goes(sources: list[list[Record]], data: st.DataObject) -> None:
     with closing(in_memory([], terms.index_terms)) as connection:
@@ -76,7 +77,7 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(sources: list[list
             assert (row["observations"], row["started_at"]) == (count, (started and started[0]) or first or "")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 10))
 @given(st.lists(RECORDS, min_size=1, max_size=3), st.integers(1, 5))
 def test_pages_together_are_everything_in_order(sources: list[list[Record]], size: int) -> None:
     with closing(in_memory([], terms.index_terms)) as connection:
