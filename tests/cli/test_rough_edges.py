@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, command, executable, numbered, on_a_terminal, page
+from tests.cli.runner import Block, Project, all_on_a_terminal, command, executable, numbered, on_a_terminal, page
 from tests.cli.test_init import git, repository
 
 from ralph.context.tokens import estimate
@@ -160,8 +160,8 @@ def test_what_was_typed_is_given_back_without_the_secret(
 
 def test_a_dumb_terminal_gets_no_colour(ralph: Project) -> None:
     ralph.memories(ONE)
-    for words in (["memory", "list"], ["memory", "show", "mem-1-dead"]):
-        assert b"\x1b" not in on_a_terminal(ralph.root, *words, env={"TERM": "dumb"}), words
+    calls = (["memory", "list"], ["memory", "show", "mem-1-dead"])
+    assert "\x1b" not in all_on_a_terminal(ralph.root, calls, env={"TERM": "dumb"})
 
 
 # --- listing --------------------------------------------------------------------------------------

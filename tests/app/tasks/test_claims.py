@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.soak.sampling import examples
 
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import change
@@ -98,9 +99,9 @@ def dead(run: str = "run-0") -> Claim:
 # --- processes ---------------------------------------------------------------------------------
 
 
-def test_of_eight_processes_that_claim_one_task_exactly_one_gets_it(in_memory: Path, start: Start) -> None:
+def test_of_four_processes_that_claim_one_task_exactly_one_gets_it(in_memory: Path, start: Start) -> None:
     names = [new(in_memory, f"task {number}") for number in range(20)]
-    workers = [start("claim", in_memory, f"run-{number}", *names) for number in range(8)]
+    workers = [start("claim", in_memory, f"run-{number}", *names) for number in range(4)]
     go(workers)
     won = {f"run-{number}": worker.until_over() for number, worker in enumerate(workers)}
     assert sorted(name for each in won.values() for name in each) == sorted(names)
@@ -136,7 +137,7 @@ def test_tasks_that_many_processes_add_all_have_ids_of_their_own(in_memory: Path
 
 
 def test_two_processes_cannot_let_two_tasks_wait_for_each_other(in_memory: Path, start: Start) -> None:
-    for _ in range(5):
+    for _ in range(examples(20, 2)):
         one, two = new(in_memory), new(in_memory)
         workers = [start("waits", in_memory, one, two), start("waits", in_memory, two, one)]
         go(workers)
