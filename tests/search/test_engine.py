@@ -363,3 +363,32 @@ def test_a_question_before_behind_or_between_what_tools_printed_finds_the_same()
     for prompt in (f"{question}\n\n{trace}", f"{trace}\n\n{question}", f"{trace}\n\n{question}\n\n{trace}"):
         assert texts(ask([wanted, *printing, *NOISE], prompt))[0] == wanted.text
     assert "RemoteDisconnected" in texts(ask([wanted, *printing, *NOISE], f"Why?\n\n{trace}"))[0]
+
+
+ISSUE = """**Describe the bug**
+When I rotate the tablet, the crossword grid is drawn twice and the list of clues jumps to the top. Restarting the
+app helps until the next rotation, and a second worker on my machine sees it too, in every release since spring.
+
+**Expected behavior**
+The grid keeps its size and the selected cell stays selected, also with the dark theme and in the checkout view."""
+
+
+def test_a_pasted_issue_neither_hides_the_question_nor_answers_for_it() -> None:
+    wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
+    chance = [memory(f"restarting the app clears the list, release {number}", 10 + number) for number in range(9)]
+    records = [wanted, *chance, *NOISE]
+    for question in ("Which lock ended the race in the checkout?", "checkout race lock"):
+        for prompt in (f"{question}\n\n{ISSUE}", f"{ISSUE}\n\n{question}", f"{question}\n```\n{ISSUE}\n```\nAny idea?"):
+            found = ask(records, prompt)
+            assert (texts(found)[0], found.hits[0].weak) == (wanted.text, False)
+    for prompt in (f"Translate the onboarding into French.\n\n{ISSUE}", f"{ISSUE}\n\nSign the Windows installer."):
+        assert all(hit.weak for hit in ask(records, prompt).hits)
+
+
+def test_an_error_in_a_trace_finds_its_fix_beside_another_question() -> None:
+    failed = memory("ZeroDivisionError division by zero in billing_total: an empty cart has no price", 1)
+    others = [memory(f"the deployment to region {number} takes an hour", 10 + number) for number in range(30)]
+    frames = "\n".join(f'  File "/srv/shop/part{number}.py", line {number}, in run' for number in range(20))
+    trace = f"Traceback (most recent call last):\n{frames}\nZeroDivisionError: division by zero in billing_total"
+    found = ask([failed, *others, *NOISE], f"Find out why the deployment job fails.\n\n{trace}")
+    assert failed.text in texts(found)[:5]

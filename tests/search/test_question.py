@@ -248,8 +248,23 @@ def test_one_word_alone_or_a_mere_beginning_is_no_evidence() -> None:
     words[2].share = HALF
     assert question.coverage(words, {"0": 1.0}) == pytest.approx((1 / 3, 0.0))
     assert question.coverage(words, {"0": 1.0, "2": 0.5}) == pytest.approx((0.5, 0.0))
-    assert question.coverage(words, {"0": 1.0, "1": 0.5}) == pytest.approx((0.5, 1.5))
+    assert question.coverage(words, {"0": 1.0, "1": 0.5}) == pytest.approx((0.5, 0.0))
+    assert question.coverage(words, {"0": 1.0, "1": 0.9}) == pytest.approx((1.9 / 3, 1.9))
     assert question.coverage([], {}) == (0.0, 0.0)
+
+
+def test_a_small_part_of_a_query_is_no_evidence() -> None:
+    words = words_with(*({f"word{number}": 1} for number in range(8)))
+    assert question.coverage(words, {"0": 1.0, "1": 1.0})[1] == 0
+    assert question.coverage(words, {"0": 1.0, "1": 1.0, "2": 1.0})[1] == 3
+
+
+def test_of_a_long_text_a_paragraph_counts_and_one_word_of_it_is_nothing() -> None:
+    words = words_with({"one": 1}, {"two": 1}, {"three": 1}, {"four": 1})
+    for word in words[2:]:
+        word.paragraph = 1
+    assert question.coverage(words, {"0": 1.0, "2": 1.0}) == (0.0, 0.0)
+    assert question.coverage(words, {"2": 1.0, "3": 1.0}) == (1.0, 2.0)
 
 
 LETTERS = st.text(string.ascii_lowercase, min_size=5, max_size=12)

@@ -111,16 +111,23 @@ def test_links_are_followed_in_the_order_of_the_hits_and_of_their_own_lists() ->
 
 
 def test_a_tag_named_outright_answers_although_the_rest_of_the_question_is_unknown() -> None:
-    question = "xylophone kubernetes terracotta marmalade quicksilver"
+    question = "xylophone Kubernetes terracotta marmalade quicksilver"
     tagged = memory("restart the pods one by one", 1, tags=("kubernetes",))
     said = memory("restart kubernetes pods one by one", 2)
     assert among([tagged, *NOISE], question) == [tagged.id]
     assert among([said, *NOISE], question) == []
 
 
+def test_a_single_word_of_a_tag_is_no_answer_unless_it_is_written_as_a_name() -> None:
+    tagged = memory("restart the pods one by one", 1, tags=("kubernetes", "rolling restart"))
+    assert among([tagged, *NOISE], "xylophone kubernetes terracotta marmalade quicksilver") == []
+    assert among([tagged, *NOISE], "xylophone Rolling terracotta marmalade quicksilver") == []
+    assert among([tagged, *NOISE], "xylophone rolling restart marmalade terracotta quicksilver sonata") == [tagged.id]
+
+
 def test_a_tag_that_many_have_is_no_subject() -> None:
     many = [memory(f"remark number {n}", n, tags=("kubernetes",)) for n in range(1, 12)]
-    assert among([*many, *NOISE], "xylophone kubernetes terracotta marmalade quicksilver") == []
+    assert among([*many, *NOISE], "xylophone Kubernetes terracotta marmalade quicksilver") == []
 
 
 def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> None:
@@ -129,18 +136,24 @@ def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> N
 
 
 def judged(
-    score: float, *, subject: float = 0.0, close: float = 0.0, link: str = "", matched: bool = True
+    score: float, *, subject: bool = False, close: float = 0.0, link: str = "", matched: bool = True
 ) -> RankedRow:
     each = RankedRow(RecordRow(1, *("",) * 11, None, ""), score)
     each.subject, each.close, each.link, each.outstanding = subject, close, link, close > 0
-    each.matched = {"word": 1.0} if matched else {}
+    each.matched = {"pods": 1.0} if matched else {}
     return each
 
 
 def test_the_gate_lets_through_what_is_near_the_best_or_on_the_subject() -> None:
-    best, near, far, subject = judged(1.0), judged(0.6), judged(0.59), judged(0.1, subject=0.8)
+    best, near, far, subject = judged(1.0), judged(0.6), judged(0.59), judged(0.1, subject=True)
     assert gate([best, near, far, subject]) == [best, near, subject]
     assert gate([]) == []
+
+
+def test_an_everyday_word_alone_is_not_injected() -> None:
+    everyday, telling = judged(1.0), judged(0.9)
+    everyday.matched = {"should": 1.0}
+    assert gate([everyday, telling]) == [telling]
 
 
 def test_the_gate_lets_five_through_at_most() -> None:

@@ -7,7 +7,7 @@ first, later ones before earlier ones. An answer is never cut from what the pers
 
 from ralph.context import render
 from ralph.context.tokens import estimate
-from ralph.search.question import GAP, coverage, shorten
+from ralph.search.question import GAP, coverage, shorten, split_words
 from ralph.search.rank import STANDARD, RankedRow
 from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
 from ralph.store import lookup
@@ -71,6 +71,10 @@ def is_speech(row: "RecordRow") -> bool:
 
 def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
     """Whether records of a session, taken together, have enough of a prompt to be injected unasked."""
+    return any(_answers_paragraph(matches, paragraph) for paragraph in split_words(words))
+
+
+def _answers_paragraph(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
     telling = [word for word in words if word.word.lower() not in EVERYDAY_WORDS]
     together: dict[str, float] = {}
     most = 0  # telling words in one turn: words that are scattered over many are chance
@@ -81,7 +85,7 @@ def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> 
     cover, evidence = coverage(words, together)
     if most < min(_FEW, len(telling)):
         return False
-    if cover >= _COVER or (cover >= _NAMED and any(each.subject >= 1 for each in matches)):
+    if cover >= _COVER or (cover >= _NAMED and any(each.subject for each in matches)):
         return True
     certain = sum(1 for word in telling if word.certain and word.word in together)
     pairs = sum(1 for word in words if is_cjk(word.word))

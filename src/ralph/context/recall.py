@@ -275,7 +275,7 @@ def _has_own_words(ranked: "RankedRow", words: "Sequence[WeightedWord]") -> bool
     own = TermMatcher(f"{row.title} {row.tags} {row.text}")
     ranked.matched = {word.word: share for word in words if (share := word.match(own))}
     ranked.cover, ranked.evidence = coverage(words, ranked.matched)
-    ranked.subject = 0.0
+    ranked.subject = False
     return ranking.is_answer(ranked)
 
 

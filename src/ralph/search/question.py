@@ -13,11 +13,12 @@ from ralph.store import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from sqlite3 import Connection
 
     from ralph.store.lookup import RankingStore
 
+PRINTED = -1  # the paragraph of a long text that a tool printed
 GAP = "[…]"  # in the place of text that is left out
 HALF = 0.5  # how much a longer word, or a replacement, counts
 _TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
@@ -26,9 +27,10 @@ _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
 _HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
 _ERRORS, _LINE, _NAMES = 3, 160, 8  # lines with an error, characters of each, and identifiers, of the rest
-_COMPARED, _MOST_OF_LONG = 40, 24  # words of a long text that are counted, and that are looked for
+_EXIT = "exit code"  # in lines that name no error, only its number
+_MOST_OF_LONG = 16  # words of a paragraph of a long text that are looked for
 _PLAIN, _BLOCK = 0.7, 3  # part of a sentence that are plain words; lines that may be what a tool printed
-_BESIDE, _EACH, _PRINTED = 2, 4, 0.4  # words of that beside much text, fewer for each word of it, and their weight
+_PART, _ENOUGH = 0.3, 3.0  # of a query that a record must contain as evidence, and how much is enough for a long one
 _COUNTED = 500  # records with a term that a hook counts; of commoner ones the number is estimated
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
@@ -45,10 +47,14 @@ class WeightedWord:
 
     `longer` are longer indexed words, `share` is how much a match counts, `replaced` says that the terms are the
     nearest ones, `identifier` is the term of a whole identifier of so many `parts`, and `distinctive` says that
-    few records have that identifier.
+    few records have that identifier. `named` says that it is written as a name that few
+    records have, `paragraph` is its number among the paragraphs of a long text.
     """
 
-    __slots__ = ("counts", "distinctive", "identifier", "longer", "parts", "replaced", "share", "weight", "word")
+    __slots__ = (
+        "counts", "distinctive", "identifier", "longer", "named", "paragraph", "parts", "replaced", "share", "weight",
+        "word",
+    )  # fmt: skip
 
     def __init__(self, word: str, counts: "Mapping[str, int]", weight: float) -> None:
         self.word = word
@@ -59,12 +65,18 @@ class WeightedWord:
         self.replaced = False
         self.identifier = ""
         self.parts = 0
-        self.distinctive = False
+        self.distinctive = self.named = False
+        self.paragraph = 0
 
     @property
     def certain(self) -> bool:
         """Whether the terms very likely are the word."""
         return self.share > HALF
+
+    @property
+    def whole_terms(self) -> "Iterable[str]":
+        """Its terms, but none of the parts of an identifier."""
+        return (self.identifier,) if self.parts > 1 else self.counts
 
     def match(self, text: terms.TermMatcher) -> float:
         """How much of this word a text contains: all, some parts of an identifier, or a longer word."""
@@ -85,27 +97,30 @@ def weigh_words(
     store: "RankingStore" = lookup,
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
-    words, printed = (terms.query_terms(text), []) if len(text) <= _HEAD else main_words(text)
-    words += printed
+    paragraphs = {0: terms.query_terms(text)} if len(text) <= _HEAD else split_paragraphs(text)
+    words = [word for paragraph in paragraphs.values() for word in paragraph]
     distinct = list(dict.fromkeys(term for word in words for term in word.terms))
     known = store.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
     count = max(store.size(connection), 2)
+    most = max(_FEW, count // _ONE_IN)
     weighted: list[WeightedWord] = []
     replaced = 0
-    for word in words:
+    for number, word in ((number, word) for number, paragraph in paragraphs.items() for word in paragraph):
         if terms.is_cjk(word.text):
-            weighted += [_pair(connection, store, term, count, known.get(term, 0)) for term in word.terms]
+            pairs = [_pair(connection, store, term, count, known.get(term, 0)) for term in word.terms]
+            for each in pairs:
+                each.paragraph = number
+            weighted += pairs
             continue
         counts = {term: known[term] for term in word.terms if term in known}
         factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
-        is_beside = word in printed and len(words) - len(printed) >= _FEW_WORDS
-        beside = _PRINTED if is_beside else 1.0
-        factor *= beside
         if counts:
-            least = named * beside if is_name(word.text, text) else 0.0
-            each = WeightedWord(word.text, counts, max(least, factor * _weight(count, min(counts.values()))))
+            weight = factor * _weight(count, min(counts.values()))
+            each = WeightedWord(word.text, counts, max(weight, named) if is_name(word.text, text) else weight)
             each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
-            each.distinctive = each.parts > 1 and 0 < counts.get(each.identifier, 0) <= max(_FEW, count // _ONE_IN)
+            few = number != PRINTED and 0 < counts.get(each.identifier, 0) <= most
+            each.named = few and is_name(word.text, text)
+            each.distinctive = few and each.parts > 1 and sum(map(str.isalpha, word.text)) >= _SHORTEST
             if len(words) <= _FEW_WORDS:
                 each.longer = longer_terms(connection, next(iter(counts)), store)
         else:
@@ -116,11 +131,15 @@ def weigh_words(
             each.replaced = True
             typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
             each.share = _TYPO_SHARE if typo else HALF
-        if is_beside:
-            each.share = HALF  # what a tool printed is no evidence beside what a person wrote
+            each.named = 0 < min(near.values(), default=0) <= most and is_name(word.text, text)
+        each.paragraph = number
         weighted.append(each)
     if len(text) > _HEAD:
-        telling = sorted(weighted, key=lambda each: -each.weight if each.counts else 0.0)[:_MOST_OF_LONG]
+        telling = [
+            each
+            for paragraph in split_words(weighted)
+            for each in sorted(paragraph, key=lambda each: -each.weight if each.counts else 0.0)[:_MOST_OF_LONG]
+        ]
         weighted = [each for each in weighted if each in telling]
     for each in weighted:
         if each.replaced:
@@ -128,30 +147,53 @@ def weigh_words(
     return weighted
 
 
-def main_words(text: str) -> tuple[list[terms.QueryWord], list[terms.QueryWord]]:
-    """Return the words of a long text that say what it is about: those that were written, and some that were printed.
+def split_words(words: "Sequence[WeightedWord]") -> "list[list[WeightedWord]]":
+    """Return the words of each paragraph of a query; a short one is a single paragraph."""
+    paragraphs: dict[int, list[WeightedWord]] = {}
+    for each in words:
+        paragraphs.setdefault(each.paragraph, []).append(each)
+    return list(paragraphs.values())
 
-    What a person wrote comes first: the first line and paragraphs of sentences. Of the rest, which a tool printed,
-    identifiers and lines with an error count, few of them beside much that was written.
+
+def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
+    """Return the telling words of the paragraphs of a long text that may say what it asks: the first and the last.
+
+    Of what a tool printed, the last line with an error is one more. Where nobody wrote anything, identifiers count too.
     """
-    parts = [part.strip("\n").split("\n") for part in text[: terms.LONGEST_QUERY].split("\n\n")]
-    written = [lines for lines in parts if len(lines) < _BLOCK or all(map(_is_sentence, lines))]
-    first = [line for line in parts[0][:1] if _is_sentence(line)]
-    prose = "\n".join(dict.fromkeys([*first, *(line for lines in written for line in lines)]))
-    prose = prose if len(prose) <= 2 * _HEAD else f"{prose[:_HEAD]}\n{prose[-_HEAD:]}"
-    said = _telling_words(prose)[:_COMPARED]
-    printed = list(dict.fromkeys(line for lines in parts if lines not in written for line in lines))
-    errors = [line[:_LINE] for line in printed if "error" in line.lower()][-_ERRORS:]
+    if len(text) > terms.LONGEST_QUERY:
+        text = f"{text[: terms.LONGEST_QUERY - _HEAD]}\n\n{text[-_HEAD:].partition(chr(10))[2]}"
+    blocks = text.split("```")
+    written: list[str] = []
+    printed = [line for block in blocks[1::2] for line in block.split("\n")]
+    for paragraph in (part.strip("\n") for block in blocks[::2] for part in block.split("\n\n")):
+        lines = paragraph.split("\n")
+        if len(lines) < _BLOCK or all(map(_is_sentence, lines)):
+            written += [paragraph] if len(paragraph) <= 2 * _HEAD else lines
+        else:
+            printed += lines
+    first, last = _first_question(written), _first_question(reversed(written))
+    lines = [line for line in dict.fromkeys(printed) if "error" in line.lower() and _EXIT not in line.lower()]
+    errors = [line[:_LINE] for line in lines[-_ERRORS:]]
+    if first:
+        error = _telling_words(errors[-1]) if errors else []
+        asked = {0: first} if first[0].terms == last[0].terms else {0: first, 1: last}
+        return {**asked, PRINTED: error} if len(error) >= _FEW_WORDS else asked
     names = islice(filter(_is_identifier, dict.fromkeys(" ".join([*errors, *printed]).split())), _NAMES)
-    known = {word.terms for word in said}
-    rest = _telling_words("\n".join([*names, *errors])) if printed else []
-    most = max(_BESIDE, _COMPARED // 2 - _EACH * len(said))
-    return said, [word for word in rest if word.terms not in known][:most]
+    rest = "\n".join([*written, *printed[:1], *names, *errors])
+    return {0: _telling_words(rest) or terms.query_terms(text)}
+
+
+def _first_question(paragraphs: "Iterable[str]") -> list[terms.QueryWord]:
+    """Return the telling words of the first paragraph that has two of them, or one of several terms."""
+    for paragraph in paragraphs:
+        words = _telling_words(paragraph if len(paragraph) <= 2 * _HEAD else paragraph[:_HEAD])
+        if sum(len(word.terms) for word in words) > 1:
+            return words
+    return []
 
 
 def _telling_words(text: str) -> list[terms.QueryWord]:
-    words = terms.query_terms(text)
-    return [word for word in words if word.text.lower() not in terms.EVERYDAY_WORDS] or words
+    return [word for word in terms.query_terms(text) if word.text.lower() not in terms.EVERYDAY_WORDS]
 
 
 def _is_sentence(line: str) -> bool:
@@ -206,12 +248,31 @@ def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
 
 
 def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> tuple[float, float]:
-    """How much of the query a record contains, as a share and as evidence; one word or a replacement is no evidence."""
-    total = sum(each.weight for each in words)
-    present = [each for each in words if each.word in matched]
-    share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
-    certain = [each.weight * matched[each.word] for each in present if each.certain]
-    return share, sum(certain) if len(certain) > 1 else 0.0
+    """How much of the query a record contains, as a share and as evidence; of a long one, how much of a paragraph.
+
+    One word, everyday words, parts of identifiers, replacements, and a small part of the query are no evidence. A
+    single word is no share of a paragraph.
+    """
+    best = (0.0, 0.0)
+    paragraphs = split_words(words)
+    for paragraph in paragraphs:
+        total = sum(each.weight for each in paragraph)
+        present = [each for each in paragraph if each.word in matched]
+        certain = [each.weight * matched[each.word] for each in present if _is_evidence(each, matched[each.word])]
+        if len(paragraphs) > 1 and len(certain) < min(2, len(paragraph)):
+            continue
+        share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
+        if paragraph[0].paragraph == PRINTED and (share < HALF or len(certain) < _FEW_WORDS):
+            continue  # not the same error
+        pairs = sum(1 for each in paragraph if terms.is_cjk(each.word))  # some of them are no words
+        least = min((HALF * _PART if 2 * pairs > len(paragraph) else _PART) * total, _ENOUGH)
+        evidence = sum(certain) if len(certain) > 1 and sum(certain) >= least else 0.0
+        best = max(best, (share, evidence))
+    return best
+
+
+def _is_evidence(word: WeightedWord, share: float) -> bool:
+    return word.certain and share > HALF and word.word.lower() not in terms.EVERYDAY_WORDS
 
 
 def is_name(word: str, text: str) -> bool:

@@ -31,17 +31,17 @@ class Recipe:
     pairs: float = 0.5
     near: tuple[float, ...] = (0.45, 0.25)
     link: float = 0.7
-    recency: float = 0.15
+    recency: float = 0.08
     half_life_days: float = 30.0
     tags: float = 0.15
     only_tag: float = 0.6
     same: float = 0.8
     memory: float = 0.2
-    cover: float = 0.5
+    cover: float = 0.3
+    paragraph: float = 1.0
     beside: float = 0.8
     everyday: float = 0.5
     named: float = 0.5
-    subject: float = 0.8
     meaning: float = 0.5
     faraway: float = 0.7
     alone: float = 0.9
@@ -71,6 +71,7 @@ _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS, _PAIRED = 12, 10  # pairs of words, and how much commoner than other words the other one may be
 _DECISION, _STEP = "decision", 1e-6
 _MEMORIES = 5
+_PRINTED = 3  # candidates by what a tool printed, beside those by what a person wrote
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
 _MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
@@ -81,8 +82,8 @@ _READ = 20_000  # characters of a text in which a written word is looked for
 class RankedRow:
     """A row with its score, and what it has in common with the query.
 
-    `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject` is
-    the weight of the best word among its tags, or 1 when it has a distinctive identifier of the query; `close` is
+    `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject`
+    says that the query names it, by its title, a tag, or a distinctive identifier that it has; `close` is
     the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
     the record that led to it, `amends` that of an older decision with the same words of the query.
     """
@@ -93,9 +94,9 @@ class RankedRow:
         self.row = row
         self.score = score
         self.matched: Mapping[str, float] = {}
-        self.cover = self.evidence = self.subject = self.close = 0.0
+        self.cover = self.evidence = self.close = 0.0
         self.link = self.amends = ""
-        self.outstanding = False
+        self.outstanding = self.subject = False
 
 
 class Nearness(dict[int, float]):
@@ -290,20 +291,15 @@ def rank(
 
 def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
     """Whether a record covers much of the query, has enough evidence, a tag that is named, or is near in meaning."""
-    return (
-        judged.cover >= recipe.floor
-        or judged.evidence >= recipe.evidence
-        or judged.subject >= recipe.subject
-        or judged.outstanding
-    )
+    return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence or judged.subject or judged.outstanding
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
     """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
-    fit = [each for each in first if each.matched or each.link or each.outstanding]
-    return [each for each in fit if each.score >= least or each.subject >= recipe.subject]
+    fit = [each for each in first if each.matched.keys() - terms.EVERYDAY_WORDS or each.link or each.outstanding]
+    return [each for each in fit if each.score >= least or each.subject]
 
 
 class _Ranker:
@@ -344,7 +340,19 @@ class _Ranker:
 
     def find_candidates(self, limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
         """Return keys with BM25 scores, and how many match; two words of the query that are adjacent count extra."""
-        words, recipe, keep = self.words, self.recipe, None if hurried else self.keep
+        paragraphs = question.split_words(self.words)
+        if len(paragraphs) == 1:
+            return self._match(paragraphs[0], limit, hurried)
+        scores: dict[int, float] = {}
+        for words in paragraphs:
+            found, _ = self._match(words, limit, hurried)
+            best = sorted(found, key=lambda key: found[key], reverse=True)
+            for key in best[:_PRINTED] if words[0].paragraph == question.PRINTED else best:
+                scores[key] = max(scores.get(key, 0.0), found[key] / found[best[0]])
+        return scores, len(scores)
+
+    def _match(self, words: "Sequence[WeightedWord]", limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
+        recipe, keep = self.recipe, None if hurried else self.keep
         chosen = question.rarest_terms(words, recipe.common)
         if not chosen:
             return {}, 0
@@ -409,7 +417,8 @@ class _Ranker:
         beside = {other for key in order for other in around.get(key, ())}
         rows = self.store.fetch_rows(self.connection, list({*order, *beside}))
         matches = {key: match_words(row, words) for key, row in rows.items()}
-        highest = 1 + recipe.tags + recipe.cover
+        covering = recipe.cover if words[0].paragraph == words[-1].paragraph else recipe.paragraph
+        highest = 1 + recipe.tags + covering
         judged = []
         for key in order:
             if key not in rows:
@@ -422,17 +431,16 @@ class _Ranker:
             tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
             # a single word of several, which only a tag has, counts less than the same word in a text
             only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged) and not _in_text(each.row, tagged[0])
-            certain = (word.weight * each.matched[word.word] for word in tagged if word.certain)
-            each.subject = max(certain, default=0.0)
-            if any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words):
-                each.subject = 1.0
+            each.subject = any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words) or (
+                key % _FAMILIES == 0 and _is_named(each, words)
+            )
             nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
             together = {word: recipe.beside * part for match in nearby for word, part in match}
             for word, part in each.matched.items():
                 together[word] = max(part, together.get(word, 0.0))
             score = fused[key] * freshness(each.row.created_at, today, recipe)
             score += textual * (
-                recipe.tags * min(len(tagged), 2) / 2 + recipe.cover * question.coverage(words, together)[0]
+                recipe.tags * min(len(tagged), 2) / 2 + covering * question.coverage(words, together)[0]
             )
             if only_tag:
                 score *= recipe.only_tag
@@ -497,6 +505,20 @@ def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
             equal = (each.score for each in judged if each.row.key % _FAMILIES and each.matched == memory.matched)
             memory.score = max(memory.score, max(equal, default=0.0) + _STEP)
     judged.sort(key=lambda each: -round(each.score, 9))
+
+
+def _is_named(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
+    """Whether the query has all words of a record's title or of one of its tags; a single tag written as a name."""
+    present = [word for word in words if word.certain and judged.matched.get(word.word, 0.0) > question.HALF]
+    names = {term for word in present if word.named for term in word.whole_terms}
+    known = {term for word in present if not word.replaced for term in word.whole_terms} | names
+    for name in (judged.row.title, *judged.row.tags.strip('[]"').split('","')):
+        found = terms.query_terms(name.replace("_", " "))
+        whole = (word.terms if terms.is_cjk(word.text) else (max(word.terms, key=len),) for word in found)
+        wanted = {term for group in whole for term in group}
+        if wanted and wanted <= known and (len(wanted) > 1 or name == judged.row.title or wanted <= names):
+            return True
+    return False
 
 
 def _in_text(row: "RecordRow", word: "WeightedWord") -> bool:
