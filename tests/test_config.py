@@ -11,7 +11,7 @@ from docs.generate import keys_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.laws import messy
-from tests.hooks.test_bare_tree import git
+from tests.git import git
 
 from ralph import config, paths
 from ralph.app.config import template

@@ -2,12 +2,13 @@
 
 import atexit
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+
+from tests.git import git
 
 from ralph import paths
 from ralph.agents.scripted import Play
@@ -22,12 +23,6 @@ from ralph.testing import ScriptedAgent, Step
 GOAL = "make the cart add up"
 CART = "def total(items):\n    return 0\n"
 PASSES = Step(read_only=True, say="<verify-pass/>")
-
-
-def git(folder: Path, *words: str) -> str:
-    """Run git as a user with a name, and return what it prints."""
-    named = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", *words]
-    return subprocess.run(named, cwd=folder, check=True, capture_output=True, encoding="utf-8").stdout
 
 
 @dataclass

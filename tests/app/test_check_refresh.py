@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git, project, says_done
+from tests.app.looping import project, says_done
 from tests.app.test_check import LONG, NEW, OLD, Repository
+from tests.git import git
 
 from ralph.app import context, outdated
 from ralph.model.record import MemoryKind, Origin, Record

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.app.looping import Workshop, done, git, project
+from tests.app.looping import Workshop, done, project
+from tests.git import git
 
 from ralph import paths
 from ralph.app import insights, search, worktree, worktree_merge

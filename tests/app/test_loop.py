@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.app.looping import GOAL, PASSES, Workshop, done, ends, git, project, says_done, texts
+from tests.app.looping import GOAL, PASSES, Workshop, done, ends, project, says_done, texts
 from tests.cases import for_each
+from tests.git import git
 
 from ralph import paths
 from ralph.app import feature, index, loop, loop_prompt, runs, search

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.app.looping import GOAL, PASSES, git, project, says_done
+from tests.app.looping import GOAL, PASSES, project, says_done
 from tests.conftest import Disk
+from tests.git import git
 
 from ralph import paths
 from ralph.app import runs

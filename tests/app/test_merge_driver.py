@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git
 from tests.formats.test_merge import ids, page, record
+from tests.git import git
 
 from ralph.app import doctor, hosts, merge_registration
 from ralph.errors import Refused

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git
 from tests.cli.runner import Project
+from tests.git import git
 
 from ralph import paths
 from ralph.app import inbox, knowledge, memory, quarantine, review

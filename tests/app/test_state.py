@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runner import Project
+from tests.git import git
 
 from ralph import paths
 
 LINE = '{"v": 1, "type": "observation", "id": "obs-1", "kind": "note", "text": "grease the frobnicator"}\n'
-
-
-def git(root: Path, *words: str) -> None:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app.looping import Workshop, git, project, says_done
+from tests.app.looping import Workshop, project, says_done
+from tests.git import git
 
 from ralph import paths
 from ralph.app import doctor, runs, worktree

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.app.looping import Workshop, git, project
+from tests.app.looping import Workshop, project
 from tests.app.test_worktree import commit, new, now
+from tests.git import git
 
 from ralph.app import runs, worktree
 from ralph.app.tasks import task

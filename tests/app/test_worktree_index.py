@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git
 from tests.app.side_by_side import write
 from tests.cli.runner import Block, page
+from tests.git import git
 
 from ralph import paths
 from ralph.app import doctor, forget, graph, index, meaning, search

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.app.looping import Workshop, git, project
+from tests.app.looping import Workshop, project
+from tests.git import git
 
 from ralph import paths
 from ralph.app import memory, worktree

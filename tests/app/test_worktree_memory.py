@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.app.looping import Workshop, git, project, says_done
+from tests.app.looping import Workshop, project, says_done
 from tests.app.side_by_side import write
+from tests.git import git
 
 from ralph import paths
 from ralph.app import index, knowledge, memory, search, worktree

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.app.looping import Workshop, git, project
+from tests.app.looping import Workshop, project
+from tests.git import git
 
 from ralph.app import doctor, memory, worktree
 from ralph.app.merge_driver import merge_lines

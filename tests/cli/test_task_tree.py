@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git
 from tests.cli.runner import Project
+from tests.git import git
 
 PRD = json.dumps({
     "project": "shop", "branchName": "refunds", "description": "Money back.",

@@ -1,11 +1,11 @@
 """A hook tells that a cited file is gone, as it is at that moment in the very checkout that it runs in."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.cli.runner import page
+from tests.git import git
 from tests.hooks.test_answer import BLOCKS, PAY, said
 from tests.hooks.world import World, call_hook, payload
 
@@ -13,10 +13,6 @@ from ralph import config, paths
 from ralph.app import hook_state, index, outdated
 
 GONE = "(cited file is gone: src/pay.ts)"
-
-
-def git(folder: Path, *words: str) -> None:
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.example", *words], cwd=folder, check=True)
 
 
 @pytest.fixture

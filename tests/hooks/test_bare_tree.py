@@ -3,10 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.git import git
 from tests.hooks.test_answer import text_of
 from tests.hooks.world import SESSION, World, call_hook, payload
 
@@ -15,12 +15,6 @@ from ralph.app import memory, project
 from ralph.model.record import MemoryKind
 
 FACT = "The frobnicator needs grease before the nightly export."
-
-
-def git(root: Path, *words: str) -> str:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b.example")
-    done = subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True, encoding="utf-8")
-    return done.stdout
 
 
 @pytest.fixture

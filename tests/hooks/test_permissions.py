@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.app.looping import PASSES, Workshop, git
+from tests.app.looping import PASSES, Workshop
 from tests.cli.runner import Block, Project, page
+from tests.git import git
 from tests.hooks.world import World, call_hook, payload, world
 from tests.soak.sampling import every
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.runner import Block, Project, page
+from tests.git import git
 from tests.hooks.world import HOOKS, SESSION, World, call_hook, payload, world
 from tests.soak.sampling import every
 
@@ -28,11 +29,6 @@ RAW = (
 )
 SUMMARY = json.dumps({"v": 1, "type": "session", "id": "forged", "summary": PLANTED}) + "\n"
 LIMIT = 15  # seconds: far more than anything here takes, far less than a hang
-
-
-def git(root: Path, *words: str) -> None:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True)
 
 
 def put(path: Path, text: str | bytes) -> Path:

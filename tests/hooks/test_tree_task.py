@@ -2,22 +2,17 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.app import side_by_side
 from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
+from tests.git import git
 from tests.hooks.test_answer import text_of
 from tests.hooks.world import World, call_hook, payload, world
 
 from ralph import config, paths
 from ralph.app import filters, hook_state, index
-
-
-def git(root: Path, *words: str) -> None:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b.example")
-    subprocess.run(["git", *person, *words], cwd=root, check=True, capture_output=True)
 
 
 @pytest.fixture

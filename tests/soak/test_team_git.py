@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.app.looping import git
+from tests.git import git
 
 from ralph.app import hosts, merge_registration
 from ralph.formats.knowledge import parse_knowledge, render_knowledge

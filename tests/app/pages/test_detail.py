@@ -1,11 +1,11 @@
 """Pages of one record or task in cases that the sample project does not have, and the git history of a record."""
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.git import git
 
 from ralph.app import history, index, knowledge, memory, project
 from ralph.app.pages import detail
@@ -29,11 +29,6 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def git(folder: Path, *words: str) -> None:
-    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
-
-
 def commit(folder: Path, subject: str) -> None:
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", subject)
@@ -50,7 +45,7 @@ def test_a_record_has_the_commits_that_changed_its_own_lines(root: Path) -> None
     found = history.record_history(root, one)
     assert found["note"] == ""
     assert [each["subject"] for each in found["items"]] == ["Correct it", "Remember Redis"]
-    assert [each["author"] for each in found["items"]] == ["Ada", "Ada"]
+    assert [each["author"] for each in found["items"]] == ["Ann", "Ann"]
     assert "-> Redis must run\n" in found["items"][0]["diff"]
     assert "+> Redis 7 must run\n" in found["items"][0]["diff"]
     assert "Never mind" not in found["items"][0]["diff"]
