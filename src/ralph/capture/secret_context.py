@@ -25,6 +25,11 @@ _OTP = r"(?i)\b(?:2fa|mfa|t?otp|authenticator)"
 _LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as))[\s\"'`*«“]*\Z"
 _NO_LABEL = r"[\s>*•|`\"'+-]*(?:\d+[.)]\s*)?"
 _LINE_END = r"[\"'`,;.)=\s*]*(?:\n|\Z)"
+_TOLD_FOR = (
+    r"(?i)\b(?:password|passwort|passphrase|secret|token|api[ _-]?key|(?:access|signing|master|deploy|license) key)s?"
+    r" (?:for|of|to|on|von|für) [\w'@. -]+(?:\([^()]{0,80}\))?[*`\"]{0,3}(?: is)?[:=]?[\s*`\"']*\Z"
+)
+_BUILT = r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
 _DIGEST_AFTER = r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
 _HEX = r"[0-9a-f]+|[0-9A-F]+"
 _CLASS_NAME = r"(?:Key|Token|Secret|Hash|Error|Exception|Factory|Service|Handler|Provider|Config|Type)s?\Z"
@@ -53,7 +58,9 @@ def context_secrets(text: str, lowered: str) -> "Iterator[values.Span]":
         line = lowered[max(0, start - 100) : start].rpartition("\n")[2]
         value = text[start:end].rstrip(".,;:") if "://" not in line else ""
         near = line[-1:] in (*" :`(", '"', "'") and not _LOGIN.isdisjoint(re.compile(r"[^\W_]+").findall(line)[-8:])
-        if near and re.compile(_CHOSEN).fullmatch(value) and values.is_password(value, values.COPULA):
+        place = values.PROSE if line.endswith(" / ") else values.COPULA
+        near = near or re.compile(r"@[\w-]+\.\w+[`\"']? / \Z").search(line)
+        if near and re.compile(_CHOSEN).fullmatch(value) and values.is_password(value, place):
             yield start, start + len(value), "password"
 
 
@@ -100,6 +107,8 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         return True
     if re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(sentence):
         return False
+    if linked and re.compile(_TOLD_FOR).search(sentence) and not re.compile(_BUILT).search(sentence):
+        return True
     is_hex, is_uuid = bool(re.compile(_HEX).fullmatch(run)), run.count("-") == 4 and len(run) == 36
     is_digest = is_hex and len(run) in (40, 64) and run.islower()
     names = list(re.compile(_NAME).finditer(sentence))
@@ -124,7 +133,11 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
                 return False
             if words[-1] in _WEAK and is_digest and not _PUBLIC.isdisjoint(sentence.lower().split()):
                 return False
-            linked = linked or bool(re.compile(r" (?:for|of) \w.* ").match(sentence, name.end()))
+            linked = (
+                linked
+                or (is_uuid and bool(first))
+                or bool(re.compile(r" (?:for|of) \w.* ").match(sentence, name.end()))
+            )
             return linked or (not is_uuid and (distance == 0 or not is_digest))
     return False
 

@@ -305,6 +305,10 @@ _LOGIN = tuple(rules.LOGIN_WORDS.split())
 
 def chosen_words(text: str, lowered: str) -> "Iterator[tuple[int, int]]":
     """Yield words with a symbol inside, as people choose passwords, on a line with a word of a login before them."""
+    for at in positions(text, " / "):  # a name and its password
+        line = lowered[max(0, at - 100) : at + 3].rpartition("\n")[2]
+        if "@" in line or any(map(line.__contains__, _LOGIN)):
+            yield at + 3, at + 3 + len(_first_chunk(text[at + 3 : at + 60], " \t\r\n\"'`),;/"))
     for symbol in "!#&*^":
         for at in positions(text, symbol) if symbol in text else ():
             if not (text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum()):

@@ -197,7 +197,7 @@ COPULAS = {*"is be it's was to as lautet ist est es c'est = - -> → — – sã
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
-    ",secrets import,smbpasswd,kinit,pass insert,from-file=password"
+    ",secrets import,smbpasswd,kinit,ssh-add,pass insert,from-file=password"
 )
 """Options that make programs read a password from standard input."""
 _PARTS = (
@@ -230,14 +230,15 @@ password | login | sshpass  | -p | sshpass\s+-p\s*<value>
 password | login | mysql | -p | mysql(?:dump|admin|sh|import)?\b<line>(?-i:-p)<value>
 password | login | redis-cli | - | redis-cli\b<line>(?:-a|--pass)[ =]<value>
 password | password |  login ,mongo,mariadb,cypher-shell,evil-winrm,psexec,useradd,usermod,unlock-keychain,certutil,rdesktop,7z a ,7z x ,7za ,rar ,security import,ipmitool,cqlsh,rabbitmqadmin | -p | [ a-z0-9-]+<line>-p[ =]?<value>
+password | spoken |  -u , -l , --user | -p | \s--?[a-z]+[ =]\S{1,80}(?:\s|<line>)(?-i:-p)[ =]?<value>
 password | password | sqlcmd,zip ,mosquitto_,bcp ,isql,tsql,osql | -p | [a-z_]+\b<line>(?-i:-P)[ =]?<value>
-password | password | plink ,pscp ,psftp ,putty  | -pw | [a-z]+<line>-pw[ =]<value>
 password | password | ssh-keygen ,wpa_passphrase ,smbclient  |  | (?:ssh-keygen\b<line>(?-i:-[NP])\s?|wpa_passphrase [\"']?[^\s\"']{1,40}[\"']? |smbclient //\S{3,80} (?!-))<value>
 password | login | lftp  | , | lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^\s\"']{4,128})
 password | login | sqlplus ,impdp ,expdp ,sqlldr ,rman ,:thin: | / | [a-z:]+(?:<line>|(?<=:))(?:userid=|target )?[\w.$]{1,40}/\"?(?P<s>[^\s@/\"']{4,128})\"?@
 password | password | openssl  |  -k | openssl\b<line>-k\s<value>
 password | password | openssl passwd,mkpasswd,rclone obscure,hash-password |  | [a-z -]+?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>
-password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cAX])\s<value>
+password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cA])\s<value>
+password | password | snmpwalk,snmpget,snmpset,snmpbulk |  -x | [a-z]+<line>(?-i:-X)\s<value>
 password | login | --user ,--user=,--userpass,--basic-auth,--auth ,--auth=,--http-auth,--creds ,bundle config | : | (?:--[a-z-]+[ =]|bundle config[^\n:|;]{4,120}\s)[\"']?[^\s:\"'/<]{1,64}:(?P<s>[^\s\"']{4,128})
 password | password | http-basic.,mc alias set,config host add |  | (?:http-basic\.\S{1,80}|(?:mc alias set|config host add) \S{1,64} \S{1,120}) \S{1,80} <value>
 password | password | net use  | /user: | net use<line>/user:\S{1,64}\s+(?P<s>[^\s/\"']\S{3,64})
@@ -246,7 +247,6 @@ api key | fair | snyk auth ,authtoken ,cargo login ,setapikey ,vault login ,auth
 api key | fair | nuget push,cypress run,codecov,doctl ,surge ,dotnet nuget,influx ,vercel ,netlify ,gitlab-runner  |  - | [a-z-]+\b<line>(?:-k|-t|-r|--key|-apikey)[ =][\"']?(?P<s>[A-Za-z0-9_-]{16,400}={0,2})
 password | password | snmp-server community ,enable secret ,enable password ,key-string ,-server key ,psksecret ,isakmp key  |  | [a-z-]+ ?[a-z]*\s+(?:[067]\s+)?<value>(?=[ \t]*(?:\r?\n|\Z)|[ ]r[ow]\b|[ ]address)
 password | password |  secret 0 , secret 7 , password 0 , password 7 , key 0 , key 7  |  |  [a-z]+ \d (?P<s>\S{4,128})
-password | password | create user,create role,alter user,alter role,create login,alter login | password | [a-z]+ [a-z]+\s[^;]{0,160}?\bpassword\s*=?\s*n?'(?P<s>[^'\n]{4,128})'
 password | password | identified by  |  | identified by (?P<s>[^\s\"'`;,()]{5,64}(?=\s*;)|(?=[^\s;]*\d)[^\s\"'`;,()]{5,64})
 webhook | any | webhook/send?key=,with/key/ |  | \S+?key[=/](?P<s>[A-Za-z0-9_-]{20,64})
 api key | strong | ("ac,('ac |  | \([\"']ac[0-9a-f]{32}[\"']\s{0,4},\s{0,9}[\"'](?P<s>[0-9a-f]{32})[\"']
@@ -259,7 +259,6 @@ password | password | secret set  | -b | secret set \S{1,64}<line>(?:--body|-b)[
 password | password | createuser  |  | createuser\s+\S{1,64}\s+(?:md5|sha)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | createuser  |  | createuser[^\n]{5,120}?\s(?:aes|des)\S*\s+[\"']?(?P<s>[^\s\"']{4,128})
 password | password | : psk ,: eap ,: xauth  |  | : \w+\s+\"(?P<s>[^\"\n]{4,128})\"
-password | prose | /pass:,/password: |  | /\w+:(?P<s>[^\s\"']{4,128})
 password | password | pass: |  | pass:(?!\w+\()(?P<s>[^\s\"',;(){}]{6,128})
 password | login | identified  | by | identified\s+(?:with\s+\S+\s+)?by\s+(?=[\"'])<value>
 password | login | convertto-securestring  |  | convertto-securestring\s+(?=[\"'])<value>
@@ -275,7 +274,7 @@ password | piped | @tcp( |  | (?<![\w.-])[\w.-]{1,64}:(?P<s>[^\s:@\"'/]{4,128})@
 password | piped | chpasswd |  | <echo>[^\s:|;&]{1,64}:(?P<s>\S{1,256}?)<to>chpasswd
 password | password | assword | send | assword[^\n]{0,12}?\s{0,20}\bsend(?:line)?\s+(?:--\s+)?[\"'](?P<s>[^\"'\n]{4,128}?)(?:\\{1,2}[rn])*[\"']
 password | spoken | password | ). | password[\w-]{0,20}[\"'\])]{1,5}[^\n\"']{0,40}?[.(](?:fill|type(?:text)?|replacetext|entertext|send_?keys|set(?:value|text)|input(?:text)?)\([\"'](?P<s>[^\"'\n]{4,128})
-password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,authenticationinfo(,auth((,authenticate(,sign_in(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,username_pw_set(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
+password | literal | basic_auth(,basicauth(,networkcredential(,plainauth(,passwordauthentication(,credentials(,login(,auth=(,.auth(,authenticationinfo(,auth((,authenticate(,sign_in(,signin(,.basic(,digestauth(,wifi.begin(,userpassword(,userinfo(,credential(,credentials.new(,username_pw_set(,oci_connect(,ldap_bind(,simple_bind | , | [a-z_.=]+\({1,2}\s{0,40}<argument><literal>
 password | password | jwt.sign(,jwt.verify(,jwt.encode(,jwt.decode(,createhmac(,hmac.new(,hmac( | , | [a-z_.]+\(\s{0,40}<argument><literal>
 password | spoken | real_connect(,bind(,createcipheriv( | , | [a-z_]+\(\s{0,40}(?:<argument>){1,3}?(?<=[,\s])[\"'](?P<s>(?=[^\"'\n]*\d)[^\"'\n]{6,128})[\"']\s{0,9}[,)]
 password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac.new(b |  | [a-z.]+\(\s{0,9}b?[\"'](?P<s>[^\"'\n]{6,128})[\"']
@@ -287,11 +286,13 @@ password | literal | passphrase |   | passphrase(?![\w-])(?:<gap>(?=(?:[a-z]+ ){
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
 token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für ,token created,key created,secret created,this token,this secret,this key,secret we ,token we ,token in ,secret in ,secret value | ~ | (?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
 password | spoken | login,credential,creds,account,log in,logs in,zugang,identifiant,wifi,db user |  /  | [^\n]{0,80}?[\s(`\"'](?:[\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?/|[\w.+-]{2,40}[`\"']? /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
+password | spoken | changed it to ,set it to ,reset it to ,changed that to |  | [a-z ]+ to [`\"']?(?P<s>[^\s`\"',]{6,64})(?=[^\n]{0,80}(?:passw|login|\bpw\b))
+secret key | any | secret id,secretid |  | secret ?id[\"']?\s{0,12}[:=]\s{0,4}[\"']?(?P<s><uuid>)
+secret key | any | product key,license key,licence key,recovery key,filevault,bitlocker,activation key,serial key |  | [a-z]+[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b
 password | prose | admin / ,root / |  | [a-z]+ / [`\"']?(?P<s>[^\s`\"',)/]{6,64})
 password | spoken | creds: ,creds are ,credentials: ,credentials are ,login: ,login is ,logins: ,basic_auth=,http_auth=,credentials=,zugangsdaten: ,identifiants: ,login with ,credentials for  |  | [a-z_]+(?: (?:is|are|with|for))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)
 password | prose | in as ,anmelden als ,ssh ,encrypted,protected,locked,unlock,opens  |  with | \w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith:? (?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))
 password | before | asks for a pass,asks for the pass,asked for a pass,asked for the pass,password prompt,prompted for |  | \b(?:use|type|enter|try|give|put|is) [`\"']?(?P<s>[^\s`\"']{6,64})[`\"']? (?:when|at|if|once|where)\b
-password | prose | password (,passwort (,passphrase (,pw (,clave  |  | [a-z]{2,10} \(?(?P<s>[^\s`\"',()]{6,128}(?<![.;:]))
 password | prose | login,credential,creds,account | @ | [^\n]{0,160}?[\s(`\"'][\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?(?:→|->|=>|:|\||,|with|mit|/)[ ][`\"']?(?P<s>[^\s`\"',)\[]{6,128})
 password | spoken | passw,passphrase, pw , pwd  |  from  | \w{2,20}(?:[^\n.;!?:=]|\.(?=\w)){0,40}?\sfrom [`\"']?(?P<s>[^\s`\"',)]{6,128})[`\"']? to\b
 password | spoken | wpa key ,wpa2 key ,wpa3 key ,wifi key ,wi-fi key ,network key ,shared secret ,radius secret ,vpn secret ,mdp  |  | [a-z0-9-]+(?: [a-z]+)?:? [`\"']?(?P<s>[^\s`\"',)]{6,128}(?<![.;:]))
@@ -301,29 +302,20 @@ password | before | password") |  | \([\"'](?P<s>[^\"'\n]{6,64})[\"'],\s(?:for)?
 password | any | app password,smtp.gmail,smtp_gmail |  | (?:app password|smtp.gmail)(?:[\s\S]{0,200}?pass(?:word|wd)?)?[\"']?(?:\s|\s?[:=]\s?|\sis\s)[\"'`]?(?P<s>(?=[a-z ]{0,16}\b[bcdfghjklmnpqrstvwxz]{4}\b)(?:[a-z]{4} ){3}[a-z]{4})\b
 password | spoken | basic auth | : | basic auth[^\n]{0,60}?[\s`\"'(][\w.@-]{1,40}:(?!//)(?P<s>[^\s`\"')]{6,64})
 password | before | basic auth |  | `(?:[\w.@-]{1,40}:(?!//)|(?=[A-Za-z0-9+/]{20,256}={0,2}`))(?P<s>[^\s`\"']{6,256})`
-secret key | strong | api key (,private key (,access key (,token (,secret (,master.key |  | [^\n`(]{5,50}\(?[`\"'](?P<s>[A-Za-z0-9_+/=.~-]{20,256})[`\"']
-secret key | strong | the key is ,the key: ,my key is ,my key: ,your key: ,pat: ,pat is ,bot.run(,client.login( |  | (?:(?:(?:the|my|your) key|(?<![a-z])(?-i:PAT))(?: is|:) |[a-z.]+\(\s{0,9})[`\"']?(?P<s>[A-Za-z0-9_+/=.~-]{20,256})
-api key | strong | ?key=,&key= |  | [?&]key=(?P<s>(?-i:(?=\S{0,256}\d)(?=\S{0,256}[a-z])(?=\S{0,256}[A-Z]))[A-Za-z0-9_-]{20,256})
-private key | any | key `0x,key 0x,key: 0x,key is 0x,key=0x,key (0x,wallet(,aes.new(bytes.fromhex( |  | (?<!storage )(?<!public )(?:key\W{1,3}(?:is )?(?=0x)|[a-z.]{5,20}\((?:bytes.fromhex\()?[\"'])(?P<s>(?:0x)?[0-9a-f]{64})\b
 password | spoken | password,passwort,passphrase,clave | \n | (?<![\w.-])[a-z]+(?: [\w ()'-]{0,60})?:?[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`:=,|()\"']{8,128})`{0,3}[ \t]*(?:\n|\Z)
-password | fair | new value: |  | new value:\s{1,8}(?P<s>\S{8,128})
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
 secret | output | master.key,print-access-token,ssm get-parameter,printenv,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n[\"']?(?P<s>[^\s:\"']{8,4000})[\"']?[ \t]*(?:\n|\Z)
 secret | output | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)
-secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
+secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=\s]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
 password | any | safe combination |  | [a-z ]+(?: is|:) (?P<s>\d{1,3}(?:[- ]\d{1,3}){2,3})\b
 password | password | ssid | \n | ssid[^\n]{1,60}\n[-*\s]{0,6}(?:key|pass\w*|pw|psk)\s?[:=]\s?<value>
 password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: , puk ,door code,unlock code,pin": |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|(?:door |unlock )?code)s?[\"']?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])(?:\s{1,3}|(?=[\"']))|[ =])[`\"'*]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
-secret key | any | operator unseal |  | operator unseal\s+(?P<s>[A-Za-z0-9+/=]{32,100})
-api key | any | wandb login |  | wandb login\s+(?:--\S+\s+){0,4}(?P<s>[0-9a-f]{40})\b
 api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
 private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})
-token | any | authorization: splunk ,authorization: geniekey ,authorization: apikey  |  | \S+ \w+ (?P<s><uuid>)
 secret key | any | totp,otp se,2fa s,mfa s,setup key,authenticator |  | [\w -]{3,16}[\w ()'-]{0,80}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}|(?=[a-z ]*[2-7])(?:[a-z2-7]{4} ){3,15}[a-z2-7]{4}))\b
 password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
-secret key | strong | key":,key':,key" :,key = ",key = ',key: ",key: ',key1,key2 |  | (?<!public_)(?<!public)key[12]?[\"']?\s{0,4}[:=]\s{0,4}[\"'](?P<s><random>)[\"']
 recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?(?:[^\n]{0,60}\n(?P<s>(?:<code>){2,24})|[^\n:]{0,40}:\s{1,2}(?P<t>(?:(?=[a-z-]*\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,3}(?:[ ,;/]{1,3}(?:and )?|(?=[\s.)]|\Z))){2,20}))
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
@@ -388,7 +380,7 @@ CONSTANT_WORDS = (
 
 NEAR_WORDS = (
     "key keys apikey token tokens secret secrets seed hmac credential credentials cred creds password passphrase pass"
-    " passwd pwd licence license webhook signing api auth bearer jwt pat psk totp otp 2fa mfa authtoken"
+    " passwd pwd licence license webhook signing api auth bearer jwt pat psk totp otp 2fa mfa unseal wallet aes"
 )
 """Words that make a run of random characters after them a secret."""
 LOGIN_WORDS = (
@@ -403,7 +395,7 @@ VENDORS = (
     " sonar omdb alphavantage finnhub coinbase binance etherscan infura alchemy moralis wandb runpod tavily serpapi"
     " apify bugsnag rollbar honeybadger loggly papertrail codecov coveralls snyk circleci bitrise appveyor heroku"
     " zendesk freshdesk pipedrive trello clickup todoist contentful mapbox tomtom opencage rapidapi weatherapi spotify"
-    " unsplash giphy cloudinary imgix hetzner linode vultr digitalocean sendinblue brevo mailgun sendgrid klaviyo"
+    " unsplash giphy cloudinary imgix hetzner linode vultr digitalocean sendinblue brevo mailgun klaviyo splunk"
 )
 """Services that issue keys without a prefix: a run directly after the name of one is a secret."""
 PUBLIC_WORDS = (

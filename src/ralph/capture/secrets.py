@@ -324,7 +324,7 @@ def has_private_key(text: str) -> bool:
 
 
 def _is_key(body: str) -> bool:
-    return len(body) >= 40 and values.is_random(body[-400:])
+    return len(body) >= 40 and any(values.is_random(body[at : at + 64]) for at in range(0, len(body), 64))
 
 
 # --- URLs, headers and command lines ------------------------------------------------------------
