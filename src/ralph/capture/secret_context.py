@@ -59,7 +59,7 @@ def context_secrets(text: str, lowered: str) -> "Iterator[values.Span]":
         value = text[start:end].rstrip(".,;:") if "://" not in line else ""
         near = line[-1:] in (*" :`(", '"', "'") and not _LOGIN.isdisjoint(re.compile(r"[^\W_]+").findall(line)[-8:])
         place = values.PROSE if line.endswith(" / ") else values.COPULA
-        near = near or re.compile(r"@[\w-]+\.\w+[`\"']? / \Z").search(line)
+        near = near or bool(re.compile(r"@[\w-]+\.\w+[`\"']? / \Z").search(line))
         if near and re.compile(_CHOSEN).fullmatch(value) and values.is_password(value, place):
             yield start, start + len(value), "password"
 
