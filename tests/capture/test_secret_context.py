@@ -86,6 +86,12 @@ def test_a_random_run_after_a_word_of_something_public_stays(line: str) -> None:
         "ORA_CONN=hr_app/Tiger_Lily_08@//ora-hr.acme.lan:1521/HRPROD",
         "psn: kim@acme.io:Nettle-Soup-5",
         "$ printenv DB_PASSWORD\nRook.Tower.17",
+        "root:$6$MIjhCbbfAoGh1lFB$lXg2jc8p2xyHl9r5B6eAVAy7hnySW9xsUh5Uxo8aBiQ:19800:0:99999:7:::",
+        "[10:13] Tobi: admin, pw is hausmeister-krause\n",
+        "| User | Password |\n|---|---|\n| mq | hasenbau |",
+        "users:\n  - name: alice\n    passwd: alice.im.Wald\n",
+        "사내 위키 계정: hong / ghdrlfehd77",
+        "network_key: [27, 53, 41, 133, 225, 133, 221, 198, 242, 102, 60, 145, 55, 213, 212, 20]",
         "MFA setup key: Z4UH FKVM L5CT YXV4 KGAF RFW2 HNYW T3FD",
     ],
 )
@@ -105,6 +111,9 @@ def test_a_password_of_people_is_redacted(text: str) -> None:
         "htpasswd -B -c /etc/nginx/.htpasswd metrics",
         "n={key:'k',pass:function(e){return e}};",
         "비밀번호를 입력하세요",
+        "my password manager is Bitwarden",
+        "the password is case-sensitive",
+        "const { username, password } = req.body;",
         "log in and see issue Login#4412",
     ],
 )

@@ -99,8 +99,12 @@ _AFTER_USER = (
     r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
 )
 _PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
-_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
+_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|name|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
 """A line of a config file beside which a plain word is a password."""
+_CODE = frozenset(
+    "self this config settings req request os env process params ctx args options opts data user body form conn db"
+    " password passwd pass pwd pw secret token credentials creds auth".split()
+)
 
 
 def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
@@ -151,7 +155,7 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     before = text[max(0, start - 2) : start]
     is_chain = before == "::" or (before[-1:] == ":" and not text[match.end() - 1].isspace())
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
-    if name is None or (separator == ":" and is_chain):
+    if name is None or "encryptedData:" in text[max(0, start - 400) : start] or (separator == ":" and is_chain):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
     previous = re.compile(r"([^\W\d_]+) \Z").search(line)
@@ -257,14 +261,21 @@ def _unquoted_place(
         return STRICT if trailing and identifier else SURE if (alone or tight) and not trailing else COPULA
     if not alone:
         return SURE if tight and rest[:1] == " " else STRICT
-    if re.compile(r"\s*\)").match(text, end) or _is_attribute(value):
+    sibling = re.compile(_SIBLING).search(text[max(0, end - 240) : end + 160])
+    is_config = sibling is not None and _CODE.isdisjoint(value.lower().split("."))
+    if re.compile(r"\s*\)").match(text, end) or (_is_attribute(value) and not is_config):
         return STRICT
     if (key.isupper() and CONSTANTS.isdisjoint(key.lower().split("_"))) or tight:
         return SURE
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
-    is_config = value.islower() and re.compile(_SIBLING).search(text[max(0, end - 240) : end + 160])
-    return SURE if is_config else LITERAL if separator == ":" and value.count("_") > 1 else STRICT
+    return (
+        SURE
+        if is_config and (value.islower() or "." in value)
+        else LITERAL
+        if separator == ":" and value.count("_") > 1
+        else STRICT
+    )
 
 
 STRICT = -2  # a variable, most likely: only what a program made counts

@@ -19,11 +19,12 @@ _PUBLIC = frozenset(rules.PUBLIC_WORDS.split())
 _NEAR = frozenset(rules.NEAR_WORDS.split())
 _VENDORS = frozenset(rules.VENDORS.split())
 _LOGIN = frozenset(rules.LOGIN_WORDS.split())
+_LINKING = frozenset("is was are be to as the a use one".split())
 _WEAK = frozenset("api auth webhook license licence pass".split())
 _NAME = r"[^\W_](?:[\w.-]*\w)?"
 _OTP = r"(?i)\b(?:2fa|mfa|t?otp|authenticator)"
 _LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as))[\s\"'`*«“]*\Z"
-_NO_LABEL = r"[\s>*•|`\"'+-]*(?:\d+[.)]\s*)?"
+_NO_LABEL = r"[\s>*•|`\"'+#/-]*(?:\d+[.)]\s*)?"
 _LINE_END = r"[\"'`,;.)=\s*]*(?:\n|\Z)"
 _TOLD_FOR = (
     r"(?i)\b(?:password|passwort|passphrase|secret|token|api[ _-]?key|(?:access|signing|master|deploy|license) key)s?"
@@ -84,7 +85,13 @@ def _has_telling_word(text: str, start: int, run: str) -> bool:
     if before[-1:] == "/" and "://" in before:
         url = before.rpartition("://")[2]
         return "hook" in url and _PUBLIC.isdisjoint(re.split(r"\W", url))
-    if before[-1:] in (*"/.[@#$",) or before.endswith(";base64,") or "ENC[" in before or "ache" in before:
+    if (
+        before[-1:] in (*"/.[@#$",)
+        or before.endswith(";base64,")
+        or "ENC[" in before
+        or "encryptedData:" in text[floor:start]
+        or "ache" in before
+    ):
         return False  # a part of a path, an element, encrypted, the key of a cache
     if re.compile(_NO_LABEL).fullmatch(before):
         lines = [each for each in text[floor:line].split("\n") if re.compile(r"\w.*\w").search(each)]
@@ -112,14 +119,16 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
     is_hex, is_uuid = bool(re.compile(_HEX).fullmatch(run)), run.count("-") == 4 and len(run) == 36
     is_digest = is_hex and len(run) in (40, 64) and run.islower()
     names = list(re.compile(_NAME).finditer(sentence))
-    distance = -1
+    distance, vendor = -1, not _VENDORS.isdisjoint(sentence.lower().split())
+    if vendor and linked and " account" in sentence and not is_uuid:
+        return True  # `OpenWeatherMap account of the team: ...`
     for number, name in reversed(list(enumerate(names))):
         words = values.name_words(name[0]) if name[0].isascii() else [name[0].lower()]
         in_path = "/" in (sentence[name.end() : name.end() + 1], sentence[max(0, name.start() - 1) : name.start()])
-        if in_path or not words or words[-1] in values.NEUTRAL:
+        if in_path or not words or words[-1] in values.NEUTRAL or words[-1] in _LINKING:
             continue
         distance += 1
-        if distance > (0 if is_uuid else _FARTHEST) or words[-1] in _PUBLIC:
+        if distance > (0 if is_uuid and not vendor else _FARTHEST) or words[-1] in _PUBLIC:
             return False
         if len(name[0]) >= 16 and values.grade(name[0]) == values.STRONG:
             if distance > 1:

@@ -19,7 +19,7 @@ _NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
 _LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
 _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
-_NAME_TAILS = ("", *"s word wd wrd phrase code wort ord orization accesskey key salt pass id".split())
+_NAME_TAILS = ("", *"s word wd wrd phrase code wort ord orization accesskey key salt pass id tok".split())
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
 _SYMBOLS = "!@#$%^&*+=~?-"
@@ -193,11 +193,13 @@ def follows(rest: str, other: str) -> bool:
     """Check for what must follow a keyword; `~` is a value after `is ` or `: `."""
     if other == ":\n":
         return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
-    if other != "~":
+    if other[:1] != "~":
         return other in rest.lower()
     words = rest[:130].partition("\n")[0].partition("assword")[0].replace("’", "'").replace("« ", "").split()
     for before, word in zip(["", *words], words, strict=False):
         is_linked = before.lower() in rules.COPULAS or before[-1:] in (":", "=")
+        if is_linked and other == "~~" and len(word) > 6:
+            return True
         if is_linked and (word[0] in "\"'`«„“*" or word == "«"):
             return True
         is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))

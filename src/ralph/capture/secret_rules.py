@@ -206,7 +206,7 @@ _PARTS = (
     ("<line>", r"[^\n|;]{0,160}?\s"),
     ("<argument>", r"[^,()\n]{0,120},\s{0,40}"),
     ("<quote>", r"[\"'\\]{0,2}"),
-    ("<seed>", r"[\"']?\s{0,4}(?:[:=]|is|are|was)\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"),
+    ("<seed>", r"[\"']?\s{0,4}(?:(?:is|are|was)[:=]?|[:=])\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"),
     ("<code>", r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"),
     ("<option>", rf"(?:{_RECEIVERS.replace(',', '|')}|(?-i:sudo -S))"),
     ("<echo>", r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"),
@@ -282,6 +282,10 @@ password | literal | connect(,pdo(,mysqli(,connection(,sequelize(,create_user(,c
 password | spoken | password"].,/password/i),(passwordinput,(passwordfield | ) | [^\n]{0,80}?[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,2}[)}]
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
 password | literal | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]
+password | plain | <spoken>,pw is ,pwd is  | ~~ | (?<![\w.\"'{])(?:<words>|pwd?)(?![\w-]|<about>)(?:[\w ,'()]{0,50})?\s(?:is|was|lautet|ist|est|es|är|jest|è)\s[\"'`]?(?P<s>(?-i:[a-z][a-z.-]{6,30}[a-z]))(?=[\"'`]?[.,;)]?\s*(?:\n|\Z))
+password | any | :$6$,:$5$,:$1$,:$y$ |  | :(?P<s>\$\w{1,2}\$[^\s:]{20,200})(?=:)
+password | any | encoding="base64"> |  | encoding="base64">(?P<s>[A-Za-z0-9+/=]{6,400})</pass
+secret key | any | key: [,key = [,key=[,key": [,key":[,secret: [,keypair |  | [a-z\"':= ]+(?P<s>\[\s?(?:\d{1,3},\s?){15,63}\d{1,3}\s?\])
 password | literal | passphrase |   | passphrase(?![\w-])(?:<gap>(?=(?:[a-z]+ ){3})|\s?[:=]\s?)(?P<s>(?:[a-z]{3,10} ){1,7}[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
 token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für ,token created,key created,secret created,this token,this secret,this key,secret we ,token we ,token in ,secret in ,secret value | ~ | (?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
@@ -305,13 +309,13 @@ password | before | basic auth |  | `(?:[\w.@-]{1,40}:(?!//)|(?=[A-Za-z0-9+/]{20
 password | spoken | password,passwort,passphrase,clave | \n | (?<![\w.-])[a-z]+(?: [\w ()'-]{0,60})?:?[ \t*]*\n\s{0,20}`{0,3}\s{0,4}(?P<s>[^\s`:=,|()\"']{8,128})`{0,3}[ \t]*(?:\n|\Z)
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
 secret | output | master.key,print-access-token,ssm get-parameter,printenv,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n[\"']?(?P<s>[^\s:\"']{8,4000})[\"']?[ \t]*(?:\n|\Z)
-secret | output | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)
+secret | output | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?:[#/]{1,2} )?(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)
 secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=\s]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
 password | any | safe combination |  | [a-z ]+(?: is|:) (?P<s>\d{1,3}(?:[- ]\d{1,3}){2,3})\b
 password | password | ssid | \n | ssid[^\n]{1,60}\n[-*\s]{0,6}(?:key|pass\w*|pw|psk)\s?[:=]\s?<value>
-password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: , puk ,door code,unlock code,pin": |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|(?:door |unlock )?code)s?[\"']?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])(?:\s{1,3}|(?=[\"']))|[ =])[`\"'*]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
+password | any | pin for ,pin is ,pin: ,pin=, pin ,-pin ,pin code,passcode,puk: , puk ,door code,unlock code,pin":,pin\":,türcode,otp":,otp\":,otp: ,otp= |  | [\s-]?(?<![a-z])(?:pin(?: code)?|passcode|puk|otp|türcode|(?:door |unlock )?code)s?\\?[\"']?(?:(?:[^\n.;:=]{0,40}?\s<is>|[^\n.;:=]{0,40}[:=])(?:\s{1,3}|(?=\\?[\"']))|[ =])[`\"'*\\]{0,2}(?P<s>\d{4,10})\b(?!\.\d)
 api key | strong | appid=,sonar.login= |  | [a-z.]+=(?P<s>[0-9a-f]{32,40})\b
 private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*(?P<s>[0-9a-fnr\s\\]{64,1200})
 secret key | any | totp,otp se,2fa s,mfa s,setup key,authenticator |  | [\w -]{3,16}[\w ()'-]{0,80}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}|(?=[a-z ]*[2-7])(?:[a-z2-7]{4} ){3,15}[a-z2-7]{4}))\b
@@ -328,7 +332,7 @@ what must follow, regex with `<parts>`; `\\n` and `\\t` are written out."""
 NAMES = """
 password fair password passwd passwrd passphrase passcode pwd userpass dbpass storepass keypass rootpass adminpass
 password fair sharedsecret presharedkey senha heslo haslo salasana adgangskode passord smtppass mailpass passwort pswd
-password fair psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
+password fair authtok psswd kennwort wachtwoord secvaluedata sshpass requirepass contrasena
 aws_secret_key fair secretaccesskey awssecretkey awssecret
 api_key fair apikey appkey applicationkey subscriptionkey integrationkey ingestkey servicerolekey functionskey
 api_key fair functionkey servicekey apisecret
@@ -359,7 +363,7 @@ NEUTRAL_WORDS = (
 BEFORE_TOKEN = (
     "next page continuation eos bos pad unk sep cls mask cancellation cancel stop design sync resume lexer syntax key"  # noqa: S105 - words of names
     " separator delimiter image start end special lookahead csrf xsrf sentinel per first last prev peek change update"
-    " client lock verification idempotency request action caller etag snapshot revision input output prompt completion"
+    " lock verification idempotency request action caller etag snapshot revision input output prompt completion"
     " current starting"
 )
 BEFORE_KEY = (
@@ -368,7 +372,7 @@ BEFORE_KEY = (
     " message label query state react order host search header env arrow pub gpg s3 bucket tag shift ctrl alt"
     " hot short metric trace region asset lock kms file entry store item column data param redis socket recv"
 )
-BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public max min sealed"
+BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public sealed hashed"
 """Words before `token`, before `key` and before any name that make it no secret."""
 NOT_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
 CONSTANT_WORDS = (
@@ -380,12 +384,13 @@ CONSTANT_WORDS = (
 
 NEAR_WORDS = (
     "key keys apikey token tokens secret secrets seed hmac credential credentials cred creds password passphrase pass"
-    " passwd pwd licence license webhook signing api auth bearer jwt pat psk totp otp 2fa mfa unseal wallet aes"
+    " passwd pwd licence license webhook signing api auth bearer jwt pat psk private totp otp 2fa mfa unseal wallet aes"
 )
 """Words that make a run of random characters after them a secret."""
 LOGIN_WORDS = (
     "password passwort passphrase pass pw pwd admin administrator root login log creds credential credentials account"
-    " user username vpn rdp ssh ftp sftp wifi unlock contraseña senha clave robot teamviewer anydesk"
+    " user username vpn rdp ssh ftp sftp wifi unlock contraseña senha clave robot teamviewer"
+    " anydesk 계정 접속 로그인 아이디 konto compte cuenta"
 )
 """Words after which a word with a symbol inside is a password."""
 VENDORS = (
@@ -396,6 +401,7 @@ VENDORS = (
     " apify bugsnag rollbar honeybadger loggly papertrail codecov coveralls snyk circleci bitrise appveyor heroku"
     " zendesk freshdesk pipedrive trello clickup todoist contentful mapbox tomtom opencage rapidapi weatherapi spotify"
     " unsplash giphy cloudinary imgix hetzner linode vultr digitalocean sendinblue brevo mailgun klaviyo splunk"
+    " codacy expo"
 )
 """Services that issue keys without a prefix: a run directly after the name of one is a secret."""
 PUBLIC_WORDS = (
@@ -444,6 +450,7 @@ REFERENCE_STARTS = (
     *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
 )
 TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
+PUBLIC_KEY_STARTS = ("MIIBIjAN", "MIICIjAN", "MIGfMA0G", "MFkwEwYH", "MCowBQYD")
 PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 PATH_ENDS = (
     "/",
@@ -514,6 +521,7 @@ PHRASE_WORDS = (
     " they our their his her me us anything something someone everyone unchanged copied sign signin been being would"
     " could there where which who what how why else maybe soon once twice longer shorter used using like over into out"
     " all both but so just even very really still now here one two same words please enter type choose pick"
+    " hidden chosen taken broken open later other either under weaker stronger together whatever"
 )
 """Words of sentences about a password, which a passphrase rarely has."""
 SCHEMES = tuple("bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split())

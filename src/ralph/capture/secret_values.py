@@ -137,7 +137,12 @@ def _grade(head: str) -> int:
             return NONE
         random = lowered[14] == "4" and lowered[19] in "89ab"  # a random one may count upwards
         return FAIR if random or not is_placeholder(head) else NONE
-    if len(head) < 6 or any(map(str.isspace, head)) or "[redacted: " in head:
+    if (
+        len(head) < 6
+        or any(map(str.isspace, head))
+        or "[redacted: " in head
+        or head.startswith(rules.PUBLIC_KEY_STARTS)
+    ):
         return NONE
     if is_placeholder(head) or _is_other_format(head) or re.compile(_DOTTED_NAME).match(head) or is_reference(head):
         return NONE
@@ -171,6 +176,8 @@ def is_password(value: str, place: int = SURE) -> bool:
 def _is_password(head: str, place: int) -> bool:
     if len(head) < 5 or "[redacted" in head or any(character > "\u024f" for character in head):
         return False
+    if len(head) == _HEAD and head.startswith(("AgA", "AgB")):
+        return False  # a sealed secret
     digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
     by_policy = 8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")  # `Abcd1234`
     if _has_placeholder_word(head) or (_is_sequence(head[:48]) and not by_policy) or is_reference(head):
@@ -258,6 +265,14 @@ def meets(condition: str, value: str) -> bool:
         return is_basic_login(value)
     if condition in ("login", "piped"):
         return is_login_password("", value) and not value.isdigit()
+    if condition == "plain":
+        words = re.split(r"[.-]", value)
+        return (
+            SENTENCE.isdisjoint(words)
+            and NAMING.isdisjoint(words)
+            and not any(map(re.compile(_ADJECTIVE).search, words))
+            and not is_placeholder(value)
+        )
     if condition == "output":
         return grade(value) == STRONG or (is_password(value, COPULA) and not value.isalpha())
     if condition in PLACES:
@@ -265,6 +280,8 @@ def meets(condition: str, value: str) -> bool:
     return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
 
 
+_ADJECTIVE = r"(?:ed|ing|[ai]ble|ly|al|[oa]ry|[ea]nt|ive|ous|ful|less|[ts]ion|ic|ty|ment|tten|words?|keys?)\Z"
+"""Endings of English words that follow `the password is`."""
 PLACES = {"password": SURE, "literal": LITERAL, "spoken": COPULA, "before": COPULA, "prose": PROSE}
 
 # --- names --------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
                 if match.start() in joints and values.is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
-        if decode_text(text[match.start() : match.end("id")]).isdigit():
+        if "discord" in text or decode_text(text[match.start() : match.end("id")]).isdigit():
             yield match.start(), match.end(), "discord token"
 
 
@@ -398,7 +398,8 @@ def _table_secrets(text: str) -> "Iterator[Span]":
         cells = line.split("|")
         if is_rule[number]:
             head = lines[number - 1].split("|") if number else []
-            width, drawn, is_long = len(head), "+" in line, False
+            with_user = any(cell.strip(_CELL).lower() in ("user", "username", "login", "account") for cell in head)
+            width, drawn, is_long = len(head), "+" in line or with_user, False
             columns = _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
         elif line.lstrip().startswith("-[ RECORD"):
             columns, width, drawn, is_long = {}, 2, True, True
