@@ -120,6 +120,13 @@ def test_without_yes_it_shows_what_is_there_and_writes_nothing(ralph: Project, h
     assert not paths.state_folder(ralph.root).exists()
 
 
+def test_where_nothing_is_found_nothing_is_written(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    said = ralph("import", "--yes")
+    assert (said.out, said.err) == ("Nothing was found for this project.\n", "")
+    assert not paths.state_folder(ralph.root).exists()
+
+
 def test_a_transcript_becomes_a_session_as_hooks_record_it(ralph: Project, home: Path) -> None:
     path = work(ralph.root).write(home)
     before = path.read_bytes()

@@ -184,6 +184,7 @@ def test_a_json_export_has_sessions_too(ralph: Project, home: Path, tmp_path: Pa
     work(ralph.root).write(home)
     bring(ralph)
     assert ralph("export", "json", str(tmp_path / "out.json")).code == 0
+    assert ralph("export", "json", "-").out == ralph("export", "json").out == (tmp_path / "out.json").read_text("utf-8")
     other = Project(tmp_path / "copy")
     (other.root / ".git").mkdir(parents=True)
     (other.root / ".git/HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")

@@ -168,7 +168,7 @@ def read_json(path: Path, notes: list[str]) -> object:
         if len(raw) <= _LARGEST_JSON:
             return json.loads(raw)
         notes.append(f"{path}: larger than {_LARGEST_JSON:,} bytes, left out")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
         notes.append(f"{path}: cannot be read: {type(error).__name__}")

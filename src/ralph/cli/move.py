@@ -51,7 +51,7 @@ def import_(
         with output.bar("importing") as progress:
             found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
         found += peers.propose(call.root, stores, place, really=really, since=since and filters.when(since))
-    if really:
+    if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
     if form == "json":
@@ -85,7 +85,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
     """
     from ralph.app import exports
 
-    if path is not None:
+    if path is not None and str(path) != "-":
         count = exports.write_export(call.root, name, path, force=force)
         click.echo(f"Wrote {count} file{'s' * (count > 1)} to {one_line(str(path))}")
     elif name in exports.FOLDERS:
