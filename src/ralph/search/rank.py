@@ -396,9 +396,9 @@ class _Ranker:
         """
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
         found = self.store.fetch_rows(self.connection, first).values()
-        shares = [question.coverage(self.words, match_words(row, self.words)) for row in found]
-        cover = max((share for share, _ in shares), default=0.0)
-        if cover < self.recipe.floor and all(evidence < 2 * self.recipe.evidence for _, evidence in shares):
+        cover = max((question.coverage(self.words, match_words(row, self.words))[0] for row in found), default=0.0)
+        total = max(sum(word.weight for word in words) for words in question.split_words(self.words))
+        if cover < self.recipe.floor and cover * total < 2 * self.recipe.evidence:
             return self.recipe.alone
         return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
 
@@ -444,7 +444,7 @@ class _Ranker:
             )
             if only_tag:
                 score *= recipe.only_tag
-            if each.matched and key % _FAMILIES == 0:
+            if key % _FAMILIES == 0 and (each.matched or each.close > 0):
                 score *= 1 + recipe.memory
             each.score = score / highest
             judged.append(each)
