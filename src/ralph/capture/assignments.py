@@ -99,7 +99,7 @@ _AFTER_USER = (
     r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
 )
 _PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
-_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|name|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
+_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
 """A line of a config file beside which a plain word is a password."""
 _CODE = frozenset(
     "self this config settings req request os env process params ctx args options opts data user body form conn db"
@@ -269,13 +269,9 @@ def _unquoted_place(
         return SURE
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
-    return (
-        SURE
-        if is_config and (value.islower() or "." in value)
-        else LITERAL
-        if separator == ":" and value.count("_") > 1
-        else STRICT
-    )
+    if is_config and (value.islower() or "." in value or grade(value) == FAIR):
+        return SURE
+    return LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
 
 STRICT = -2  # a variable, most likely: only what a program made counts

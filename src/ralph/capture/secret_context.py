@@ -72,8 +72,8 @@ def _is_minted(run: str) -> bool:
         return bool(re.compile(r"[A-Z2-7]{16,64}|[A-Z0-9]{20,64}").fullmatch(run)) and values.is_random(run)
     if len(longest) < 20 and any(re.compile(r"[A-Z]?[a-z]{3,}").fullmatch(piece) for piece in pieces):
         return False  # a name: `auth-service-7d9f8b6c5d`
-    if re.compile(_CLASS_NAME).search(run):
-        return False
+    if re.compile(_CLASS_NAME).search(run) or (run.startswith("eyJ") and values.decode_text(run)):
+        return False  # a name, the header of a JWT
     least = values.FAIR if run.count("-") == 4 else values.STRONG
     return values.is_random(run if len(longest) < 20 else longest) and values.grade(run) >= least
 

@@ -270,8 +270,6 @@ _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for
 _MINTED = _BASE64 + b"_-"
 _NOT_MINTED = bytes(byte if byte in _MINTED else 32 for byte in range(256))
 _PIECES = bytes.maketrans(b"-_+/", b"    ")
-_HEX = b"0123456789abcdefABCDEF"
-_UPPER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 BEFORE_RUN, TABLE = 320, 4_000
 """How far before a run the word that makes it a secret may be, and the head of its column."""
 _NEAR = (*f"{rules.NEAR_WORDS} {rules.VENDORS} hook".split(), *rules.LABELS)
@@ -288,18 +286,12 @@ def minted_runs(text: str, lowered: str, runs: str = "") -> "Iterator[tuple[int,
 
 
 def _may_be_minted(run: bytes) -> bool:
-    letters = run.translate(None, _DIGITS)
-    digits = len(run) - len(letters)
-    if not run.translate(None, _HEX):
-        return len(run) >= 32 and 0 < digits < len(run)
-    if not letters.translate(None, _UPPER):
-        return len(run) >= 16 and digits > 0  # base32
-    if len(run) < 20 or not digits:
-        return False
-    if letters.lower() != letters and letters.upper() != letters:
-        return True
-    longest = max(map(len, run.translate(_PIECES).split()))
-    return digits > 2 and (longest >= 20 or (len(run) == 36 and run.count(b"-") == 4))
+    if run.islower():
+        longest = max(map(len, run.translate(_PIECES).split()))
+        is_long = longest >= 20 or (len(run) == 36 and run.count(b"-") == 4)
+        return is_long and len(run) - len(run.translate(None, _DIGITS)) > 2
+    digits = len(run) - len(run.translate(None, _DIGITS))
+    return bool(digits) and (len(run) >= 20 or run.isupper()) and digits < len(run)
 
 
 _LOGIN = tuple(rules.LOGIN_WORDS.split())

@@ -281,8 +281,9 @@ password | spoken | cookieparser(,signedcookie(,fernet(,jwtsecret(,.secret(,hmac
 password | literal | connect(,pdo(,mysqli(,connection(,sequelize(,create_user(,create_superuser( | , | [a-z_]+\(\s{0,40}(?:<argument>){2,3}?<literal>
 password | spoken | password"].,/password/i),(passwordinput,(passwordfield | ) | [^\n]{0,80}?[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,2}[)}]
 password | spoken | .auth(,:auth( |  | .auth\(\s{0,9}[\"'](?P<s>[^\"'\n]{6,128})[\"']\s{0,9}\)
-password | literal | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]
-password | plain | <spoken>,pw is ,pwd is  | ~~ | (?<![\w.\"'{])(?:<words>|pwd?)(?![\w-]|<about>)(?:[\w ,'()]{0,50})?\s(?:is|was|lautet|ist|est|es|är|jest|è)\s[\"'`]?(?P<s>(?-i:[a-z][a-z.-]{6,30}[a-z]))(?=[\"'`]?[.,;)]?\s*(?:\n|\Z))
+password | password | pwd={,password={ |  | [a-z]+=\{(?P<s>[^{}\n]{4,64})\}
+password | literal | <spoken> | ~ | (?<!_)(?:<words>)(?:s|et|si)?(?![\w-])<gap>\*{0,2}[\"'`«„“]\s?(?P<s>[^\"'`»“”\n]{5,80}?)\s?[\"'`»“”]
+password | plain | <spoken>,pw is ,pwd is  | ~~ | (?<![\w.\"'{])(?:<words>|pwd?)(?![\w-]|<about>)(?:[\w ,'()]{0,50})?(?:\s(?:is|was|lautet|ist|est|es|är|jest|è)\s|:\s(?=(?:[a-z]+-){2}))[\"'`]?(?P<s>(?-i:[a-z][a-z.-]{6,30}[a-z]))(?=[\"'`]?[.,;)]?\s*(?:\n|\Z))
 password | any | :$6$,:$5$,:$1$,:$y$ |  | :(?P<s>\$\w{1,2}\$[^\s:]{20,200})(?=:)
 password | any | encoding="base64"> |  | encoding="base64">(?P<s>[A-Za-z0-9+/=]{6,400})</pass
 secret key | any | key: [,key = [,key=[,key": [,key":[,secret: [,keypair |  | [a-z\"':= ]+(?P<s>\[\s?(?:\d{1,3},\s?){15,63}\d{1,3}\s?\])
@@ -321,7 +322,7 @@ private key | any | openvpn static key |  | openvpn static key[^\n]{0,9}-----\s*
 secret key | any | totp,otp se,2fa s,mfa s,setup key,authenticator |  | [\w -]{3,16}[\w ()'-]{0,80}?(?:\s<is>|[:=])\s{0,3}[\"'`]?(?P<s>(?-i:[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4}|(?=[a-z ]*[2-7])(?:[a-z2-7]{4} ){3,15}[a-z2-7]{4}))\b
 password | before | as the password,as password,as its password,as my password,as passphrase,als passwort,comme mot de passe,como contraseña |  | (?:\A|[\s\"'`])[\"'`]?(?P<s>[^\s\"'`]{6,64})[\"'`]?,? (?:as|als|comme|como)\s
 recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?(?:[^\n]{0,60}\n(?P<s>(?:<code>){2,24})|[^\n:]{0,40}:\s{1,2}(?P<t>(?:(?=[a-z-]*\d)[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){0,3}(?:[ ,;/]{1,3}(?:and )?|(?=[\s.)]|\Z))){2,20}))
-seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase |  | (?:mnemonic|seed.?phrase)<seed>
+seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase,seed: ,seed words |  | (?:mnemonic|seed(?:.?phrase| words)?)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
 azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
 session cookie | strong | cookie | = | cookie<quote>[:=,]\s{0,4}<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
@@ -520,7 +521,7 @@ PHRASE_WORDS = (
     " comes goes found shared sent given needed asked via file yet already before after next every each you we"
     " they our their his her me us anything something someone everyone unchanged copied sign signin been being would"
     " could there where which who what how why else maybe soon once twice longer shorter used using like over into out"
-    " all both but so just even very really still now here one two same words please enter type choose pick"
+    " all both but so just even very really still now here by up one two same words please enter type choose pick"
     " hidden chosen taken broken open later other either under weaker stronger together whatever"
 )
 """Words of sentences about a password, which a passphrase rarely has."""

@@ -267,12 +267,8 @@ def meets(condition: str, value: str) -> bool:
         return is_login_password("", value) and not value.isdigit()
     if condition == "plain":
         words = re.split(r"[.-]", value)
-        return (
-            SENTENCE.isdisjoint(words)
-            and NAMING.isdisjoint(words)
-            and not any(map(re.compile(_ADJECTIVE).search, words))
-            and not is_placeholder(value)
-        )
+        natural = any(map(re.compile(_ADJECTIVE).search, words)) or is_placeholder(value)
+        return not natural and NAMING.isdisjoint(words) and len(SENTENCE.intersection(words)) <= (len(words) > 3)
     if condition == "output":
         return grade(value) == STRONG or (is_password(value, COPULA) and not value.isalpha())
     if condition in PLACES:

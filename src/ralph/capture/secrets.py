@@ -200,7 +200,10 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
                 if match.start() in joints and values.is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
-        if "discord" in text or decode_text(text[match.start() : match.end("id")]).isdigit():
+        if (
+            any(word in text for word in ("discord", ".login(", ".run("))
+            or decode_text(text[match.start() : match.end("id")]).isdigit()
+        ):
             yield match.start(), match.end(), "discord token"
 
 
