@@ -68,6 +68,8 @@ def context_secrets(text: str, lowered: str) -> "Iterator[values.Span]":
 def _is_minted(run: str) -> bool:
     pieces = re.split(r"[-_/+]", run)
     longest = max(pieces, key=len)
+    if len(run) < 32 and re.compile(_HEX).fullmatch(run):
+        return False
     if run.isupper() and not re.compile(r"[0-9A-F]{32,}").fullmatch(run):
         return bool(re.compile(r"[A-Z2-7]{16,64}|[A-Z0-9]{20,64}").fullmatch(run)) and values.is_random(run)
     if len(longest) < 20 and any(re.compile(r"[A-Z]?[a-z]{3,}").fullmatch(piece) for piece in pieces):

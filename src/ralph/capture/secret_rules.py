@@ -562,7 +562,7 @@ def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
 def phrase_keywords() -> list[str]:
     """Return the keywords of all phrases, in the same way."""
     if not _phrase_keywords:
-        _phrase_keywords.extend(_split_keywords(",".join(_PHRASES.split(" | ")[2::4])))
+        _phrase_keywords.extend(dict.fromkeys(_split_keywords(",".join(_PHRASES.split(" | ")[2::4]))))
     return _phrase_keywords
 
 
