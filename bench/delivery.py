@@ -3,8 +3,9 @@
 `make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json holds chats in
 which something was decided, chats about other things, bug reports, and each decision in words, clause by clause. A
 clause is delivered when 60 % of its telling words are in sentences of the right chats that were injected. The
-negative control is a prompt about something else: nothing should be injected. Compacted: the same prompt once more
-after a compaction, and a prompt in the deciding chat itself, which went on about something else and was compacted.
+negative control is a prompt about something else, alone and with a long paste: nothing should be injected. Compacted:
+the same prompt once more after a compaction, and a prompt in the deciding chat itself, which went on about something
+else and was compacted.
 """
 
 import json
@@ -31,10 +32,13 @@ from ralph.search import terms
 FILE = "decisions/decisions.json"
 CONTROL = "unrelated.txt"
 UNRELATED = retrieval.OWN / CONTROL
+PASTED = retrieval.OWN / "pasted.txt"
 KOREAN = retrieval.OWN / "korean"
-HEADINGS = tuple("arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent".split("|"))
+HEADINGS = tuple(
+    "arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent|silent, long".split("|")
+)
 ENOUGH = 0.6  # of a clause's telling words
-BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95}
+BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95, "silent_long": 0.95}
 TOKENS = 1_500
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _LONG = 20  # letters of a sentence that may be a part of one
@@ -81,6 +85,7 @@ class Figures:
     amended: float | None
     tokens: float
     silent: float | None
+    silent_long: float | None
 
 
 def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
@@ -183,7 +188,7 @@ def judge(text: str, decision: Decision, chats: Mapping[str, Chat], source: Sent
     )
 
 
-def figures(delivered: Sequence[Delivered], silent: float | None) -> Figures:
+def figures(delivered: Sequence[Delivered], silent: float | None = None, silent_long: float | None = None) -> Figures:
     """Return the figures of an arm; clauses are averaged over all decisions' clauses."""
     amended = [each.newest for each in delivered if each.newest is not None]
     return Figures(
@@ -195,6 +200,7 @@ def figures(delivered: Sequence[Delivered], silent: float | None) -> Figures:
         fmean(amended) if amended else None,
         median(each.tokens for each in delivered),
         silent,
+        silent_long,
     )
 
 
@@ -270,14 +276,25 @@ def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
     yield "the whole right chats", lambda prompt, right: whole(right)
 
 
+def with_paste(prompts: Sequence[str]) -> list[str]:
+    """Return prompts with a stack trace or an issue from elsewhere, which comes after them or before."""
+    pasted = PASTED.read_text(encoding="utf-8").split("\n=====\n")
+    pairs = [(prompt, pasted[number % len(pasted)]) for number, prompt in enumerate(prompts)]
+    return ["\n\n".join(pair if number % 2 else pair[::-1]) for number, pair in enumerate(pairs)]
+
+
 def measure(chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated: Sequence[str]) -> dict[str, Figures]:
     """Return the figures of every arm."""
     source = SentenceSource(chats)
 
     def asked(arm: Arm, *, control: bool = True) -> Figures:
         answers = [judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions]
-        silent = fmean(not arm(prompt, ()) for prompt in unrelated) if control and unrelated else None
-        return figures(answers, silent)
+        if not (control and unrelated):
+            return figures(answers)
+        short, long = (
+            fmean(not arm(prompt, ()) for prompt in prompts) for prompts in (unrelated, with_paste(unrelated))
+        )
+        return figures(answers, short, long)
 
     measured = {name: asked(arm, control="right" not in name) for name, arm in other_arms(chats)}
     with recorded(chats) as hooks:
@@ -297,7 +314,7 @@ def report(measured: Mapping[str, Figures]) -> list[str]:
 
     rows = [
         (name, str(each.decisions), *map(cell, (each.reached, each.first, each.clauses, each.whole, each.amended)),
-         f"{each.tokens:.0f}", cell(each.silent))
+         f"{each.tokens:.0f}", cell(each.silent), cell(each.silent_long))
         for name, each in measured.items()
     ]  # fmt: skip
     lines = retrieval.table(HEADINGS, rows)

@@ -43,7 +43,7 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
     nothing, whole, ralph = measured["no memory"], measured["the whole right chats"], measured["ralph"]
     assert (nothing.clauses, nothing.tokens, nothing.silent) == (0, 0, 1)
     assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
-    assert (ralph.reached, ralph.silent) == (1, 1)
+    assert (ralph.reached, ralph.silent, ralph.silent_long) == (1, 1, 1)
     assert ralph.tokens > 0
     for name in ("ralph, compacted", "ralph, own chat compacted"):
         assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (1, ralph.clauses, None)
