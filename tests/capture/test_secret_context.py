@@ -135,3 +135,8 @@ def test_a_text_about_passwords_stays(text: str) -> None:
 def test_the_pre_filter_fires_wherever_the_context_gives_a_secret_away(word: str, syntax: str, run: str) -> None:
     text = syntax.format(word, run)
     assert redact(text).text == text or needs_rules(text)
+
+
+def test_a_marker_gives_nothing_away() -> None:
+    text = f"key {MIXED} and then a note about {HEX40}"
+    assert redact(text).text == f"key [redacted: secret key] and then a note about {HEX40}"

@@ -111,7 +111,7 @@ def _has_telling_word(text: str, start: int, run: str) -> bool:
 
 def _says_secret(before: str, run: str, *, linked: bool) -> bool:
     """Check what the nearest telling word says; one that could be a commit or a digest needs a link to it."""
-    sentence = re.split(r"[.;!?]\s|\s[|&]{1,2}\s", before)[-1]
+    sentence = re.split(r"[.;!?]\s|\s[|&]{1,2}\s|\[redacted: [a-z0-9 ]+\]", before)[-1]
     if run.isupper() and re.compile(_OTP).search(sentence):
         return True
     if re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(sentence):
@@ -121,7 +121,7 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
     is_hex, is_uuid = bool(re.compile(_HEX).fullmatch(run)), run.count("-") == 4 and len(run) == 36
     is_digest = is_hex and len(run) in (40, 64) and run.islower()
     names = list(re.compile(_NAME).finditer(sentence))
-    distance, vendor = -1, not _VENDORS.isdisjoint(sentence.lower().split())
+    distance, crossed, vendor = -1, False, not _VENDORS.isdisjoint(sentence.lower().split())
     if vendor and linked and " account" in sentence and not is_uuid:
         return True  # `OpenWeatherMap account of the team: ...`
     for number, name in reversed(list(enumerate(names))):
@@ -133,9 +133,9 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         if distance > (0 if is_uuid and not vendor else _FARTHEST) or words[-1] in _PUBLIC:
             return False
         if len(name[0]) >= 16 and values.grade(name[0]) == values.STRONG:
-            if distance > 1:
+            if distance > 1 or crossed:
                 return False
-            distance = -1  # another secret: `api ... / app ...`
+            distance, crossed = -1, True  # another secret: `api ... / app ...`
         if words[-1] in _VENDORS:
             return distance < 2 or linked
         if _names_secret(words[-1]):
