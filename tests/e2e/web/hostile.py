@@ -74,7 +74,7 @@ def plant(root: Path) -> Planted:
         kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
-        sample.state_edge(root, kept.stored.record.id, f"affects=file:{FILE}")
+        sample.state_edge(root, kept.stored.record.id, f"affects=file:{FILE.replace(' ', '%20').replace('>', '%3E')}")
         task = progress.add(root, TITLE, MARKDOWN).task.id
         maker = Maker(shop, Clock(datetime.now(UTC)))
         maker.session(SESSION, 0.2, 9, _story())

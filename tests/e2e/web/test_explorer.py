@@ -68,7 +68,7 @@ def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
     titles = page.get_by_role("complementary", name="Filters").locator("legend:visible")
     expect(titles).to_have_text(["Type", "Tag", "Age"])
     page.locator(".facets-more summary").click()
-    expect(titles).to_have_text(["Type", "Tag", "Age", "Status", "Scope", "File"])
+    expect(titles).to_have_text(["Type", "Tag", "Age", "Status"])
     keep(page, "explorer")
     page.get_by_role("switch", name="Include activity").click()
     expect(said(page)).to_contain_text(f"{everything['total']:,} records")

@@ -203,6 +203,6 @@ class TestTheLists:
         expect(stated).to_contain_text(KEYS)
 
     def test_an_empty_answer_says_what_to_do(self, reader: OpenReader) -> None:
-        page = loaded(reader(), "/graph?tag=nothing-like-it")
+        page = loaded(reader(), "/graph?as_of=2001-01-01&off=pattern")
         expect(page.get_by_text("No nodes match")).to_be_visible()
         expect(page.get_by_text("Move the slider or remove a filter.")).to_be_visible()

@@ -139,13 +139,6 @@ class TestTheDashboard:
         plot = loaded(window, "/").locator("figure.plot [role=img]").first
         expect(plot).to_have_attribute("data-days", "1")
 
-    def test_hooks_have_their_latency_on_a_page_of_their_own(self, reader: OpenReader) -> None:
-        page = loaded(reader(), "/")
-        page.get_by_role("link", name="hook latency").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Hooks")
-        row = page.get_by_role("region", name="Hook latency by event").get_by_role("row", name="UserPromptSubmit")
-        expect(row).to_contain_text(" ms")
-
 
 class TestTasks:
     def test_the_list_is_searched_and_filtered_and_the_address_holds_the_question(self, reader: OpenReader) -> None:
