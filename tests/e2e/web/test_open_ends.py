@@ -64,6 +64,13 @@ class TestStanding:
         expect(page.get_by_role("heading", level=1)).to_contain_text("comes from keys.current()")
         expect(page.locator(".past-notice")).to_have_count(0)
 
+    def test_what_has_no_page_is_no_link(self, reader: OpenReader) -> None:
+        page = reader().go("/memory/know-stock-is-taken-last")
+        links = page.locator(".card", has=page.get_by_role("heading", name="Links", exact=True))
+        expect(links).to_contain_text("How checkout works")
+        expect(links.get_by_role("link")).to_have_count(0)
+        expect(page.locator("a[href='/memory/know-how-checkout-works']").first).to_be_visible()
+
     def test_a_stale_record_says_what_is_gone(self, reader: OpenReader) -> None:
         page = reader().go("/memory?q=old+supplier+orders")
         expect(hit(page, "soap.ts").first.get_by_text("stale", exact=True)).to_be_visible()

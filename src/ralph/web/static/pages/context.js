@@ -4,6 +4,7 @@ import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
 import { AddMemory } from "../parts/changes.js";
+import { recordPath, sessionPath } from "../parts/controls.js";
 import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
 import { Choice, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
@@ -106,8 +107,9 @@ function Items({ data, chosen }) {
 }
 
 function Item({ item }) {
+  const path = item.type === "session" ? sessionPath : recordPath;
   return html`<div class="item-head"><span class="item-order num" aria-hidden="true">${item.order}</span>
-      <a class="item-title" href=${`/memory/${encodeURIComponent(item.id)}`} data-link>${coded(item.title || item.text || item.id)}</a>
+      <a class="item-title" href=${path(item.id)} data-link>${coded(item.title || item.text || item.id)}</a>
       <span class="num quiet item-tokens">${number(item.tokens)} tokens</span></div>
     <p class="item-why"><${Kind} kind=${item.type} />
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>

@@ -152,9 +152,9 @@ function Injections({ data: { injections, used } }) {
   </section>`;
 }
 
-/** Where a node has its page; a file and a symbol have none. */
-function nodePath({ id, type, name: title }) {
-  if (type === "file" || type === "symbol") return "";
+/** Where a node has its page; a file, a symbol and a session that is not recorded have none. */
+function nodePath({ id, type, name: title, recorded }) {
+  if (type === "file" || type === "symbol" || (type === "session" && !recorded)) return "";
   if (type === "tag") return `/memory?tag=${encodeURIComponent(title || id)}`;
   const name = id.replace(/^(task|session):/, "");
   return ({ task: taskPath, session: sessionPath }[type] ?? recordPath)(name);
@@ -230,7 +230,7 @@ function Links({ links }) {
       ${links.map(
         (one, at) => html`<li key=${at}>
           <span class="quiet small">${readable(one.relation)}</span>
-          <a href=${recordPath(one.target)} data-link>${one.title || one.target}</a>
+          ${one.title ? html`<a href=${recordPath(one.target)} data-link>${one.title}</a>` : html`<span>${one.target}</span>`}
         </li>`,
       )}
     </ul>

@@ -14,7 +14,7 @@ export function pageOf(node) {
   if (node.record) return [`/memory/${encodeURIComponent(node.record)}`, "Open the memory"];
   const name = node.id.slice(node.id.indexOf(":") + 1);
   if (node.type === "task") return [`/tasks/${encodeURIComponent(name)}`, "Open the task"];
-  if (node.type === "session") return [`/sessions/${encodeURIComponent(name)}`, "Open the session"];
+  if (node.type === "session" && node.recorded) return [`/sessions/${encodeURIComponent(name)}`, "Open the session"];
   if (node.type === "tag") return [`/memory?tag=${encodeURIComponent(name)}`, "All with this tag"];
   return [`/memory?q=${encodeURIComponent(name)}`, "Search for it"];
 }
