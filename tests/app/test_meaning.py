@@ -352,9 +352,9 @@ class TestSearch:
         meaning.embed_with(tmp_path, HashEmbedder())
         assert search.search(tmp_path, Query("payment"), embedding=PLAIN) == search.search(tmp_path, Query("payment"))
 
-    def test_a_search_by_words_alone_makes_no_cache(self, tmp_path: Path) -> None:
+    def test_a_search_makes_no_cache(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
-        search.search(tmp_path, Query("payment"), embedding=PLAIN)
+        search.search(tmp_path, Query("payment"), embedding=Embedding())
         assert not (paths.cache_folder(tmp_path) / "vectors.db").exists()
 
 
@@ -363,7 +363,8 @@ class TestRealModel:
     def test_a_similar_bug_is_found_without_a_shared_word(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS, "Use tabs in the Makefile", "Screenshots live beside their page")
         question = Query("a buyer's credit card got billed two times for one order")
-        assert not search.search(tmp_path, question, embedding=PLAIN).found.hits
+        assert not search.search(tmp_path, question, embedding=Embedding()).found.hits
+        assert meaning.embed(tmp_path, Embedding()).model == LocalEmbedder.name
         answer = search.search(tmp_path, question, embedding=Embedding())
         assert answer.warnings == ()
         assert answer.found.hits[0].record.text == TEXTS[0]

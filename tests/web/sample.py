@@ -121,7 +121,7 @@ def clean_environment(home: Path) -> dict[str, str]:
     state = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
     return {
         **state, "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1",
-        "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "RALPH_EMBEDDING_PROVIDER": "none",
     }  # fmt: skip
 
 

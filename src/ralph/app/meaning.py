@@ -196,11 +196,11 @@ def _cache(root: Path) -> Iterator[VectorCache]:
 def meaning_for(
     root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
 ) -> "rank.Meaning | None":
-    """Return how near records are to a question; None without a provider, and while a server has embedded nothing.
+    """Return how near records are to a question; None without a provider, and while nothing is embedded yet.
 
     Where words do not answer, the local model first gives vectors to some of the records that have none.
     """
-    if not _file(root).exists() and not _is_local(settings):
+    if not _file(root).exists():
         return None
     try:
         embedder = embedder_of(settings)
