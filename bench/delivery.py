@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -287,19 +287,25 @@ def measure(chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated:
     """Return the figures of every arm."""
     source = SentenceSource(chats)
 
-    def asked(arm: Arm, *, control: bool = True) -> Figures:
-        answers = [judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions]
-        if not (control and unrelated):
-            return figures(answers)
+    def asked(arm: Arm) -> Figures:
+        return figures([judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions])
+
+    def silent(arm: Arm, before: Figures) -> Figures:
         short, long = (
             fmean(not arm(prompt, ()) for prompt in prompts) for prompts in (unrelated, with_paste(unrelated))
         )
-        return figures(answers, short, long)
+        return replace(before, silent=short, silent_long=long)
 
-    measured = {name: asked(arm, control="right" not in name) for name, arm in other_arms(chats)}
+    measured: dict[str, Figures] = {}
+    for name, arm in other_arms(chats):
+        measured[name] = asked(arm)
+        if unrelated and "right" not in name:
+            measured[name] = silent(arm, measured[name])
     with recorded(chats) as hooks:
         for name, hook in hooks.items():
-            measured[name] = asked(hook, control=name == RALPH)
+            measured[name] = asked(hook)
+        if unrelated:  # at last: hooks record these prompts, too
+            measured[RALPH] = silent(hooks[RALPH], measured[RALPH])
     return measured
 
 
