@@ -49,6 +49,9 @@ for _variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
     os.environ[_variable] = tempfile.mkdtemp(prefix="ralph-user-")
     atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
 
+# Searches are by words, unless a test says otherwise: the model is installed for the tests of meaning.
+os.environ["RALPH_EMBEDDING_PROVIDER"] = "none"
+
 WRITER = Path(__file__).parent / "soak" / "writer.py"
 NOBODY = 65534
 

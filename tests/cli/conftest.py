@@ -16,6 +16,7 @@ def _nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(("RALPH_", "XDG_", "GIT_")) or name in _DECIDING:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "none")
     monkeypatch.setenv("COLUMNS", "120")
 
 

@@ -18,6 +18,7 @@ def _nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(("RALPH_", "XDG_", "GIT_")) or name == "CLAUDE_PROJECT_DIR":
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "none")
 
 
 def build_empty(root: Path) -> Path:

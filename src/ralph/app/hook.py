@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from ralph import config as settings
@@ -71,11 +70,6 @@ def handle_event(
         _summarize_session(root, happened, loaded)
         if happened.happening is Happening.STOP:
             files.delete(paths.cache_folder(root) / "subagents" / usage.seen_file(root, happened.session).name)
-            if find_spec("onnxruntime") is not None:  # few have the extra
-                from ralph.app import meaning
-
-                with _count_failures(root, event):
-                    meaning.embed_at_stop(root, loaded.embedding)
     return ""
 
 

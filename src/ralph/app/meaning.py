@@ -4,11 +4,9 @@ A search never waits for vectors, and when the embedder fails it goes on by word
 that the settings do not name.
 """
 
-import math
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 NEAREST = 100  # records that are offered by meaning alone, at most
 FAINT, NEAREST_FAINT = 0.3, 5  # of records with a lower cosine only so many are offered
 
-_WITH_SYNC, _WITH_SEARCH, _WITH_STOP = 200, 40, 20  # records that `ralph index sync`, a search and a stop embed at most
-_STOP_NEWEST, _STOP_LEAST = 300, 8  # of so many newest records, so many must wait: loading the model takes long
-_STOP_SECONDS = 1.0  # after which a stop begins no further batch
+_WITH_SYNC, _WITH_SEARCH = 200, 40  # records that `ralph index sync`, and a search, embed at most
 _CHUNKS = 20  # of a record, about 16,000 characters
 _BATCH = 32  # chunks between two writes to the cache: what a kill may lose
 _CACHE_BATCH, _FILTER_BATCH = 5_000, 500
@@ -84,29 +80,6 @@ def embed_some(root: Path, settings: "Embedding", progress: Progress | None = No
     return embed(root, settings, limit=_WITH_SYNC, progress=progress) if _is_local(settings) else None
 
 
-def embed_at_stop(root: Path, settings: "Embedding") -> None:
-    """Embed a few of the newest records in the index, by the local model alone and for about a second."""
-    embedder = embedder_of(settings) if _is_local(settings) else None
-    current = index.of(root)
-    if embedder is None or not current.path.exists():
-        return
-    with db.explained(current.path), closing(current.connect()) as connection:
-        digests = queries.digests(connection, queries.newest_keys(connection, _NONE, _STOP_NEWEST))
-        if len(digests) >= _STOP_LEAST:
-            with _cache(root) as cache:
-                if len(_keys_without_vectors(cache, embedder, digests)) >= _STOP_LEAST:
-                    until = time.monotonic() + _STOP_SECONDS
-                    _embed(
-                        cache,
-                        embedder,
-                        lambda keys: queries.records(connection, keys),
-                        digests,
-                        _WITH_STOP,
-                        None,
-                        until,
-                    )
-
-
 def _is_local(settings: "Embedding") -> bool:
     return _provider_of(settings) == "local" and not embeddings.missing("local")
 
@@ -141,12 +114,11 @@ def _embed(
     digests: Mapping[int, str],
     limit: int | None = None,
     progress: Progress | None = None,
-    until: float = math.inf,
 ) -> Embedded:
     waiting = _keys_without_vectors(cache, embedder, digests)
     planned, done, problem = waiting[:limit], 0, None
     try:
-        while done < len(planned) and time.monotonic() < until:
+        while done < len(planned):
             records = read(planned[done : done + _BATCH])
             texts: dict[str, tuple[str, ...]] = {}
             for key in planned[done : done + _BATCH]:
@@ -196,11 +168,11 @@ def _cache(root: Path) -> Iterator[VectorCache]:
 def meaning_for(
     root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
 ) -> "rank.Meaning | None":
-    """Return how near records are to a question; None without a provider, and while nothing is embedded yet.
+    """Return how near records are to a question; None without a provider, and while a server has embedded nothing.
 
     Where words do not answer, the local model first gives vectors to some of the records that have none.
     """
-    if not _file(root).exists():
+    if not _file(root).exists() and not (_is_local(settings) and lookup.size(connection)):
         return None
     try:
         embedder = embedder_of(settings)
