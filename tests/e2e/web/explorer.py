@@ -39,7 +39,7 @@ class Site:
         home.mkdir(exist_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ralph", "--root", str(root), "web", "--no-open"],
-            env={**PLAIN, "HOME": str(home), "PYTHONUNBUFFERED": "1"},
+            env={**PLAIN, "HOME": str(home), "PYTHONUNBUFFERED": "1", "RALPH_EMBEDDING_PROVIDER": "none"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
