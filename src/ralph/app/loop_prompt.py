@@ -231,7 +231,7 @@ def _fence(text: str) -> str:
 
 
 def _or_empty(read: Callable[[], str]) -> str:
-    """A goal that is no task yet (a preview) has no folder."""
+    """A goal that is no task yet has no folder."""
     with suppress(NotFound):
         return read()
     return ""

@@ -1,7 +1,7 @@
 """Search by meaning: which embedder is configured, which records get vectors, and how near they are to a question.
 
-A search never waits for vectors, and when the embedder fails it goes on by words, with one warning. No server is asked
-that the settings do not name.
+A search whose words answer waits for no vectors. When the embedder fails, a search goes on by words, with one warning.
+No server is asked that the settings do not name.
 """
 
 import sqlite3
