@@ -57,6 +57,7 @@ graph show
 graph show {memory}
 graph neighbors {memory}
 graph search money
+graph path {memory} {other}
 context
 context money
 context money --explain
@@ -216,7 +217,13 @@ def mcp_schemas(root: Path) -> str:
     async def listed() -> object:
         async with Client(build(root, {})) as client:
             tools = (await client.list_tools()).tools
-            return {"tools": [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in tools]}
+            prompts = (await client.list_prompts()).prompts
+            templates = (await client.list_resource_templates()).resource_templates
+            return {
+                "tools": [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in tools],
+                "prompts": [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in prompts],
+                "resources": [each.uri_template for each in templates],
+            }
 
     return text(anyio.run(listed))
 

@@ -80,12 +80,73 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (["search", "x", "--as-of", "never"], 2, "is not a time"),
         (["search"], 2, "WORDS"),
         (["export", "--task", "t-9"], 1, "there is no task"),
+        (["path", OLD, "nobody"], 1, "the graph has no node"),
+        (["link", OLD, "owns", "tag:a"], 2, "depends_on"),
+        (["link", OLD, "affects", "nobody"], 1, "file:..."),
+        (["link", OLD, "affects", OLD], 2, "itself"),
+        (["link", OLD, "affects", "file:../x"], 1, "not in the project"),
+        (["link", OLD, "affects", "symbol:src/a.ts"], 1, "symbol:src/a.ts#name"),
+        (["link", OLD, "affects", "tag:a", "--until", "2026-01-01"], 2, "before it begins"),
+        (["link", OLD, "affects", "tag:a", "--from", "2026-01"], 2, "use a date"),
+        (["link", OLD, "supersedes", NEW], 1, "is superseded by it"),
+        (["link", OLD, "supersedes", "tag:db"], 1, "Memory not found"),
+        (["link", OLD, "supersedes", NEW, "--remove"], 2, "for good"),
+        (["link", OLD, "affects", "file:gh" + "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"], 1, "secret"),
+        (["link", "nobody", "affects", "tag:a"], 1, "no node"),
+        (["link", "tag:db", "affects", OLD], 1, "is no record"),
+        (["link", OLD, "related_to", "tag:db", "--remove"], 1, "a derived one goes"),
     ],
 )
 def test_what_cannot_be_done_says_why(project: Project, words: list[str], code: int, told: str) -> None:
+    before = (project.root / ".agent/memories.md").read_bytes()
     said = project("graph", *words)
     assert said.code == code
     assert told in said.err
+    assert (project.root / ".agent/memories.md").read_bytes() == before
+
+
+def test_an_edge_is_written_into_the_second_comment_counts_and_goes_again(project: Project) -> None:
+    (project.root / "src").mkdir()
+    (project.root / "src/a.ts").write_text("", encoding="utf-8")
+    page = project.root / ".agent/memories.md"
+    said = project("graph", "link", shortened(OLD), "affects", "src/a.ts", "--from", "2026-01-10")
+    assert said.out == f"Linked {OLD} affects file:src/a.ts (.agent/memories.md)\n"
+    assert "affects=file:src/a.ts%20@2026-01-10 -->" in page.read_text(encoding="utf-8")
+    assert project("graph", "link", OLD, "affects", "file:src/a.ts").out.startswith("Already there:")
+    assert project("graph", "link", OLD, "Depends-On", "tag:A, B|c @x").code == 0
+    assert "-depends_on-> tag:a, b|c @x (stated" in " ".join(project("graph", "show", OLD).out.split())
+    assert project("graph", "link", OLD, "affects", "src/a.ts", "--until", "2198-12-31").code == 0
+    assert "(stated from 2026-01-10 until 2198-12-31)" in " ".join(project("graph", "show", OLD).out.split())
+    assert project("graph", "link", OLD, "affects", "src/a.ts", "--remove").out.startswith("Unlinked")
+    assert project("graph", "link", OLD, "depends_on", "tag:A, B|c @x", "--remove").code == 0
+    assert "affects" not in page.read_text(encoding="utf-8")
+    assert "depends" not in page.read_text(encoding="utf-8")
+
+
+def test_knowledge_holds_edges_and_a_link_may_supersede(project: Project) -> None:
+    assert (
+        project("memory", "add", "How the pool works.", "--in", "knowledge", "--title", "Pooling", "--tags", "db").code
+        == 0
+    )
+    assert project("graph", "link", "Pooling", "fixes", OLD).out.startswith("Linked know-pooling fixes")
+    project("graph", "link", "know-pooling", "fixes", "tag:pool")
+    edges = project("graph", "show", "know-pooling", "--format", "json").json["edges"]
+    assert {edge["target"] for edge in edges if edge["explicit"]} == {OLD, "tag:pool"}
+    project.memories(Block("One", OLD, "db"), Block("Two", NEW, "db"))
+    assert project("graph", "link", NEW, "supersedes", OLD).code == 0
+    assert project("graph", "show", OLD, "--format", "json").json["superseded"]
+
+
+def test_a_path_is_a_shortest_one_and_may_not_exist(project: Project) -> None:
+    said = project("graph", "path", OLD, "db")
+    assert said.out == f"{shortened(OLD)}  Use sql template strings\n  -related_to-> tag:db\n"
+    project.memories(Block("One", OLD, "a"), Block("Two", NEW, "a, b"))
+    project("graph", "link", NEW, "affects", "file:src/x.ts", "--from", "2026-03-01")
+    shape = project("graph", "path", "tag:a", "file:src/x.ts", "--format", "json").json
+    assert shape["found"]
+    assert [(edge["source"], edge["target"]) for edge in shape["edges"]] == [(NEW, "tag:a"), (NEW, "file:src/x.ts")]
+    said = project("graph", "path", "tag:a", "src/x.ts", "--as-of", "2026-02-01")
+    assert (said.code, said.out) == (1, "No path leads from tag:a to file:src/x.ts.\n")
 
 
 def test_before_it_was_recorded_a_node_did_not_exist(project: Project) -> None:

@@ -9,27 +9,29 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ralph import paths
-from ralph.app import filters, index, meaning
+from ralph.app import filters, index, meaning, memory, outdated
 from ralph.app.tasks import board
-from ralph.errors import NotFound, RalphError, WriteFailed
+from ralph.capture.privacy import clean_memory
+from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats import graphiti
-from ralph.formats.graphiti import Embeddings
+from ralph.formats.graphiti import Embeddings, StatedEdge
 from ralph.model import ids
-from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type
+from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, Query, Record
 from ralph.search import graph as walking
 from ralph.search import rank
 from ralph.search.embeddings import row_bytes
-from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, source_facts
+from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_files, source_facts
 from ralph.store import db, files, lookup, queries, sessions
 from ralph.store import graph as stored
 from ralph.store.index import FAMILIES, Progress
+from ralph.store.library import Library
 from ralph.store.queries import digest_of
 from ralph.store.vectors import VectorCache
 
@@ -166,6 +168,94 @@ def neighbors(
         return walking.neighbours(graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types)
 
     return query_graph(root, question, task=task)
+
+
+def path(
+    root: Path, start: str, end: str, *, at: str = "", task: str = ""
+) -> tuple[tuple[Node, Node], list[Edge] | None]:
+    """Return two nodes and the edges of a shortest path between them; None when there is none."""
+
+    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> tuple[Any, list[Edge] | None]:
+        keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
+        nodes = stored.nodes(graph, keys)
+        way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
+        return (nodes[keys[0]], nodes[keys[1]]), way
+
+    return query_graph(root, question, task=task)
+
+
+def link(
+    root: Path,
+    source: str,
+    relation: str,
+    target: str,
+    *,
+    since: str = "",
+    until: str = "",
+    remove: bool = False,
+    by: str = "",
+    patterns: Sequence[str] = (),
+) -> tuple[memory.SavedMemory, StatedEdge]:
+    """State an edge in the entry of its source, from today on unless `since` is given, or remove it."""
+    how = parse_relation(relation)
+    if how is None:
+        raise UsageError(f"{relation!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
+    library, name = Library(root), _node_id(root, source)
+    if entity_type(name) is not None:
+        hint = "an edge is stored in a record: begin with one, and name the file, tag or task second"
+        raise Refused(f"{name} is no record", hint=hint)
+    edge = StatedEdge(how, _link_target(root, clean_memory(target, patterns=patterns)[0]), since, until)
+    if until and until < (since or ids.today()):
+        raise UsageError(f"the edge would end ({until}) before it begins", hint="name its first day with --from")
+    if edge.target == name:
+        raise UsageError(f"{name} cannot lead to itself", hint="name two different nodes")
+    collection, entry = memory.find(library, name)
+    if collection.name == "patterns":
+        raise Refused(f"{name} is a line in {entry.path.name}, which has no room for edges", hint="begin with a memory")
+    if how is Relation.SUPERSEDES:
+        if since or until or remove:
+            hint = f"edit the comments in {entry.path.name}: supersedes of {name}, valid-until of {edge.target}"
+            raise UsageError("an entry supersedes another for good", hint=hint)
+        return outdated.supersede(root, edge.target, name, by=by, patterns=patterns), edge
+
+    def change(record: Record) -> Record:
+        edges = graphiti.stated_edges(record)
+        old = next((each for each in edges if (each.relation, each.target) == (how, edge.target)), None)
+        if remove and old is None:
+            hint = f"`ralph graph show {name}` lists its edges; a derived one goes with what it comes from"
+            raise NotFound(f"{name} states no edge {how} {edge.target}", hint=hint)
+        if old is not None and not remove and since in ("", old.since) and until in ("", old.until):
+            return record
+        first = since or (old.since if old is not None else ids.today())
+        return graphiti.with_edge(record, replace(edge, since=first), remove=remove)
+
+    return memory.change_entry(root, library, collection, name, change, None), edge
+
+
+def _node_id(root: Path, name: str) -> str:
+    def question(graph: Connection, *_: object) -> str:
+        key = _find_node(graph, name)
+        return stored.nodes(graph, [key])[key].id
+
+    return query_graph(root, question)
+
+
+def _link_target(root: Path, name: str) -> str:
+    """Return the id of a node; one that is no record need not be in the graph yet."""
+    text = entity_id(NodeType.FILE, name) if (root / name).is_file() else " ".join(name.split())
+    with suppress(NotFound):
+        return _node_id(root, text)
+    kind, rest = entity_type(text), text.partition(":")[2]
+    if kind is None:
+        kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
+        raise NotFound(f"there is no record {name}", hint=f"name a record by id or title, or another node as {kinds}")
+    if kind in (NodeType.FILE, NodeType.SYMBOL):
+        file, mark, symbol = rest.partition("#")
+        if not next(project_files([posixpath.normpath(file)]), "") or (kind is NodeType.SYMBOL and not symbol):
+            hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
+            raise Refused(f"{name} is not in the project", hint=hint)
+        rest = f"{posixpath.normpath(file)}{mark}{symbol}"
+    return entity_id(kind, rest.lower() if kind is NodeType.TAG else rest)
 
 
 def search(

@@ -9,9 +9,11 @@ from ralph.app import graph as verbs
 from ralph.app.filters import full_id, node_types, relations, short_ids, when
 from ralph.app.graph import HOPS, LIMIT, GraphOverview, NodeView
 from ralph.app.json_shapes import edge_json, mark_weak, node_json, record_json
+from ralph.app.memory import Change
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_words
 from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
+from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
 from ralph.search.graph import ReachedNode
@@ -71,6 +73,54 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
     nodes = verbs.neighbors(call.root, full_id(call.root, name), **filters)
     _print_reached(nodes[:limit], call, form, "Nothing is near it.")
     say(f"{len(nodes) - limit} more" if limit is not None and len(nodes) > limit else "")
+
+
+@cli.command("path", examples=["ralph graph path mem-a3f8 tag:db"])
+@click.argument("start", metavar="A")
+@click.argument("end", metavar="B")
+@_as_of
+@opt.visibility
+@opt.formats("table", "json")
+def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
+    """Show a shortest path from A to B; exit code 1 when there is none."""
+    names = full_id(call.root, start), full_id(call.root, end)
+    (first, last), edges = verbs.path(call.root, *names, at=when(as_of), task=within)
+    if form == "json":
+        ends = {"from": node_json(first), "to": node_json(last), "found": edges is not None}
+        print_json({**ends, "edges": list(map(edge_json, edges or ()))})
+    elif edges is None:
+        click.echo(f"No path leads from {one_line(first.id)} to {one_line(last.id)}.")
+    else:
+        here = first.id
+        short = short_ids(call.root, [here, *(end for edge in edges for end in (edge.source, edge.target))])
+        click.echo(f"{one_line(short.get(here, here))}  {_name(first)}".rstrip())
+        for edge in edges:
+            here = edge.target if edge.source == here else edge.source
+            click.echo(f"  {_arrow(edge, here, short)}")
+    return 0 if edges is not None else 1
+
+
+@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --until 2026-06-30"])
+@click.argument("source", metavar="A")
+@click.argument("relation")
+@click.argument("target", metavar="B")
+@click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
+@click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
+@click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
+def link(call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool) -> None:
+    """State that A has a RELATION to B; it is written into the entry of A, which must be a memory.
+
+    RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
+    Memories, guardrails and knowledge can hold edges. B may also be a file, a symbol, a tag, a task or a session.
+    """
+    ends = full_id(call.root, source), relation, full_id(call.root, target)
+    days = {"since": when(since)[:10], "until": when(until)[:10]}
+    if any(day and len(day) < len("2026-01-31") for day in days.values()):
+        raise UsageError("an edge begins and ends on a day", hint="use a date such as 2026-01-31")
+    saved, edge = verbs.link(call.root, *ends, **days, remove=remove, by=call.author, patterns=call.patterns)
+    verb = "Already there:" if saved.change is Change.UNCHANGED else "Unlinked" if remove else "Linked"
+    name, file = saved.stored.record.id, call.show_path(saved.stored.path)
+    click.echo(f"{verb} {name} {edge.relation.value} {one_line(edge.target)} ({file})")
 
 
 @cli.command("search", examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'])

@@ -7,7 +7,7 @@ import json
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ralph.formats.json_text import dump_json
@@ -74,6 +74,7 @@ def _edge_members(edge: Edge) -> dict[str, object]:
 
 
 _VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
+_CODES = {"%": "%25", ",": "%2C", "|": "%7C", " @": "%20@"}
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
 
 
@@ -97,6 +98,20 @@ def stated_edges(record: Record) -> list[StatedEdge]:
             edge = _parse_stated(relation, text)
             edges.setdefault((relation, edge.target), edge)
     return [edge for edge in edges.values() if edge.target]
+
+
+def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Record:
+    """The record with an edge, in place of one with the same relation and target, or without it."""
+    key = next((key for key in record.extra if parse_relation(key) is edge.relation), edge.relation.value)
+    stated = _texts(record.extra.get(key))
+    texts = [text for text in stated if _parse_stated(edge.relation, text).target != edge.target]
+    if not remove:
+        name = edge.target
+        for character, code in _CODES.items():
+            name = name.replace(character, code)
+        texts.append(f"{name} @{edge.since}{f'..{edge.until}' if edge.until else ''}")
+    extra = {name: value for name, value in record.extra.items() if name != key}
+    return replace(record, extra=extra | ({key: ", ".join(texts)} if texts else {}))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -173,6 +173,28 @@ def _expand(
     return nearest
 
 
+def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE) -> list[Edge] | None:
+    """Return the edges of a shortest path between two nodes, or None; of several, a fixed one."""
+    steps: dict[int, EdgeRow | None] = {start: None}
+    known = stored.nodes(graph, [start])
+    level = [start]
+    while level and end not in steps:
+        rows = [(row, row.source + row.target - row.here) for row in stored.edges_at(graph, level) if rules.allow(row)]
+        known |= stored.nodes(graph, {other for _, other in rows})
+        level = []
+        for row, other in sorted(rows, key=lambda pair: (known[pair[0].here].id, known[pair[1]].id, pair[0].relation)):
+            if other not in steps and (not rules.at or known[other].holds(rules.at)):
+                steps[other] = row
+                level.append(other)
+    if end not in steps or (rules.at and not known[start].holds(rules.at)):
+        return None
+    way: list[Edge] = []
+    while (step := steps[end]) is not None:
+        way.append(stored.edge_of(step, known))
+        end = step.here
+    return way[::-1]
+
+
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
     """Return the nodes and edges of one source of the index."""
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
