@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ralph import paths
-from ralph.app import index, meaning, search
+from ralph.app import graph, index, meaning, memory, search
 from ralph.errors import NotFound, UsageError
 from ralph.model.record import MemoryKind, Query
 from ralph.search import embeddings
@@ -368,6 +368,10 @@ class TestRealModel:
         assert answer.warnings == ()
         assert answer.found.hits[0].record.text == TEXTS[0]
         assert answer.found.hits[0].why[-1].startswith("meaning: ")
+        found, entries = memory.search(tmp_path, question, embedding=Embedding())
+        assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
+        nodes, _ = graph.search(tmp_path, question.text, embedding=Embedding())
+        assert nodes[0].node.id == entries[0].record.id
 
     def test_a_question_about_something_else_finds_nothing_certain(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)

@@ -26,6 +26,8 @@ from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored
 if TYPE_CHECKING:
     import sqlite3
 
+    from ralph.settings import Embedding
+
 ALL = "all"
 MEMORIES = ("memories",)
 _DEFAULT_KINDS = {
@@ -160,10 +162,16 @@ def find(library: Library, name: str) -> tuple[Collection, Stored]:
 
 
 def search(
-    root: Path, query: Query, *, in_: Sequence[str] = MEMORIES, as_of: str = ""
+    root: Path,
+    query: Query,
+    *,
+    in_: Sequence[str] = MEMORIES,
+    as_of: str = "",
+    embedding: "Embedding | None" = None,
+    warn: Callable[[str], None] | None = None,
 ) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query (of those valid on a day, without archived ones), and where each is."""
-    from ralph.app import index, outdated
+    from ralph.app import index, meaning, outdated
     from ralph.search import rank
     from ralph.store import queries
     from ralph.store.sources import source_names
@@ -175,7 +183,9 @@ def search(
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
-        result = rank.search(connection, replace(query, limit=None) if as_of else query, today=ids.now().date())
+        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warn)
+        asked = replace(query, limit=None) if as_of else query
+        result = rank.search(connection, asked, today=ids.now().date(), meaning=near)
         if as_of:
             valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
             hits = tuple(hit for hit in result.hits if hit.record.id in valid)

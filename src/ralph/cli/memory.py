@@ -143,10 +143,11 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
 @_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any) -> None:
-    """Find memories by words of their text, tags or id, in any order; typos and word forms are forgiven."""
+    """Find memories by words of their text, tags or id, in any order, or by meaning; typos are forgiven."""
     limit = None if options["everything"] else LIMIT
     request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
-    result, entries = memory.search(call.root, request, in_=in_, as_of=options["as_of"])
+    asked = {"in_": in_, "as_of": options["as_of"], "embedding": call.config.embedding}
+    result, entries = memory.search(call.root, request, **asked, warn=warn)
     if form == "json":
         scored = zip(entries, result.hits, strict=True)
         shapes = [(_json(stored, call), hit) for stored, hit in scored]

@@ -71,9 +71,10 @@ def memory_search(
 ) -> ToolAnswer:
     """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
     request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
-    result, _ = memory.search(call.root, request, in_=_LISTED)
+    notes: list[str] = []
+    result, _ = memory.search(call.root, request, in_=_LISTED, embedding=call.config.embedding, warn=notes.append)
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
-    notes = [*describe_replacements(result.instead), _more(result.total - len(shown))]
+    notes += [*describe_replacements(result.instead), _more(result.total - len(shown))]
     notes += [WEAK] if shown and shown[0].hit.weak else []
     return _lines_answer(shown, result.total, notes, "No memories found.")
 
