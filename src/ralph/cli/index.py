@@ -5,15 +5,13 @@ import click
 from ralph.app import forget as forgetting
 from ralph.app import index, meaning
 from ralph.app.filters import full_id, when
-from ralph.app.forget import ForgetPlan, ForgetRequest
+from ralph.app.forget import ForgetRequest
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.errors import UsageError
 from ralph.settings import Provider
 from ralph.store.index import Synced
-
-_PREVIEW = 80
 
 
 @click.group(name="index", cls=Group, examples=["ralph index sync", "ralph index rebuild"])
@@ -126,32 +124,26 @@ def forget(
     if yes:
         with bar("reading the files") as progress:
             forgetting.forget(call.root, plan, progress)
-    _print_json(plan, yes) if form == "json" else _print_plan(plan, call, yes)
-    return 1 if yes and plan.left else 0
-
-
-def _print_plan(plan: ForgetPlan, call: Invocation, yes: bool) -> None:
-    verb = "removed" if yes else "would remove"
+    verb, exit_code = "removed" if yes else "would remove", 1 if yes and plan.left else 0
+    if form == "json":
+        records = [
+            {"file": str(each.path), "line": each.line, "id": each.id, "what": each.what}
+            | ({} if yes else {"text": each.text})  # what is forgotten is not printed once more
+            for each in plan.vanishing
+        ]
+        left = [{"file": str(part.path), "line": part.line, "why": part.why, "id": part.id} for part in plan.left]
+        files = [str(path) for path in plan.whole_files]
+        print_json({verb.replace(" ", "_"): records, "whole_files": files, "left": left})
+        return exit_code
     for record in plan.vanishing:
-        begin = "" if yes else cut(one_line(record.text), _PREVIEW)  # what is forgotten is not printed once more
+        begin = "" if yes else cut(one_line(record.text), 80)
         about = " ".join(filter(None, [one_line(record.id), f"({one_line(record.what)})", begin]))
         click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {about}")
     for path in plan.whole_files:
         click.echo(f"{verb} the whole file {call.show_path(path)}")
-    for rest in plan.left:
-        warn(f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}")
+    warn(*(f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}" for rest in plan.left))
     if not yes:
         click.echo(f"{len(plan.vanishing)} to go. Nothing was removed; --yes does it, for good.")
     else:
         click.echo(f"Forgot {len(plan.vanishing)}." if plan.vanishing else "Nothing could be removed.")
-
-
-def _print_json(plan: ForgetPlan, yes: bool) -> None:
-    records = [
-        {"file": str(record.path), "line": record.line, "id": record.id, "what": record.what}
-        | ({} if yes else {"text": record.text})
-        for record in plan.vanishing
-    ]
-    rest = [{"file": str(part.path), "line": part.line, "why": part.why, "id": part.id} for part in plan.left]
-    files = [str(path) for path in plan.whole_files]
-    print_json({"removed" if yes else "would_remove": records, "whole_files": files, "left": rest})
+    return exit_code

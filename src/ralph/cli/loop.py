@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _PAUSE = 0.3
 _START_SECONDS = 30.0
 """How long a detached run may take to begin."""
-_LAST_ENTRIES = 5
-_NOTE_LENGTH = 120  # characters of a note, which are at most two lines with what precedes them
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """Variables of an agent within a loop, which a run that it starts must not inherit."""
@@ -41,13 +39,13 @@ _CRITERIA = (
     'What must hold: test_pass, build_success, lint_clean, type_check, "custom:COMMAND", marker, or none; '
     "may be given several times."
 )
-_POSITIVE = click.FloatRange(min=0, min_open=True)
 _ITERATIONS = "End after so many iterations (default: ralph.max_iterations)."
+_DOLLARS = click.FloatRange(min=0, min_open=True)
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = opt.combine(
     click.option("--max-iterations", type=click.IntRange(min=1), help=_ITERATIONS),
     click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
-    click.option("--max-cost", type=_POSITIVE, metavar="DOLLARS", help="End when it has cost so much."),
+    click.option("--max-cost", type=_DOLLARS, metavar="DOLLARS", help="End when it has cost so much."),
     click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
     opt.agent,
     click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
@@ -84,22 +82,19 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
         _detach(call, request)
         return 0
     terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id))
-    untrusted = () if request.criteria else _untrusted_criteria(call.root)
+    candidates = () if request.criteria else load(call.root, env=os.environ).trusted_values
+    untrusted = [
+        f"not checked: {one_line(each.command)} ({value.place.where}); `ralph trust` allows it"
+        for value in candidates
+        if value.key == CRITERIA and not value.trusted and isinstance(value.value, tuple)
+        for each in value.value
+        if each.command
+    ]
     say(*untrusted)
     with terminal.listening():
         run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run)
     say(*untrusted)
     return exit_code(run)
-
-
-def _untrusted_criteria(root: Path) -> list[str]:
-    """Name the criteria of the project's config that nobody has trusted."""
-    found = [
-        value for value in load(root, env=os.environ).trusted_values if value.key == CRITERIA and not value.trusted
-    ]
-    settings = [each for value in found for each in (value.value if isinstance(value.value, tuple) else ())]
-    commands = [one_line(each.command) for each in settings if each.command]
-    return [f"not checked: {command} ({found[0].place.where}); `ralph trust` allows it" for command in commands]
 
 
 @cli.command("resume", examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'])
@@ -190,8 +185,9 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     _mark_dead_runs(call)
     run = _find_run(call.root, run_id, form)
     if run is not None and not run_id and form != "json":
-        for other in (each for each in runs.running(call.root) if each.id != run.id):
-            click.echo(_describe_run(call.root, other))
+        for other in runs.running(call.root):
+            if other.id != run.id:
+                click.echo(_describe_run(call.root, other))
     printed: Run | None = None
     while run is not None:
         if run != printed:
@@ -204,7 +200,6 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
 
 
 def _find_run(root: Path, run_id: str, form: str) -> Run | None:
-    """Return the run that is meant; where there is none at all, print that."""
     try:
         return runs.current(root, run_id)
     except NothingYet:
@@ -270,7 +265,6 @@ def logs(call: Invocation, run_id: str, follow: bool) -> None:
 
 
 def _mark_dead_runs(call: Invocation) -> None:
-    """Mark the runs whose process is gone, and print which."""
     if all(runs.lives(call.root, run) for run in runs.running(call.root)):
         return  # the usual case, which needs no config
     from ralph.app import loop
@@ -303,8 +297,8 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     lines.append(f"  {count(run.iterations, 'iteration')} with {run.agent}, {work} of work{cost}")
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
-    for entry in runs.iterations(root, run.id)[0 if everything else -_LAST_ENTRIES :]:
-        notes = cut(one_line(entry.notes.strip().split("\n", 1)[0]), _NOTE_LENGTH)
+    for entry in runs.iterations(root, run.id)[0 if everything else -5 :]:
+        notes = cut(one_line(entry.notes.strip().split("\n", 1)[0]), 120)  # with what precedes them, two lines
         changed = f", {count(len(entry.files), 'file')}" if entry.files else ""
         line = f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
         lines.append(line.rstrip())
@@ -340,14 +334,13 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         print_rows(entries, form, journal_json, headings, row, "No journal entries.")
         print_more(total, len(entries))
         return
-    is_single = is_entry or iteration is not None
-    if is_single:
-        entries = (journal.find(call.root, name, iteration, within=within),)
-    else:
-        entries = journal.show(call.root, name, within=within)
+    if is_entry or iteration is not None:
+        entry = journal.find(call.root, name, iteration, within=within)
+        print_json(journal_json(entry)) if form == "json" else print_raw(journal_block(entry, of_run=True))
+        return
+    entries = journal.show(call.root, name, within=within)
     if form == "json":
-        shapes = list(map(journal_json, entries))
-        print_json(shapes[0] if is_single else shapes)
+        print_json(list(map(journal_json, entries)))
     else:
         print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
@@ -383,21 +376,18 @@ def slash(call: Invocation, text: str) -> None:
     elif verb in ("", "status"):
         ctx.invoke(status, run_id=words[0] if words else "")
     elif verb == "config":
-        _configure(call, *words)
+        from ralph.cli.project import config
+
+        key, value = (*words, "", "")[:2]
+        loaded = load(call.root, env=os.environ).json_values
+        names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
+        chosen = [name for name in names if key in ("", name, name.partition(".")[2])]
+        if not chosen:
+            raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
+        if value:
+            ctx.invoke(config, key=chosen[0], value=value)
+        else:
+            rows = [(name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen]
+            print_table("key,value", rows)
     else:
         raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
-
-
-def _configure(call: Invocation, key: str = "", value: str = "") -> None:
-    """Show the loop's settings, or change one in ralph.yml."""
-    from ralph.cli.project import config
-
-    loaded = load(call.root, env=os.environ).json_values
-    names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
-    chosen = [name for name in names if key in ("", name, name.partition(".")[2])]
-    if not chosen:
-        raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
-    if value:
-        click.get_current_context().invoke(config, key=chosen[0], value=value)
-    else:
-        print_table("key,value", [(name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen])

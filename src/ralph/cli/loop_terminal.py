@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from ralph.app.loop_parts import LoopPrinter
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-_MOST = 200_000
-"""Characters that wait at most."""
+_MOST = 200_000  # characters that wait at most
 _BLOCKS = (("<private", "</private", ">"), ("-----begin", "-----end", "\n"))
 """How a private block begins and ends, and what closes its first line."""
-_OPENING = 100
 
 
 @contextmanager
@@ -84,12 +82,12 @@ class LoopTerminal:
             self._pending = opening  # what follows is still a part of it
 
     def _open_block(self) -> str:
-        """Return the opening of a private block that is not closed yet in the pending text; "" when all are."""
+        """The opening of a private block that is not closed yet; "" when all are."""
         low = self._pending.lower()
         for begin, end, close in _BLOCKS:
             at = low.rfind(begin)
             if at > low.rfind(end):
-                return self._pending[at : at + _OPENING].partition("\n")[0].partition(">")[0] + close
+                return self._pending[at : at + 100].partition("\n")[0].partition(">")[0] + close
         return ""
 
     def _print(self, text: str, *, err: bool = False) -> None:

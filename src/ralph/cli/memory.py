@@ -25,10 +25,7 @@ from ralph.model.record import MemoryKind, Query, Record, Status
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.store.library import NAMES, Library, Stored
 
-LIMIT = 5
-"""How many results a search prints unless all are asked for."""
-_TAGS_COLUMNS = 24
-_KIND_DEFAULTS = "pattern; guardrails: fix; knowledge: context"
+LIMIT = 5  # results that a search prints unless all are asked for
 
 
 @click.group(name="memory", cls=Group, examples=['ralph memory add "Uses barrel exports"', "ralph memory list"])
@@ -42,7 +39,6 @@ def cli() -> None:
 
 
 def _one_file(*names: str) -> Callable[[Fn], Fn]:
-    """Add `--in` with exactly one file."""
     choice = click.Choice(names)
     return click.option("--in", "in_", type=choice, default="memories", show_default=True, help="The file.")
 
@@ -92,7 +88,7 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
 @opt.file
-@opt.kind("What it is.", show_default=_KIND_DEFAULTS)
+@opt.kind("What it is.", show_default="pattern; guardrails: fix; knowledge: context")
 @opt.tags("Comma-separated tags.")
 @click.option("--title", default="", help="The title, for --in knowledge.")
 @click.option("--feature", default="", metavar="NAME", help="The feature it was learned in, for --in knowledge.")
@@ -149,11 +145,8 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     asked = {"in_": in_, "as_of": options["as_of"], "embedding": call.config.embedding}
     result, entries = memory.search(call.root, request, **asked, warn=warn)
     if form == "json":
-        scored = zip(entries, result.hits, strict=True)
-        shapes = [(_json(stored, call), hit) for stored, hit in scored]
-        output.print_json(
-            [{**each, "score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for each, hit in shapes]
-        )
+        ranks = [{"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for hit in result.hits]
+        output.print_json([{**_json(stored, call), **rank} for stored, rank in zip(entries, ranks, strict=True)])
     else:
         if result.hits and result.hits[0].weak:
             click.echo(WEAK, err=form == "quiet")
@@ -192,7 +185,6 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
 
 
 def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothing: str, call: Invocation) -> None:
-    """Print a listing; as markdown, in the form that agents read."""
     if form == "markdown":
         records = [stored.record for stored in entries]
         output.print_raw(_markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None))
@@ -205,7 +197,7 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
         record = stored.record
         mark = "(superseded) " if record.id in replaced else ""
         text = mark + scope_mark(record) + (f"{record.title}: {record.text}" if record.title else record.text)
-        tags = cut_cell(one_line(", ".join(record.tags)), _TAGS_COLUMNS) or "-"
+        tags = cut_cell(one_line(", ".join(record.tags)), 24) or "-"
         return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
 
     output.print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)

@@ -18,10 +18,8 @@ import click
 from ralph.model import ids
 
 T = TypeVar("T")
-_LEAST = 24
-"""Columns that the last one of a table has at least, on a narrow terminal."""
-_FEW = 20
-"""Progress is printed every so many steps."""
+_LEAST = 24  # columns that the last one of a table has at least, on a narrow terminal
+_FEW = 20  # progress is printed every so many steps
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 

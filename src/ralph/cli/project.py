@@ -20,11 +20,10 @@ from ralph.app.extras import add_command, has_extra, missing_extra
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Invocation, exclude, read_text
-from ralph.cli.output import ago, cut_cell, one_line, say, table, visible, warn
+from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
 from ralph.config import Layer, Loaded, as_json, key_named, load, sources
 from ralph.errors import ConfigError, Refused, UsageError
 
-_VALUE_COLUMNS = 60
 Planner = Callable[[Host, InstallScope], installation.InstallPlan]
 
 
@@ -149,8 +148,8 @@ def _print_settings(call: Invocation, origin: bool, files: bool, form: str) -> N
         if form == "json":
             output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
             return
-        rows = [[layer, "yes" if path.is_file() else "no", str(path)] for layer, path in layers]
-        click.echo(table(["layer", "there", "path"], rows))
+        rows = [(layer, "yes" if path.is_file() else "no", path) for layer, path in layers]
+        output.print_table("layer,there,path", rows)
         return
     loaded = _load_config(call)
     values, places = loaded.json_values, loaded.origins
@@ -162,7 +161,7 @@ def _print_settings(call: Invocation, origin: bool, files: bool, form: str) -> N
     if form == "json":
         output.print_json(values)
         return
-    texts = {name: cut_cell(one_line(_format_value(value)), _VALUE_COLUMNS) for name, value in values.items()}
+    texts = {name: cut_cell(one_line(_format_value(value)), 60) for name, value in values.items()}
     if origin:
         output.print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
     else:
@@ -231,7 +230,13 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, **options: Any
     """
     listing, form = options.pop("listing"), options.pop("form")
     if listing:
-        _list_clients(form)
+        rows = client_rows(os.environ)
+        if form == "json":
+            output.print_json(rows)
+            return
+        words = {"True": "yes", "False": "-", "None": "not run"}
+        texts = [{key: str(value) for key, value in row.items() if key != "folder"} for row in rows]
+        output.print_table(",".join(texts[0]), [[words.get(text, text) for text in row.values()] for row in texts])
         return
     _check_format(form)
     plugin = options["plugin"]
@@ -261,18 +266,6 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, **options: Any
 def _check_format(form: str) -> None:
     if form == "json":
         raise UsageError("--format json goes with --list", hint="leave one of them out, or add --list")
-
-
-def _list_clients(form: str) -> None:
-    rows = client_rows(os.environ)
-    if form == "json":
-        output.print_json(rows)
-        return
-    words = {"True": "yes", "False": "-", "None": "not run"}
-    for row in rows:
-        del row["folder"]
-    texts = [map(str, row.values()) for row in rows]
-    output.print_table(",".join(rows[0]), [[words.get(text, text) for text in row] for row in texts])
 
 
 @click.command(name="uninstall", cls=Command, examples=["ralph uninstall claude", "ralph uninstall --all --dry-run"])

@@ -56,9 +56,11 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bo
         return
     if ci:
         findings = inbox.changed_items(call.root, base)
-        print_rows(findings, form, asdict, "", _finding, "") if form != "table" else [
-            *map(click.echo, map(_finding, findings))
-        ]
+        if form == "table":
+            for item in findings:
+                click.echo(one_line(f"{item.source}: {item.kind}: {item.id}: {item.why}"))
+        else:
+            print_rows(findings, form, asdict, "", lambda _: (), "")
         ctx.exit(int(bool(findings)))
     items = inbox.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
     problems = insights.find_problems(call.root, task)
@@ -74,10 +76,6 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bo
         return
     nothing = "No insights that can be read." if problems else "Nothing to review."
     print_rows(items, form, asdict, "ID,TASK,STATUS,LABEL,SEEN,TEXT", row, nothing)
-
-
-def _finding(item: ReviewItem) -> str:
-    return one_line(f"{item.source}: {item.kind}: {item.id}: {item.why}")
 
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:

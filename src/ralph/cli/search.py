@@ -27,7 +27,6 @@ LIMIT, AROUND = 5, 20
 """Records shown by a search, and by --around, unless more are requested."""
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
-"""Records left out that --explain names."""
 _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 """The option at either end of what standard input has."""
 
@@ -98,7 +97,6 @@ def search(
 
 
 def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str) -> None:
-    """Print the tasks that contain every word."""
     from ralph.app.tasks import task as tasks
     from ralph.cli.task import print_tasks
 
@@ -209,7 +207,6 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
 
 
 def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:
-    """Print the knowledge whose tags match a task; a tag in its words or the feature counts 2, in a path 1."""
     from ralph.app import knowledge
     from ralph.context.knowledge import render
 

@@ -23,7 +23,6 @@ from ralph.errors import UsageError
 from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
-_PAUSE = 1.0
 _TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
 _COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
@@ -47,7 +46,7 @@ def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
         watcher.look()  # before anything is printed, so that no change is missed
     _print_status(call, form)
     while watch:
-        time.sleep(_PAUSE)
+        time.sleep(1.0)
         if any(watcher.look()):
             click.clear()  # on a terminal; in a pipe one follows the other
             _print_status(call, form)
@@ -145,13 +144,7 @@ def statusline(call: Invocation) -> None:
 @click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
 @opt.formats("table", "json")
 def doctor(
-    call: Invocation,
-    names: tuple[str, ...],
-    fix: bool,
-    secrets: bool,
-    citations: bool,
-    ci: bool,
-    form: str,
+    call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
 ) -> int:
     """Find problems in the memory files, the config and the hooks (at home: the hooks); exit 1 if one needs a person.
 

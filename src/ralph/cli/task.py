@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,12 +19,8 @@ from ralph.cli.options import Group, Invocation, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.model.work import Task, TaskStatus
 
-if TYPE_CHECKING:
-    from ralph.app.worktree import WorktreeProblem
-
 _STATUS = click.Choice([status.value for status in TaskStatus])
-_MOST_BLOCKERS = 3
-"""Tasks that a row of the table names as waited for."""
+_MOST_BLOCKERS = 3  # tasks that a row of the table names as waited for
 _task_id = click.argument("task_id", metavar="ID")
 _description = click.option(
     "--description", default="", metavar="TEXT", help='What it is about, at length ("-": from stdin).'
@@ -90,7 +86,7 @@ def show(call: Invocation, task_id: str, form: str) -> None:
         output.print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
     else:
         _print_task(view, call)
-        _print_problem(problem)
+        warn(*([f"{visible(problem.what)}; {visible(problem.hint)}"] if problem is not None else []))
 
 
 @cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])
@@ -298,11 +294,6 @@ def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
     warn(*(f"{call.show_path(file.path)}: is not read: {visible(file.what)}" for file in unread))
 
 
-def _print_problem(problem: "WorktreeProblem | None") -> None:
-    if problem is not None:
-        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
-
-
 def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
     """Print a listing of tasks."""
 
@@ -321,7 +312,6 @@ def _state(listed: ListedTask) -> str:
 
 
 def _print_change(after: TaskChange) -> None:
-    """Print a task's new state, and the parents that changed with it."""
     output.print_private(after.private_parts)
     state = after.task.status.replace("_", " ")
     already = "" if after.changed else "already "
