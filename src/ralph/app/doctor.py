@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +23,22 @@ from ralph.config import ConfigProblem, Layer
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
-from ralph.formats.memories import parse_memories
+from ralph.formats.memories import Layout, parse_memories
 from ralph.formats.pages import parse_patterns
 from ralph.formats.progress import parse_progress
 from ralph.formats.text import Problem
 from ralph.formats.work import parse_insights, parse_prd, parse_task
 from ralph.model import ids
 from ralph.store import files, forgotten
-from ralph.store.changes import ReadLog
 from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 from ralph.store.sources import Format, log_folders, parse_source, scan_logs, sources
 
-FIXABLE = {
-    "duplicate-id",
-    "leftover",
-    "permissions",
-    "hook-failures",
-    "launcher",
-    "host-entry",
-    "merge-driver",
-    "merge",
-}
-SKIPPED = {".git", "node_modules", ".venv", "venv", ".worktrees", "__pycache__", "target", "dist", "build", ".tox"}
+_FIXABLE = "duplicate-id leftover permissions hook-failures launcher host-entry merge-driver merge".split()
+_SKIPPED = ".git node_modules .venv venv .worktrees __pycache__ target dist build .tox".split()
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
-_Parser = Callable[[str], Any]
-_LEVELS = {"error": 0, "warning": 1, "note": 2}
+_LEVELS = ["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ class Finding:
     @property
     def fixable(self) -> bool:
         """Whether `fix` repairs it."""
-        return self.problem.code in FIXABLE
+        return self.problem.code in _FIXABLE
 
     @property
     def needs_a_person(self) -> bool:
@@ -83,24 +73,11 @@ def _finding(path: Path, what: str, hint: str, level: str, code: str, line: int 
 
 
 def examine(
-    root: Path,
-    *,
-    secrets: bool = False,
-    custom: Sequence[str] = (),
-    env: Mapping[str, str] | None = None,
+    root: Path, *, secrets: bool = False, custom: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> list[Finding]:
-    """Return all problems by file and line.
-
-    A log in which the index has found no problem is not read again, as far as it is unchanged.
-    """
-    read = index.read_logs(root) if index.outside(root) is None else {}
-    findings = [
-        *_check_files(root, read),
-        *_check_folders(root),
-        *_check_links(root),
-        *_check_git(root),
-    ]
-    findings += [*_leftovers(root), *_permissions(root), *_second_stores(root), *_find_forgotten(root)]
+    """Return all problems by file and line."""
+    findings = [*_check_files(root), *_check_folders(root), *_check_links(root), *_leftovers(root), *_permissions(root)]
+    findings += [*_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if (config := merge_registration.is_missing(root, env or {})) is not None:
         what = "has no merge driver that starts, but .gitattributes names one: git merges memories by lines"
@@ -112,9 +89,12 @@ def examine(
     for damage in merge_repair.find_damage(root):
         hint = "run `ralph doctor --fix` to merge the file by entry"
         findings.append(_finding(damage.path, f"has {damage.what}", hint, "error", "merge"))
-    if secrets:
-        findings += [finding for path in files_to_scan(root) for finding in _find_secrets(path, custom)]
-    return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS[item.problem.level]))
+    for path in files_to_scan(root) if secrets else ():
+        hint = "change the secret where it is used, then remove it here and from git history"
+        for secret in privacy.find_secrets("" if _unreadable(path) else files.read(path) or "", custom):
+            what = f"looks like a secret ({secret.kind})"
+            findings.append(_finding(path, what, hint, "error", "secret", secret.line))
+    return sorted(findings, key=lambda item: (str(item.path), item.problem.line, _LEVELS.index(item.problem.level)))
 
 
 def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
@@ -124,51 +104,46 @@ def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
 
 def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
     """Repair what is safe to repair, in the project if there is one and in the user's coding agents."""
-    repairs = _fix_project(root) if project else []
-    if project and (config := merge_registration.register_missing(root, env)) is not None:
-        repairs.append(Repair(config, "registered the merge driver that .gitattributes names"))
+    repairs = [*_fix_project(root, env)] if project else []
     return [*repairs, *(Repair(path, what) for path, what in hook_state.repair_installation(root, env))]
 
 
-def _fix_project(root: Path) -> list[Repair]:
-    library = Library(root)
-    repairs: list[Repair] = []
+def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
     for damage in merge_repair.find_damage(root):  # first: doubled entries must not get ids of their own
         copy = backup(damage.path, root)
         merge_repair.repair(root, damage)
-        repairs.append(Repair(damage.path, f"merged it by entry: it had {damage.what}", copy))
+        yield Repair(damage.path, f"merged it by entry: it had {damage.what}", copy)
+    library = Library(root)
     for collection in _readable_collections(library):
+
+        def edit(text: str, layout: Layout = collection.layout) -> str:
+            return str(parse_memories(text, layout).with_unique_ids(ids.mint_like))
+
         for path, _ in library.documents(collection):
-            repairs += _repair_file(path, collection)
+            document = parse_memories(files.read(path) or "", collection.layout)
+            is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
+            if not document.has_conflict and not is_unique:  # else a person decides which side's entries stay
+                copy = backup(path, collection.root)
+                files.update(path, edit, root=collection.root)
+                yield Repair(path, "gave entries with a used id their own", copy)
     for finding in _leftovers(root):
         with files.lock(finding.path):
             files.delete(finding.path)
-        repairs.append(Repair(finding.path, "removed a leftover of a writer that was killed"))
+        yield Repair(finding.path, "removed a leftover of a writer that was killed")
     for finding in _permissions(root):
         files.restrict(finding.path, 0o700 if finding.path.is_dir() else files.PRIVATE)
-        repairs.append(Repair(finding.path, "made it readable by its owner only"))
-    failures = hook_state.reset_failures(root)
-    if failures is not None:
-        repairs.append(Repair(hook_state.failures_file(root), f"set the count of failures back ({failures})"))
-    return repairs
+        yield Repair(finding.path, "made it readable by its owner only")
+    if (failures := hook_state.reset_failures(root)) is not None:
+        yield Repair(hook_state.failures_file(root), f"set the count of failures back ({failures})")
+    if (config := merge_registration.register_missing(root, env)) is not None:
+        yield Repair(config, "registered the merge driver that .gitattributes names")
 
 
-def _repair_file(path: Path, collection: Collection) -> list[Repair]:
-    document = parse_memories(files.read(path) or "", collection.layout)
-    is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
-    if document.has_conflict or is_unique:  # a person decides first which side's entries stay
-        return []
-    copy = backup(path, collection.root)
+def _check_files(root: Path) -> Iterator[Finding]:
+    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have.
 
-    def edit(text: str) -> str:
-        return str(parse_memories(text, collection.layout).with_unique_ids(ids.mint_like))
-
-    files.update(path, edit, root=collection.root)
-    return [Repair(path, "gave entries with a used id their own", copy)]
-
-
-def _check_files(root: Path, read: Mapping[str, tuple[ReadLog, int]]) -> Iterator[Finding]:
-    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
+    A log in which the index has found no problem is not read again, as far as it is unchanged.
+    """
     library = Library(root)
     for collection in _readable_collections(library):
         for path, document in library.documents(collection):
@@ -182,6 +157,7 @@ def _check_files(root: Path, read: Mapping[str, tuple[ReadLog, int]]) -> Iterato
                 yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
     for path in _curated_files(root):
         yield from (Finding(path, problem) for problem in _unreadable(path))
+    read = index.read_logs(root) if index.outside(root) is None else {}
     trusted = {
         path: known.offset == size
         for path, (known, size) in read.items()
@@ -189,19 +165,15 @@ def _check_files(root: Path, read: Mapping[str, tuple[ReadLog, int]]) -> Iterato
     }
     for path, parse in _other_files(root, without={path for path, whole in trusted.items() if whole}):
         if os.fspath(path) in trusted:
-            yield from _check_new_lines(path, read[os.fspath(path)][0])
+            known = read[os.fspath(path)][0]
+            with suppress(OSError), files.open_unpacked(path) as file:
+                file.seek(known.offset)
+                problems = parse_log(file.read().decode("utf-8", "surrogateescape")).problems
+                yield from (Finding(path, replace(each, line=each.line + known.lines)) for each in problems)
             continue
         unreadable = _unreadable(path)
         text = None if unreadable else files.read(path)
         yield from (Finding(path, problem) for problem in (unreadable if text is None else parse(text).problems))
-
-
-def _check_new_lines(path: Path, known: ReadLog) -> list[Finding]:
-    with suppress(OSError), files.open_unpacked(path) as file:
-        file.seek(known.offset)
-        problems = parse_log(file.read().decode("utf-8", "surrogateescape")).problems
-        return [Finding(path, replace(problem, line=problem.line + known.lines)) for problem in problems]
-    return []
 
 
 def _curated_files(root: Path) -> list[Path]:
@@ -224,9 +196,10 @@ def _unreadable(path: Path) -> list[Problem]:
     return []
 
 
-def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, _Parser]]:
+def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, Callable[[str], Any]]]:
     tasks = paths.tasks_folder(root)
-    groups: list[tuple[Iterable[Path], _Parser]] = [
+    logs = (f"{folder}{os.sep}{name}" for folder, *inside in os.walk(paths.log_folder(root)) for name in chain(*inside))
+    groups: list[tuple[Iterable[Path], Callable[[str], Any]]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
         ([paths.global_patterns(root)], parse_patterns),
         (paths.progress_files(root), parse_progress),
@@ -234,15 +207,9 @@ def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        ([Path(path) for path in _log_files(root) if path not in without], parse_log),
+        ([Path(path) for path in sorted(logs) if path.endswith(paths.LOG_SUFFIXES) and path not in without], parse_log),
     ]
     return ((path, parse) for group, parse in groups for path in group)
-
-
-def _log_files(root: Path) -> list[str]:
-    found = os.walk(paths.log_folder(root))
-    every = (f"{folder}{os.sep}{name}" for folder, folders, names in found for name in (*folders, *names))
-    return sorted(path for path in every if path.endswith(paths.LOG_SUFFIXES))
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:
@@ -260,7 +227,7 @@ def _find_forgotten(root: Path) -> Iterator[Finding]:
 
 
 def _check_folders(root: Path) -> Iterator[Finding]:
-    """Find files where a folder is needed, worktrees of tasks with problems, and indexes of worktrees that are gone."""
+    """Find problems of folders, worktrees of tasks, indexes of worktrees, and of what git ignores or tracks."""
     for folder in sorted({path.parent for path in _curated_files(root)}):
         if folder.exists() and not folder.is_dir():
             hint = "move it away, then run `ralph init`"
@@ -271,15 +238,10 @@ def _check_folders(root: Path) -> Iterator[Finding]:
     for old in index.stale_indexes(root):
         hint = "`ralph index prune --yes` removes it"
         yield _finding(old.path, "the index of a worktree that is gone", hint, "note", "worktree-index")
-
-
-def _check_git(root: Path) -> Iterator[Finding]:
-    """Find state that git does not ignore, and logs that came with the repository: they are neither read nor moved."""
-    missing = missing_lines(root)
-    if missing:
+    if missing := missing_lines(root):
         what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
         yield _finding(paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored")
-    if paths.has_old_state(root):
+    if paths.has_old_state(root):  # neither read nor moved
         what = "came with the repository: Ralph does not read it"
         hint = "`git rm -r --cached` it, or delete it; `ralph status` prints the folder of this machine's logs"
         yield _finding(paths.old_state(root)[0], what, hint, "warning", "tracked-state")
@@ -340,23 +302,17 @@ def _is_inside(path: Path, root: Path) -> bool:
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
-    """Find stores that a command created in a sub-folder: the project does not read them.
-
-    A sub-folder with settings is a package that was made a project on purpose.
-    """
+    """Find stores that a command created in a sub-folder: the project does not read them."""
     own = {path.parent for path in _curated_files(root)} | {root}
     skipped = {paths.claude_folder(root) / "worktrees", paths.log_folder(root), paths.cache_folder(root)}
     for number, (name, folders, names) in enumerate(os.walk(root)):
         folder = Path(name)
         if number > _MAX_FOLDERS:
             return
-        if folder != root and ".git" in (*folders, *names):
-            folders.clear()  # a repository or a worktree of its own
+        if folder != root and {".git", paths.config_file(folder).name} & {*folders, *names}:
+            folders.clear()  # a repository, a worktree, or a package that was made a project on purpose
             continue
-        if folder != root and paths.config_file(folder).name in names:
-            folders.clear()
-            continue
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and folder / name not in skipped)
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and folder / name not in skipped)
         if folder in own or not paths.is_store(folder):
             continue
         for name in {"memories.md", "guardrails.md"} & set(names):
@@ -375,16 +331,6 @@ def files_to_scan(root: Path) -> list[Path]:
     copies = [copy for folder in {path.parent: 1 for path in candidates} for copy in sorted(folder.glob("*.bak*"))]
     backups = [copy for copy in copies if copy.with_name(copy.name.partition(".bak")[0]) in set(candidates)]
     return [path for path in (*unique, *backups) if path.exists()]
-
-
-def _find_secrets(path: Path, custom: Sequence[str]) -> list[Finding]:
-    """Return what looks like a secret in a file; a file that cannot be read is reported elsewhere."""
-    hint = "change the secret where it is used, then remove it here and from git history"
-    text = "" if _unreadable(path) else files.read(path) or ""
-    return [
-        _finding(path, f"looks like a secret ({secret.kind})", hint, "error", "secret", secret.line)
-        for secret in privacy.find_secrets(text, custom)
-    ]
 
 
 def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = "warning") -> list[Finding]:

@@ -12,7 +12,7 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -49,8 +49,7 @@ _LARGEST = 1 << 30  # bytes of one file in a backup
 
 def export(root: Path, form: str) -> dict[str, str]:
     """Return the files of an export by name; a format of one file has it under ""."""
-    library = Library(root)
-    records = [(name, stored.record) for name in CURATED for stored in library.read(library.collection(name))]
+    records = _curated(Library(root))
     if form == "json":
         values = [_value(name, record) for name, record in (*records, *_logged(root))]
         text = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
@@ -58,8 +57,10 @@ def export(root: Path, form: str) -> dict[str, str]:
     if form == "markdown":
         blocks = (f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n" for name, record in records)
         return {"": "\n".join(["# Memory\n", *blocks])}
-    retired = _retired([record for _, record in records])
-    if form == "agents-md":
+    valid = {record.id for record in memory.current([record for _, record in records])}
+    retired = {record.id: "superseded or expired" for _, record in records if record.id not in valid}
+    retired |= {record.id: "archived" for _, record in records if record.status is Status.RETIRED}
+    if form == "agents-md":  # agents follow whatever a file says: what is retired has no text here
         parts = ["# Memory\n"]
         for kind in MemoryKind:
             own = [(name, record) for name, record in records if record.kind is kind and record.id not in retired]
@@ -76,14 +77,16 @@ def export(root: Path, form: str) -> dict[str, str]:
     return notes
 
 
-def _logged(root: Path) -> Iterator[tuple[str, Record]]:
-    """Yield observations and the journal."""
+def _curated(library: Library) -> list[tuple[str, Record]]:
+    return [(name, stored.record) for name in CURATED for stored in library.read(library.collection(name))]
+
+
+def _logged(root: Path) -> list[tuple[str, Record]]:
+    """Return observations and the journal."""
     current = index.of(root)
-    for source in sources(root):
-        if source.format is Format.LOG and source.name != "log/knowledge.jsonl":
-            for placed in current.read(source).records:
-                if placed.record.family is not Family.MEMORY:
-                    yield "", placed.record
+    logs = [each for each in sources(root) if each.format is Format.LOG and each.name != "log/knowledge.jsonl"]
+    records = (placed.record for source in logs for placed in current.read(source).records)
+    return [("", record) for record in records if record.family is not Family.MEMORY]
 
 
 def _value(name: str, record: Record) -> dict[str, Any]:
@@ -100,15 +103,7 @@ def _title(record: Record) -> str:
     return " ".join((record.title or record.text).split())[:80]
 
 
-def _retired(records: Sequence[Record]) -> dict[str, str]:
-    """Return why records no longer apply, by their ids: agents follow whatever a file says."""
-    valid = {record.id for record in memory.current(records)}
-    superseded = {record.id: "superseded or expired" for record in records if record.id not in valid}
-    return superseded | {record.id: "archived" for record in records if record.status is Status.RETIRED}
-
-
 def _note(form: str, name: str, record: Record, retired: str) -> str:
-    """Return the note of a record, in the form of Claude Code's memory or of basic-memory."""
     title, slug = _title(record), ids.slug(record.id)
     if retired:
         title = f"({retired}) {title}"
@@ -143,20 +138,20 @@ def _need_folder(target: Path) -> None:
 # --- import of an export --------------------------------------------------------------------------
 
 
-def read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
+def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
     """Return the records of an exported file or folder; Unreadable when there is none in it."""
     found: dict[tuple[str, str], Record] = {}
     for each in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
         text = files.read(each)
         if text is None:
             raise Unreadable(f"{each}: there is no such file", hint="name a file or folder that `ralph export` wrote")
-        values: Sequence[object] = _COMMENT.findall(text)
+        values: list[str] = _COMMENT.findall(text)
         if not values and f'"{_VERSION}"' in text[:100]:
             try:
                 values = [json.dumps(value) for value in json.loads(text)["records"]]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
                 raise Unreadable(f"{each}: is not a whole export: {error}", hint="export it again") from error
-        for value in map(str, values):
+        for value in values:
             document = parse_log(value)
             if document.entries:
                 record = document.entries[0].record
@@ -173,10 +168,9 @@ def read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
 def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by: str) -> Found:
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
     found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
-    known = {stored.record.id for name in CURATED for stored in library.read(library.collection(name))}
-    known |= {record.id for _, record in _logged(root)}
+    known = {record.id for _, record in [*_curated(library), *_logged(root)]}
     logs: dict[str, SessionLog] = {}
-    for name, record in read_export(path, notes):
+    for name, record in _read_export(path, notes):
         found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
         if record.id in known or hidden.hides(record):
             continue
@@ -213,11 +207,9 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
             raise Refused(f"{record.id!r} is no name of a knowledge file")
         files.write(folder / f"{record.id.removeprefix('know-')}.md", render_knowledge(record), root=root, expect="")
     else:
-        same = normalise_text(record.text)
+        collection, same = library.collection(name), normalise_text(record.text)
         try:
-            library.add(
-                library.collection(name), lambda _: record, unless=lambda other: normalise_text(other.text) == same
-            )
+            library.add(collection, lambda _: record, unless=lambda other: normalise_text(other.text) == same)
         except AlreadyThere:
             return False
     return True
@@ -226,21 +218,15 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
 # --- backup and restore ---------------------------------------------------------------------------
 
 
-def _canonical(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield name and path of everything that cannot be made again."""
-    main = paths.main_checkout(root)
-    for top in _PROJECT_FOLDERS:
-        for path in sorted((main / top).rglob("*")):
-            inner = path.relative_to(main)
-            if path.is_file() and not path.is_symlink() and not inner.parts[1].startswith(_DERIVED):
-                yield f"project/{inner.as_posix()}", path
-    for name in _PROJECT_FILES:
-        if (main / name).is_file() and not (main / name).is_symlink():
-            yield f"project/{name}", main / name
-    log = paths.log_folder(root)
-    for path in sorted(log.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            yield f"state/log/{path.relative_to(log).as_posix()}", path
+def _canonical(root: Path) -> list[tuple[str, Path]]:
+    """Return name and path of everything that cannot be made again."""
+    main, log = paths.main_checkout(root), paths.log_folder(root)
+    own = [path for top in _PROJECT_FOLDERS for path in sorted((main / top).rglob("*"))]
+    own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
+    own += [main / name for name in _PROJECT_FILES]
+    names = [(f"project/{path.relative_to(main).as_posix()}", path) for path in own]
+    names += [(f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))]
+    return [(name, path) for name, path in names if path.is_file() and not path.is_symlink()]
 
 
 def backup(root: Path, target: Path) -> int:
@@ -250,7 +236,7 @@ def backup(root: Path, target: Path) -> int:
     _need_folder(target)
     part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
     files.delete(part)
-    everything = list(_canonical(root))  # before there is a new file that may be among them
+    everything = _canonical(root)  # before there is a new file that may be among them
     with os.fdopen(files.output(part), "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, path in everything:
             with files.open_regular(path) as file:
@@ -302,7 +288,8 @@ def _texts(source: Path) -> Iterator[tuple[str, str]]:
 
 
 def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:
-    path = _place(root, name)
+    top, _, inner = name.partition("/")
+    path = (paths.main_checkout(root) if top == "project" else paths.state_folder(root)) / inner
     text, count = without_forgotten(paths.main_checkout(root), path, text)
     present = files.read(path)
     state = "new" if present is None else "same" if present == text else "replaced"
@@ -314,11 +301,6 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool) -> Restored
             memory.backup(path, boundary or root)
         files.write(path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None)
     return RestoredFile(path, state, count)
-
-
-def _place(root: Path, name: str) -> Path:
-    top, _, inner = name.partition("/")
-    return paths.main_checkout(root) / inner if top == "project" else paths.state_folder(root) / inner
 
 
 def _checked(source: Path) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import index, quarantine, sessions, team
@@ -74,11 +75,10 @@ class Leftover:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _FileChange:
+class _FileChange(NamedTuple):
     path: Path
-    edit: Callable[[str], tuple[str, object]]
-    after: str  # the text that the edit gives at present
+    edit: Callable[[str], tuple[str, object]] = lambda _: ("", None)
+    after: str = ""  # the text that the edit gives at present
     deletes: bool = True  # whether an empty file is deleted
 
 
@@ -136,10 +136,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
 
 
 def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
-    """Return a file's text, or a copy's, without what was forgotten before, and how many entries or lines that were.
-
-    Refused where such an entry cannot be removed.
-    """
+    """Return a file's or copy's text without what was forgotten, and the count of that; Refused where it must stay."""
     hidden, original = forgotten.load(), path.with_name(_COPY.sub("", path.name))
     form = format_of(root, original) if hidden.hashes else None
     if form is Format.LOG:
@@ -181,9 +178,9 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
             changes.append(_FileChange(path, edit, after))
     for path in (paths.cache_folder(root) / "injected").glob("*") if request.session else ():
         if path.name == request.session and path.is_file():  # compared by name, because a host chose the id
-            changes.append(_FileChange(path, lambda _: ("", None), ""))
-    for path in filter(Path.is_file, (paths.cache_folder(root) / "subagents").glob("*")):  # a task may quote anything
-        changes.append(_FileChange(path, lambda _: ("", None), ""))
+            changes.append(_FileChange(path))
+    tasks = (paths.cache_folder(root) / "subagents").glob("*")  # they may quote anything
+    changes += [_FileChange(path) for path in tasks if path.is_file()]
     if names or request.matching:
         left += _leftovers(root, request.matching, vanishing, {change.path: change.after for change in changes})
     return ForgetPlan(tuple(vanishing), tuple(left), tuple(changes))
@@ -192,9 +189,7 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
 def _plan_entries(
     root: Path, names: set[str], needle: str
 ) -> tuple[list[ForgottenRecord], list[Leftover], list[_FileChange]]:
-    vanishing: list[ForgottenRecord] = []
-    left: list[Leftover] = []
-    changes: list[_FileChange] = []
+    vanishing, left, changes = list[ForgottenRecord](), list[Leftover](), list[_FileChange]()
     for source in sources(root) if names or needle else ():
         if source.format in (Format.LOG, Format.TASK):
             continue
@@ -221,9 +216,8 @@ def _plan_entries(
             if record.id in refused:
                 left.append(Leftover(source.path, entry.line, f"{refused[record.id]}; {_BY_HAND}", name))
             else:
-                what = f"{source.format.value} {record.kind.value}"
-                hashed = (record.text,)
-                vanishing.append(ForgottenRecord(source.path, entry.line, name, what, _preview(record), hashed))
+                what, preview = f"{source.format.value} {record.kind.value}", _preview(record)
+                vanishing.append(ForgottenRecord(source.path, entry.line, name, what, preview, (record.text,)))
         if after != text:
             changes.append(_FileChange(source.path, edit, after, source.format is Format.KNOWLEDGE))
     return vanishing, left, changes
@@ -262,15 +256,12 @@ def _text_values(piece: str) -> Iterator[str]:
 def _cut_log(
     path: Path, request: ForgetRequest, names: set[str], interpret: Interpret, text: str
 ) -> tuple[str, list[ForgottenRecord]]:
-    """Summaries and torn lines may quote what matches."""
     is_whole = bool(request.session) and path.stem == request.session
     document = parse_log(text)
     objects = [(line.start, line.end, line.line, line.value) for line in document.lines]
     objects += ((each.start, each.end, each.line, json.loads(text[each.start : each.end])) for each in document.entries)
-    removed: list[ForgottenRecord] = []
-    summaries: list[tuple[int, int, int, str, bool, str]] = []
-    spans: list[tuple[int, int, str]] = []
-    types: set[object] = set()
+    removed, spans, types = list[ForgottenRecord](), list[tuple[int, int, str]](), set[object]()
+    summaries: list[tuple[int, int, int, str, bool, str]] = []  # they may quote what matches, as torn lines may
     for start, end, line, value in sorted(objects, key=lambda each: each[0]):
         shorter = _without_derived(value)
         matches = is_whole or _matches(value, text[start:end], request, names, interpret)
@@ -313,7 +304,11 @@ def _matches(
     value: Mapping[str, object], piece: str, request: ForgetRequest, names: set[str], interpret: Interpret
 ) -> bool:
     if request.hidden is not None:
-        return _is_hidden(json.loads(piece), request.hidden, interpret)
+        value = json.loads(piece)
+        if value.get("type") == Family.MEMORY:  # its id may be that of a later one
+            return request.hidden.has(value.get("text"))
+        keys = [key for each in _describe_object(Path(), 0, value, interpret, with_texts=True) for key in each.hashed]
+        return any(map(request.hidden.has, [*keys, forgotten.session_key(str(_session_of(value)))]))
     line_type = str(value.get("type"))
     if names and line_type == EVENT:
         return any(record.id in names for record in interpret(value)[0])
@@ -328,13 +323,6 @@ def _matches(
         return line_type != Family.MEMORY and "" < at < request.before
     needle = request.matching.casefold()
     return any(needle in content.casefold() for content in _text_values(piece))
-
-
-def _is_hidden(value: Mapping[str, object], hidden: ForgottenTexts, interpret: Interpret) -> bool:
-    if value.get("type") == Family.MEMORY:  # its id may be that of a later one
-        return hidden.has(value.get("text"))
-    keys = [key for each in _describe_object(Path(), 0, value, interpret, with_texts=True) for key in each.hashed]
-    return any(map(hidden.has, [*keys, forgotten.session_key(str(_session_of(value)))]))
 
 
 def _session_of(value: Mapping[str, object]) -> object:

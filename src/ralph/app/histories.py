@@ -216,14 +216,10 @@ def _claude_cwd(path: Path) -> str:
 
 def _claude(place: Place) -> Iterator[Transcript | None]:
     for folder in claude_folders(place):
-        files_ = [path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))]
-        main = [path for path in files_ if not path.name.startswith("agent-")]
-        lone = [path for path in files_ if path.name.startswith("agent-")]
-        for path in main:
+        sessions = [path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))]
+        for path in sorted(sessions, key=lambda path: path.name.startswith("agent-")):
             parts = [path, *_entries(folder / path.stem / "subagents", place, ".jsonl")]
             yield _of_files("claude", parts, partial(_read_claude, parts, place.notes))
-        for path in lone:
-            yield _of_files("claude", [path], partial(_read_claude, [path], place.notes))
 
 
 def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
@@ -246,20 +242,16 @@ def _read_lines(read: Callable[[Iterable[Json]], Events], path: Path, notes: lis
 
 
 def _gemini(place: Place) -> Iterator[Transcript | None]:
-    names = {hashlib.sha256(folder.encode()).hexdigest(): folder for folder in (str(place.root),)}
+    names = {hashlib.sha256(str(place.root).encode()).hexdigest(): str(place.root)}
     for folder in _entries(place.folder("GEMINI_CLI_HOME") / ".gemini" / "tmp", place):
         cwd = discovery.read_text(str(folder / ".project_root")).strip() or names.get(folder.name, "")
-        if place.has(cwd):
-            for path in _entries(folder / "chats", place, ".json", ".jsonl"):
-                read = partial(_read_gemini, path, cwd, place.notes)
-                yield _of_files("gemini", [path], read)
+        for path in _entries(folder / "chats", place, ".json", ".jsonl") if place.has(cwd) else ():
+            yield _of_files("gemini", [path], partial(_read_gemini, path, cwd, place.notes))
 
 
 def _read_gemini(path: Path, cwd: str, notes: list[str]) -> Events:
-    if path.suffix == ".jsonl":
-        return transcripts.read_gemini(json_lines(path, notes), cwd)
-    value = read_json(path, notes)
-    return transcripts.read_gemini([value] if isinstance(value, dict) else [], cwd)
+    values = json_lines(path, notes) if path.suffix == ".jsonl" else [read_json(path, notes)]
+    return transcripts.read_gemini((value for value in values if isinstance(value, dict)), cwd)
 
 
 def _opencode(place: Place) -> Iterator[Transcript | None]:
@@ -284,13 +276,8 @@ def _opencode(place: Place) -> Iterator[Transcript | None]:
 
 def _copilot(place: Place) -> Iterator[Transcript | None]:
     state = place.folder("COPILOT_HOME", ".copilot") / "session-state"
-    paths_ = [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(state, place, ".jsonl")
-    for path in paths_:
-        cwd = (
-            _first(json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd"))
-            if path.is_file()
-            else ""
-        )
+    for path in [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(state, place, ".jsonl"):
+        cwd = _first(json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd"))
         if place.has(cwd):
             yield _of_files("copilot", [path], partial(_read_lines, transcripts.read_copilot, path, place.notes))
 
@@ -363,15 +350,12 @@ def _read_cline(path: Path, cwd: str, item: Mapping[str, object], notes: list[st
 def _aider(place: Place) -> Iterator[Transcript | None]:
     path = place.root / ".aider.chat.history.md"
 
-    def session_of(start: str) -> str:
-        return (
-            f"aider-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}-{start.translate(str.maketrans(' :', '--'))}"
-        )
-
     def read() -> Events:
+        prefix = f"aider-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}-"
         with files.open_regular(path) as file:
             lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
-            yield from transcripts.read_aider(lines, str(place.root), session_of)
+            in_id = str.maketrans(" :", "--")
+            yield from transcripts.read_aider(lines, str(place.root), lambda start: prefix + start.translate(in_id))
 
     if path.is_file() and not path.is_symlink():
         yield _of_files("aider", [path], read)

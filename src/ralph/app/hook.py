@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ralph import config as settings
@@ -33,10 +33,8 @@ from ralph.store import db, files, hook_files, queries, sessions
 from ralph.store.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
-_RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
-"""How a record begins in a prompt (`context/render.py`)."""
+_RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)  # how a record begins in a prompt
 _TAIL = 200_000  # characters at the end of a log that a stop summarises while the index is far behind
-_SESSION_EVENTS = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
 
 
 def handle_event(
@@ -49,7 +47,13 @@ def handle_event(
     loaded, answer = _load_config(root, event, env, cache=project)
     if loaded is None or not (project or loaded.capture.everywhere):
         return answer if project else ""
-    fields = redact_payload(_parse(payload), loaded.privacy.patterns)
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
+    fields = redact_payload(value, loaded.privacy.patterns)
     happened = event_of(host, event, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if happened is None or not happened.session:
         return ""
@@ -110,23 +114,13 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
         hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
-def _parse(payload: bytes) -> dict[str, object]:
-    try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
-    return value
-
-
 def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
     """Append the observation of an event to the session's log, with one write; `loop` has its run and task."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = paths.session_log(root, event.session)
     lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
-    if event.happening in _SESSION_EVENTS or not path.exists():
+    if event.happening in (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP) or not path.exists():
         session = session_of(event, patterns=privacy.patterns)
         lines += [] if session is None else [encode_line("session", session)]
     if lines:
@@ -146,10 +140,8 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
         with _count_failures(root, name):
             usage.forget_session(root, event.session)
             usage.mark_seen(root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else [])
-
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
-
     states = {"resume": SessionState.RESUMED, "fork": SessionState.RESUMED, "compact": SessionState.COMPACTED}
     state = states.get(event.source, SessionState.NEW)
     tools = hosts.has_server(event.host, root, env)
@@ -169,17 +161,12 @@ def _presence(root: Path, brief: Brief) -> str:
     sessions = sum(piece.section == RECENT_SESSIONS for piece in brief.records)
     counts = ((len(brief.records) - sessions, "memor", "y", "ies"), (sessions, "session", "", "s"))
     words = [f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count]
-    return f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens{_pull_age(root)}" if words else ""
-
-
-def _pull_age(root: Path) -> str:
-    """Return how old the last pull from the team is, by the time of one file; "" without one."""
-    try:
+    line, pulled = f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens", ""
+    with suppress(OSError):  # no pull yet
         hours = int((time.time() - paths.team_pulled(root).stat().st_mtime) / 3600)
-    except OSError:
-        return ""
-    age = f"{hours // 24} d" if hours >= 48 else f"{hours} h"
-    return f"; team pulled {age} ago" if hours else "; team pulled within the hour"
+        age = f"{hours // 24} d" if hours >= 48 else f"{hours} h"
+        pulled = f"; team pulled {age} ago" if hours else "; team pulled within the hour"
+    return line + pulled if words else ""
 
 
 def _context_json(name: str, text: str, message: str = "") -> str:

@@ -23,7 +23,6 @@ from ralph.model import ids
 from ralph.store import files, hook_files
 from ralph.store.files import hide_state
 
-_PLUGIN = "plugin"
 _FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
 failures_file, pause_file = paths.hook_failures, paths.pause_file
@@ -182,19 +181,17 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
                     installed.setdefault(str(target.settings), each)
     with suppress(RalphError):
         notes = install.installed_file(env)
-        if _PLUGIN in (files.read(notes) or "").splitlines():
-            installed[_PLUGIN] = Installed(Host.CLAUDE.value, _PLUGIN, notes)
+        if "plugin" in (files.read(notes) or "").splitlines():
+            installed["plugin"] = Installed(Host.CLAUDE.value, "plugin", notes)
     return tuple(installed.values())
 
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
     """Yield what is wrong with the hooks here, each with its file and what to do."""
-    failures = read_failures(root)
-    if failures is not None:
+    if failures := read_failures(root):
         hint = "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
         yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
-    problem = recording_problem(root)
-    if problem:
+    if problem := recording_problem(root):
         hint = "make its folder a folder that you can write to, or free some space"
         yield paths.log_folder(root), Problem(1, problem, hint, "error", "no-recording")
     slow = paths.slow_patterns_file(root)
@@ -202,8 +199,7 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
         what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
         hint = f"write it without nested repetitions; deleting its line in {slow} switches it on again"
         yield slow, Problem(1, what, hint, "warning", "slow-pattern")
-    since = paused_since(root)
-    if since is not None:
+    if (since := paused_since(root)) is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
         yield pause_file(root), Problem(1, what, "`ralph capture on` goes on", "note", "paused")
     yield from installation_problems(root, env)

@@ -44,7 +44,6 @@ _VERBS = {
 }
 _OF_REVIEW = ("accept", "reject", "promote")
 _PATIENCE = 5.0  # seconds, for git
-_CHANGED = ("--name-only", "--relative", "-z", "--diff-filter=d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +134,8 @@ def memory_items(root: Path) -> list[ReviewItem]:
     entries = memory.list_(root, in_=("memories", "guardrails"))
     valid = {record.id for record in memory.current([stored.record for stored in entries])}
     current = [stored for stored in entries if stored.record.id in valid and CONFLICTS not in stored.record.extra]
-    found = [
-        *_conflicts(root, entries),
-        *_unsigned(root, current),
-        *_contradictions(root, current),
-        *_duplicates(root, current),
-        *_stale_citations(root),
-        *_unused(root, current),
-    ]
+    found = [*_conflicts(root, entries), *_unsigned(root, current), *_contradictions(root, current)]
+    found += [*_duplicates(root, current), *_stale_citations(root), *_unused(root, current)]
     kept = quarantine.accepted_keys(root) if found else ()
     return [item for item in found if item.key not in kept]
 
@@ -240,7 +233,8 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
         what = f"no common past of {branch} and HEAD is here" if branch else f"there is no branch {' or '.join(names)}"
         shallow = "the clone is shallow: fetch all of it (`git fetch --unshallow`, or fetch-depth: 0 in a workflow)"
         raise Refused(what, hint=shallow if git.is_shallow() else "name the branch with --base")
-    before = {name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *_CHANGED, start)}
+    options = ("--name-only", "--relative", "-z", "--diff-filter=d")
+    before = {name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *options, start)}
     found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
     held = {item.id for item in found if item.kind == EDIT}
     for stored in memory.list_(root, in_=("memories", "guardrails", "patterns", "knowledge")):

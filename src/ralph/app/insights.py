@@ -6,6 +6,7 @@ is found again in other words. A file that cannot be read is never overwritten.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -62,12 +63,8 @@ def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
     chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
     sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
-    observed = index.ask(
-        root,
-        lambda connection: queries.observations_of_task(
-            connection, task_id, sessions, _MAX_OBSERVATIONS, only_sessions=bool(run)
-        ),
-    )
+    choose = partial(queries.observations_of_task, task=task_id, sessions=sessions, limit=_MAX_OBSERVATIONS)
+    observed = index.ask(root, partial(choose, only_sessions=bool(run)))
     placed = []
     for record in (*observed, *_progress_records(folder)):
         origin = record.origin
@@ -115,9 +112,8 @@ def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequ
                     givers = [*givers, entry] if is_same else [entry]
         for entry in givers:
             if entry in chosen and entry.created_at >= (record.updated_at or record.created_at):
-                yield proposing.of_origin(
-                    record, Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
-                )
+                origin = Origin(session=entry.session, run=entry.run, iteration=entry.iteration)
+                yield proposing.of_origin(record, origin)
 
 
 def extract(
@@ -202,16 +198,13 @@ def _with_evidence(old: Record, new: Record) -> Record:
 
 
 def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
-    if task_id:
-        folders = [(task_id, board.find(root, task_id).path.parent)]
-    else:
-        folders = [(folder.name, folder) for folder in sorted(paths.tasks_folder(root).glob("*")) if folder.is_dir()]
-    for name, folder in folders:
+    own = [board.find(root, task_id).path.parent] if task_id else sorted(paths.tasks_folder(root).glob("*"))
+    for folder in filter(Path.is_dir, own):
         path = folder / "memory" / "insights.json"
         try:
-            yield name, path, parse_insights(files.read(path) or "")
+            yield folder.name, path, parse_insights(files.read(path) or "")
         except RalphError as error:
-            yield name, path, error
+            yield folder.name, path, error
 
 
 def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
@@ -227,7 +220,7 @@ def list_(root: Path, *, task_id: str = "", status: Status | None = None, within
 
 def find_problems(root: Path, task_id: str = "") -> list[str]:
     """Describe what cannot be read in the files of insights."""
-    lines: list[str] = []
+    lines = []
     for _, path, document in _documents(root, task_id):
         name = paths.shown(path, root)
         if isinstance(document, RalphError):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -70,21 +71,10 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
     if isinstance(held, Stored):
         quarantine.remember_accepted(root, held.record, observer)
         return held
-    added = memory.add(
-        root,
-        held.text,
-        MemoryKind(held.kind) if held.kind else None,
-        held.tags,
-        in_=held.in_,
-        title=held.title,
-        feature=held.feature,
-        by=held.by,
-        via=held.via,
-        allow_secret=True,
-        accepted=True,
-        signed={"who": held.who, "session": held.session},
-        observer=observer,
-    )
+    signed, own_kind = {"who": held.who, "session": held.session}, MemoryKind(held.kind) if held.kind else None
+    add = partial(memory.add, by=held.by, via=held.via, signed=signed, allow_secret=True, accepted=True)
+    about = partial(add, in_=held.in_, title=held.title, feature=held.feature)
+    added = about(root, held.text, own_kind, held.tags, observer=observer)
     quarantine.release(root, held.id, observer)
     return added.stored
 
@@ -117,8 +107,7 @@ def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str
 
 def is_waiting(root: Path, name: str) -> bool:
     """Whether this is a memory that waits for a person."""
-    is_held = _find_held(root, name, "human") is not None
-    return is_held or any(item.id == name for item in inbox.memory_items(root))
+    return bool(_find_held(root, name, "human")) or any(item.id == name for item in inbox.memory_items(root))
 
 
 def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
@@ -155,14 +144,13 @@ def refine(
     pieces = [f"[{each.kind.value}] {each.text[:_MAX_PIECE]}" for name in names if (each := records.get(name))]
     parts = [_REFINE_PROMPT, render.framed("## The insight\n", render.clean(record.text))]
     parts += [render.framed("## What it rests on\n", render.clean("\n\n".join(pieces)))] if pieces else []
-    text, why = ask_command(
-        root, command, "\n".join(parts), record.text, _MAX_REFINED, patterns=patterns, timeout=timeout
-    )
+    ask = partial(ask_command, root, command, patterns=patterns, timeout=timeout)
+    text, why = ask("\n".join(parts), record.text, _MAX_REFINED)
     text = " ".join(text.split())
-    if not why and text.strip(".").upper() == "NONE":
-        why = "the command says that it is no insight (`ralph review reject` hides it)"
-    if not why and text == record.text:
-        why = "the command left its words as they are"
+    if text.strip(".").upper() == "NONE":
+        why = why or "the command says that it is no insight (`ralph review reject` hides it)"
+    if text == record.text:
+        why = why or "the command left its words as they are"
     if why:
         return found, why
 
@@ -205,16 +193,10 @@ class Promotion:
 
 
 def promote_task(
-    root: Path,
-    task_id: str,
-    *,
-    patterns: Sequence[str] = (),
-    observer: WriteObserver | None = None,
+    root: Path, task_id: str, *, patterns: Sequence[str] = (), observer: WriteObserver | None = None
 ) -> Promotion:
     """Promote a task's accepted and well-evidenced insights to global-patterns.md."""
-    path = paths.patterns_file(root)
-    due: dict[str, Insight] = {}
-    skipped: list[tuple[Record, str]] = []
+    path, due, skipped = paths.patterns_file(root), dict[str, Insight](), list[tuple[Record, str]]()
     for each in insight.list_(root, task_id=task_id):
         record = each.record
         if not insight.is_due(record):
@@ -233,9 +215,7 @@ def promote_task(
     def edit(text: str) -> tuple[str, Promotion]:
         document = parse_patterns(text)
         matcher = TextMatcher(entry.record.text for entry in document.entries)
-        added: list[Record] = []
-        there: list[Record] = []
-        refused: list[tuple[Record, str]] = []
+        added, there, refused = list[Record](), list[Record](), list[tuple[Record, str]]()
         for record in (each.record for each in due.values()):
             try:
                 after = _with_pattern(document, record)
@@ -298,21 +278,17 @@ def promote(
     new_text = text or (f"{original.title}: {original.text}" if titled else original.text)
     new_text, _ = privacy.clean_memory(without_sigils(new_text), patterns=patterns)
     if len(new_text) > _MAX_BULLET:
-        raise UsageError(
-            f"{original.id} is {len(new_text):,} characters long, too long for a line that everybody reads",
-            hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)',
-        )
+        what = f"{original.id} is {len(new_text):,} characters long, too long for a line that everybody reads"
+        raise UsageError(what, hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)')
     if not isinstance(original.kind, MemoryKind) and kind is None:
         kind = MemoryKind.FIX if original.kind is ObservationKind.ERROR else MemoryKind.CONTEXT
-    record = Record(
-        original.id, kind or original.kind, new_text, label=original.label, tags=original.tags, origin=original.origin
-    )
+    record = Record(original.id, kind or original.kind, new_text, label=original.label, tags=original.tags)
+    record = replace(record, origin=original.origin)
     is_order = render.looks_like_instructions(record.text)
     if is_order and (by != "human" or (original.origin.by != "human" and not text and not force)):
-        raise Refused(
-            f"{record_id} reads like a prompt injection, and no person wrote it: nothing was promoted",
-            hint="read it with `ralph search --layer 3`; a person may use --force, or reword it with --text",
-        )
+        hint = "read it with `ralph search --layer 3`; a person may use --force, or reword it with --text"
+        what = f"{record_id} reads like a prompt injection, and no person wrote it: nothing was promoted"
+        raise Refused(what, hint=hint)
     path, add = _target(root, to, record, page)
     diff, _ = _edit_file(path, lambda before: (add(before), None), root, dry_run=dry_run, observer=observer)
     if is_order and not dry_run and diff:
@@ -327,7 +303,6 @@ def promote(
 
 
 def _find_original(root: Path, record_id: str) -> Record:
-    """Return what is promoted: an insight, else a memory, else any other record."""
     with suppress(NotFound):
         return insight.find(root, record_id).record
     with suppress(NotFound):
@@ -338,9 +313,8 @@ def _find_original(root: Path, record_id: str) -> Record:
 def _target(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Callable[[str], str]]:
     if page and to is not Target.DESIGN:
         raise UsageError("--file names a design page", hint="use it with --to design")
-    library = Library(root)
+    library, kind = Library(root), MemoryKind(record.kind)
     collection = library.memories
-    kind = MemoryKind(record.kind)
 
     def add_memory(text: str) -> str:
         document = parse_memories(text, collection.layout)
@@ -350,17 +324,9 @@ def _target(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Ca
         same = {normalise_text(record.text), normalise_text(short)}
         if any(normalise_text(other.text) in same or other.id == record.id for other in existing):
             return text
-        new = Record(
-            memory.new_id(collection, kind, existing),
-            kind,
-            short,
-            label=kind.value,
-            tags=privacy.clean_tags(record.tags),
-            origin=Origin(by=record.origin.by),
-            created_at=ids.today(),
-            extra={"source": record.id},
-        )
-        return str(document.add(new))
+        tags, origin = privacy.clean_tags(record.tags), Origin(by=record.origin.by)
+        new = Record(memory.new_id(collection, kind, existing), kind, short, label=kind.value, tags=tags, origin=origin)
+        return str(document.add(replace(new, created_at=ids.today(), extra={"source": record.id})))
 
     def add_pattern(text: str) -> str:
         document = parse_patterns(text)

@@ -67,22 +67,15 @@ class _Branches:
 
     def merged_entries(self, path: str) -> str | None:
         """Return a memory file merged by its entries; None for others, and when a conflict is left."""
-        if not path.startswith(self.prefix):
-            return None
-        name, versions = path[len(self.prefix) :], self.versions(path)
-        if not merging.can_merge(name) or "\ufffd" in "".join(versions):
+        name, versions = path.removeprefix(self.prefix), self.versions(path)
+        if not (path.startswith(self.prefix) and merging.can_merge(name)) or "\ufffd" in "".join(versions):
             return None
         merged = merging.merge(name, *versions, merge_lines)
         return None if merged.conflicts else merged.text
 
 
 def merge(
-    root: Path,
-    task_id: str,
-    *,
-    commit: bool = False,
-    verify: bool = True,
-    tell: Callable[[str], None] = ignore_text,
+    root: Path, task_id: str, *, commit: bool = False, verify: bool = True, tell: Callable[[str], None] = ignore_text
 ) -> MergeResult:
     """Merge a task's branch (`commit`: commit its worktree first)."""
     with worktree.repository_lock(root, f"merging {task_id}", tell=tell):
@@ -92,23 +85,25 @@ def merge(
         own = Repository(folder)
         dirty = worktree.uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
         if dirty and not commit:
-            raise Refused(
-                f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}",
-                hint=f"commit them in {FOLDER}/{task_id}, or use --commit",
-            )
-        _check_clean(sides, dirty)
-        if dirty:
-            _commit(own, sides, dirty, verify)
+            hint = f"commit them in {FOLDER}/{task_id}, or use --commit"
+            raise Refused(f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}", hint=hint)
+        written = {*sides.changed(), *dirty}
+        if in_the_way := [path for path in sides.main.uncommitted() if path in written]:
+            what = f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(in_the_way)}"
+            raise Refused(what, hint="commit them first; nothing was merged")
+        flags, names = () if verify else (NO_VERIFY,), [f":(top,literal){path}" for path in dirty]
+        for words in (("add",), ("commit", "--quiet", *flags, "-m", sides.task.title)) if dirty else ():
+            ran = own.tell(*words, "--", *names)
+            if ran.code != 0:
+                raise _refused(ran, f"git did not commit {join_names(dirty)} in {own.folder}")
         commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
-        base, ours, theirs = (
-            [entry.record.text for entry in parse_region(text).entries]
-            for text in sides.versions(f"{sides.prefix}{PAGE}")
-        )
+        pages = map(parse_region, sides.versions(f"{sides.prefix}{PAGE}"))
+        base, ours, theirs = ([entry.record.text for entry in page.entries] for page in pages)
         known = set(map(normalise_text, (*base, *ours)))
         learned = tuple(text for text in theirs if normalise_text(text) not in known)
         changed = tuple(sides.changed())
         if commits:
-            _merge(sides, verify)
+            _merge(sides, flags)
         notes = (str(problem),) if problem is not None else ()
         return MergeResult(sides.branch, sides.into, tuple(commits), changed, learned, tuple(dirty), notes)
 
@@ -135,29 +130,9 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
     return _Branches(task, main, branch, into, "" if inside == "." else f"{inside}/")
 
 
-def _check_clean(sides: _Branches, committed_first: Sequence[str]) -> None:
-    names = {*sides.changed(), *committed_first}
-    dirty = [path for path in sides.main.uncommitted() if path in names]
-    if dirty:
-        raise Refused(
-            f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(dirty)}",
-            hint="commit them first; nothing was merged",
-        )
-
-
-def _commit(own: Repository, sides: _Branches, dirty: Sequence[str], verify: bool) -> None:
-    names = [f":(top,literal){path}" for path in dirty]
-    flags = () if verify else (NO_VERIFY,)
-    for command in (("add", "--", *names), ("commit", "--quiet", *flags, "-m", sides.task.title, "--", *names)):
-        ran = own.tell(*command)
-        if ran.code != 0:
-            raise _refused(ran, f"git did not commit {join_names(dirty)} in {own.folder}")
-
-
-def _merge(sides: _Branches, verify: bool) -> None:
+def _merge(sides: _Branches, flags: Sequence[str]) -> None:
     """Merge in the main checkout; whatever stops it is reported after the merge was aborted."""
-    main, flags = sides.main, () if verify else (NO_VERIFY,)
-    message = f"Merge {sides.branch}: {sides.task.title}"
+    main, message = sides.main, f"Merge {sides.branch}: {sides.task.title}"
     style = ("-c", "merge.conflictStyle=merge")
     ran = main.tell(*style, "merge", "--no-ff", "--quiet", *flags, "-m", message, sides.branch)
     if ran.code == 0 and main.has("HEAD", sides.branch):
@@ -178,10 +153,8 @@ def _merge(sides: _Branches, verify: bool) -> None:
             return
     aborted = main.tell("merge", "--abort")
     if aborted.code != 0:
-        raise Refused(
-            f"git could not abort the merge of {sides.branch}: {first_line(aborted)}",
-            hint="`git status` in the main checkout shows what is half merged",
-        )
+        hint = "`git status` in the main checkout shows what is half merged"
+        raise Refused(f"git could not abort the merge of {sides.branch}: {first_line(aborted)}", hint=hint)
     raise error if unresolved else _refused(ran, "git did not commit the merge")
 
 
@@ -189,11 +162,9 @@ def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
     """Return the conflict with the lines of both sides, read while the merge is still open."""
     diff = sides.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
     quoted = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
-    return Conflict(
-        f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}",
-        hint=f"merge {sides.into} into the worktree ({FOLDER}/{sides.task.id}) and resolve it there, "
-        f"or `git merge {sides.branch}` here; then run this again",
-    )
+    what = f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}"
+    tree, by_hand = f"{FOLDER}/{sides.task.id}", f"`git merge {sides.branch}` here; then run this again"
+    return Conflict(what, hint=f"merge {sides.into} into the worktree ({tree}) and resolve it there, or {by_hand}")
 
 
 def _refused(ran: ProcessResult, what: str) -> Refused:

@@ -7,6 +7,7 @@ by its id and its PRD; a story that passes makes its task done.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,14 +42,15 @@ def import_(
     root: Path, text: str, name: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> TaskImport:
     """Import the tasks of a file, whose `name` tells its format; Refused with every problem, by its line."""
-    rows, problems = _read_stories(text, name) if _is_prd(text, name) else _read_lines(text)
+    content = read_json(text)
+    is_broken, value = isinstance(content, Problem), None if isinstance(content, Problem) else content.value
+    is_prd = name.lower().endswith(".json") if is_broken else isinstance(value, dict) and "id" not in value
+    rows, problems = _read_stories(text, name) if is_prd else _read_lines(text)
     bad = [problem for problem in problems if problem.level == "error"]
     if not rows and not bad:
         raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
     folder, now = paths.tasks_folder(root), ids.now()
-    new: dict[str, tuple[int, Task]] = {}
-    there: list[tuple[Task, Task]] = []
-    private_parts = 0
+    new, there, private_parts = dict[str, tuple[int, Task]](), list[tuple[Task, Task]](), 0
     with board.lock_all(root) as everything:
         stories = {_story_key(task): task for task in everything.tasks if _story_key(task)}
         for line, raw in rows:
@@ -94,16 +96,8 @@ def export(root: Path) -> str:
     return "".join(render_task_line(replace(task, claim=None, worktree=None)) for task in tasks)
 
 
-def _is_prd(text: str, name: str) -> bool:
-    content = read_json(text)
-    if isinstance(content, Problem):
-        return name.lower().endswith(".json")
-    return isinstance(content.value, dict) and "id" not in content.value
-
-
 def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
-    rows: dict[str, tuple[int, Task]] = {}
-    problems: list[Problem] = []
+    rows, problems = dict[str, tuple[int, Task]](), list[Problem]()
     for number, line in enumerate(text.split("\n"), 1):
         task, warnings = parse_task_line(line)
         problems += (replace(problem, line=number) for problem in warnings)
@@ -120,37 +114,28 @@ def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Pr
     source = "/".join(part for part in (document.project, document.branch) if part) or name
     rows: dict[str, tuple[int, Task]] = {}
     for story in document.stories:
-        criteria = "\n".join(f"- {each}" for each in story.acceptance_criteria)
-        parts = [
-            story.description,
-            f"Acceptance criteria:\n{criteria}" if criteria else "",
-            f"Notes: {story.notes}" if story.notes else "",
-        ]
-        task = Task(
-            "",
-            story.title,
-            "\n\n".join(part for part in parts if part),
-            status=(TaskStatus.DONE if story.passes else TaskStatus.PENDING).value,
-            priority=max(story.priority, 0),
-            extra={_STORY: {"id": story.id, "prd": source}},
-        )
-        rows.setdefault(story.id, (0, task))
+        criteria = "".join(f"\n- {each}" for each in story.acceptance_criteria)
+        parts = [story.description] if story.description else []
+        parts += [f"Acceptance criteria:{criteria}"] if criteria else []
+        parts += [f"Notes: {story.notes}"] if story.notes else []
+        status, extra = TaskStatus.DONE if story.passes else TaskStatus.PENDING, {"id": story.id, "prd": source}
+        task = Task("", story.title, "\n\n".join(parts), status=status.value, priority=max(story.priority, 0))
+        rows.setdefault(story.id, (0, replace(task, extra={_STORY: extra})))
     problems = [replace(each, level="error") if each.code == "duplicate-id" else each for each in document.problems]
     return list(rows.values()), problems
 
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Task, int]:
     """Without what only holds in the other project; and its private parts."""
+    clean = partial(privacy.clean_description, patterns=patterns)
     title = privacy.clean_title(task.title, allow_secret=allow_secret, patterns=patterns)
-    description = privacy.clean_description(
-        task.description, "description", allow_secret=allow_secret, patterns=patterns
-    )
-    privacy.clean_description(task.id, "id", patterns=patterns)
+    description = clean(task.description, "description", allow_secret=allow_secret)
+    clean(task.id, "id")
     if task.id and not board.is_folder_name(task.id):
         raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
     status = status_of(task)
     extra = privacy.redact_value(dict(task.extra), patterns)
-    clean = replace(
+    imported = replace(
         task,
         title=title.text,
         description=description.text,
@@ -163,7 +148,7 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Tas
         updated_at=task.updated_at if parse_time(task.updated_at).year > 1 else "",
         extra=extra if isinstance(extra, dict) else {},
     )
-    return clean, title.private + description.private
+    return imported, title.private + description.private
 
 
 def _story_key(task: Task) -> str:
