@@ -418,6 +418,7 @@ user=a password={hunter2Secret9} host=b
 密碼：{Xk29slQpz81}。
 密码是 {hunter2!x9}
 パスワード：{Xk29slQpz81}
+パスワード：{kumo49Tsuki!}(2026年3月まで)
 パスワード　＝　{Xk29slQpz81}
 | パスワード | {Xk29slQpz81} |
 토큰: {q7RtW2mZ9pLx4Kd8}

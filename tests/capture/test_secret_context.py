@@ -32,9 +32,13 @@ PROVIDER     ENV      API KEY\nmistral      prod     {MIXED}
 DATADOG: api {HEX64} / app {HEX40}
 API 키는 {MIXED} 이고
 токен для бота: {HEX40}
+El token de acceso para el API es {HEX40}, pruébalo
+curl 'https://app.acme.dev/api' -b 'theme=dark; session={MIXED}; _ga=GA1'
 https://hooks.acme.io/in/{MIXED} is the webhook for alerts
 """
 PUBLIC = """
+webhook evt_1{MIXED} for sub_1{MIXED} came twice
+gpg:                using EDDSA key C5C489B8FF02CA6F8AAE96F7000349E086661983
 cache key: {HEX40}
 fix token refresh in {HEX40}
 The token bug was introduced by {HEX40}, see the auth module.

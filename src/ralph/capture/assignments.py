@@ -130,9 +130,13 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
     for match in re.compile(_LABEL).finditer(lowered):
         quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(text, match.end())
         value_match = quoted or re.compile(_ASCII).match(text, match.end())
-        if value_match is None or _is_call(value_match["value"]):
+        if value_match is None:
             continue
-        value = value_match["value"] if quoted else value_match["value"].rstrip("\"'`,;.:|)]}>*")
+        value = value_match["value"]
+        if not quoted:
+            value = (value if ")" in value else value.partition("(")[0]).rstrip("\"'`,;.:|)]}>*")
+        if _is_call(value):
+            continue
         end = value_match.start("value") + len(value)
         after = text[end : end + 40].partition("\n")[0].strip(" \t\r*|,;.)」』】。、，")
         assigned = match["sep"] in ("=", ":", "：", "＝")

@@ -23,7 +23,7 @@ _LINKING = frozenset("is was are be to as the a use one".split())
 _WEAK = frozenset("api auth webhook license licence pass".split())
 _NAME = r"[^\W_](?:[\w.-]*\w)?"
 _OTP = r"(?i)\b(?:2fa|mfa|t?otp|authenticator)"
-_LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as))[\s\"'`*«“]*\Z"
+_LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as|es|est|ist|lautet|é|è))[\s\"'`*«“]*\Z"
 _NO_LABEL = r"[\s>*•|`\"'+#/-]*(?:\d+[.)]\s*)?"
 _LINE_END = r"[\"'`,;.)=\s*]*(?:\n|\Z)"
 _TOLD_FOR = (
@@ -33,6 +33,7 @@ _TOLD_FOR = (
 _BUILT = r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
 _DIGEST_AFTER = r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
 _HEX = r"[0-9a-f]+|[0-9A-F]+"
+_STRIPE_ID = r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|prod|seti|req)_[A-Za-z0-9]{14,}"
 _CLASS_NAME = r"(?:Key|Token|Secret|Hash|Error|Exception|Factory|Service|Handler|Provider|Config|Type)s?\Z"
 _PATH = r"(?:[a-z0-9_-]{0,24}/)+(?=[A-Za-z0-9_-]{16})"
 _CHOSEN = (
@@ -76,6 +77,8 @@ def _is_minted(run: str) -> bool:
         return False  # a name: `auth-service-7d9f8b6c5d`
     if re.compile(_CLASS_NAME).search(run) or (run.startswith("eyJ") and values.decode_text(run)):
         return False  # a name, the header of a JWT
+    if re.compile(_STRIPE_ID).fullmatch(run):
+        return False
     least = values.FAIR if run.count("-") == 4 else values.STRONG
     return values.is_random(run if len(longest) < 20 else longest) and values.grade(run) >= least
 

@@ -325,7 +325,7 @@ recovery codes | any | recovery code,backup code,scratch code |  | [a-z]+ codes?
 seed phrase | any | mnemonic,seed phrase,seed_phrase,seed-phrase,seedphrase,seed: ,seed words |  | (?:mnemonic|seed(?:.?phrase| words)?)<seed>
 private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k"  |  | \"[dpqk][pqi]?\"\s{0,4}:\s{0,4}\"(?P<s>[A-Za-z0-9_-]{40,})\"
 azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
-session cookie | strong | cookie | = | cookie<quote>[:=,]\s{0,4}<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
+session cookie | strong | cookie,-b ',-b " | = | (?:cookie<quote>[:=,]?\s{0,4}|-b )<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
 session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})
 """  # noqa: E501 - one row for each syntax
 """Headers, calls, command lines and sentences: kind, condition of the value `s` (piped: before the keyword), keywords,
@@ -371,7 +371,7 @@ BEFORE_KEY = (
     "public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group dedupe"
     " feature storage composite natural unique candidate config registry reg site publishable anon map dict json record"
     " message label query state react order host search header env arrow pub gpg s3 bucket tag shift ctrl alt"
-    " hot short metric trace region asset lock kms file entry store item column data param redis socket recv"
+    " hot short metric trace region asset lock kms file entry store item column data param redis socket recv eddsa rsa"
 )
 BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public sealed hashed"
 """Words before `token`, before `key` and before any name that make it no secret."""
