@@ -127,7 +127,12 @@ class Acp:
     async def _open_session(
         self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask, can: schema.AgentCapabilities | None
     ) -> Session:
-        folder, meta = os.path.realpath(ask.folder), self._meta(ask)
+        folder, options = os.path.realpath(ask.folder), dict[str, Any]()
+        if ask.read_only:
+            options = {"tools": list(READERS), "strictMcpConfig": True}
+        elif self.settings:
+            options = {"settings": json.loads(self.settings)}
+        meta = {"claudeCode": {"options": options}} if options else {}  # beyond the protocol; others ignore it
         if not ask.session:
             new = await connection.new_session(folder, None, [], **meta)
             listener.session = new.session_id
@@ -138,14 +143,6 @@ class Acp:
         if can is not None and can.load_session:
             return await connection.load_session(folder, ask.session, [], None, **meta)
         raise _UnsupportedError("it cannot go on with an earlier session")
-
-    def _meta(self, ask: Ask) -> dict[str, Any]:
-        """What Claude's agent reads beyond the protocol; others ignore it."""
-        if ask.read_only:
-            return {"claudeCode": {"options": {"tools": list(READERS), "strictMcpConfig": True}}}
-        if not self.settings:
-            return {}
-        return {"claudeCode": {"options": {"settings": json.loads(self.settings)}}}
 
 
 async def _wait_for_turn(

@@ -97,9 +97,9 @@ def describe_crash(name: str, result: ProcessResult) -> str:
     return f"{name} {how}: {errors}" if errors else f"{name} {how}"
 
 
-def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) -> ProcessResult:
-    """Run a client with the prompt as its standard input; `on_line` gets each line."""
-    lines = LineBuffer(on_line)
+def run_client(argv: Sequence[str], ask: Ask, reader: "EventReader") -> Reply:
+    """Run a client with the prompt as its standard input; the reader gets each line."""
+    lines = LineBuffer(reader.read_line)
     result = process.run(
         argv,
         cwd=ask.folder,
@@ -112,7 +112,7 @@ def run_client(argv: Sequence[str], ask: Ask, on_line: Callable[[str], None]) ->
     )
     if not (result.stopped or result.timed_out):  # else the last line is incomplete
         lines.flush()
-    return result
+    return reader.reply(result)
 
 
 class LineBuffer:

@@ -26,8 +26,7 @@ class Codex:
 
     def run(self, ask: Ask) -> Reply:
         """Run one prompt, in a new conversation or in the one it names."""
-        reader = _CodexEventReader(ask)
-        return reader.reply(client.run_client(self.command_line(ask), ask, reader.read_line))
+        return client.run_client(self.command_line(ask), ask, _CodexEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
         """Return the command line for a prompt, which itself goes to standard input."""

@@ -50,24 +50,20 @@ def run(
 ) -> ProcessResult:
     """Run a program to its end; `env` None is ours, `timeout` 0 is none; of each stream the last `limit` characters."""
     try:
-        process = _start(argv, cwd, env)
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
     except (OSError, ValueError, IndexError) as error:
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
     out, err = _BoundedText(limit, on_output), _BoundedText(limit, ignore_text)
     return _RunningProgram(process, stdin, out, err).finish(timeout, stopped)
-
-
-def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env=None if env is None else dict(env),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
-    )
 
 
 def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> str:

@@ -6,7 +6,7 @@ The same records give the same bytes. A stated edge is a link with a relation an
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,8 +17,6 @@ from ralph.model.record import Record
 
 VERSION = 1
 MAGIC = b"RALPHVEC"
-_NUMBERS = struct.Struct("<IIII")
-_FLOAT_SIZE = 4
 _TIMES = ("recorded", "valid_from", "valid_until")
 
 
@@ -49,9 +47,9 @@ def edges_text(edges: Iterable[Edge]) -> str:
 
 def embeddings_bytes(embeddings: Embeddings) -> bytes:
     """embeddings.bin."""
-    name, size = embeddings.model.encode("utf-8"), _FLOAT_SIZE * embeddings.dimensions
+    name, size = embeddings.model.encode("utf-8"), 4 * embeddings.dimensions
     count = len(embeddings.rows) // size if size else 0
-    return MAGIC + _NUMBERS.pack(VERSION, embeddings.dimensions, count, len(name)) + name + embeddings.rows
+    return MAGIC + struct.pack("<IIII", VERSION, embeddings.dimensions, count, len(name)) + name + embeddings.rows
 
 
 def _render(name: str, members: Iterable[Mapping[str, object]]) -> str:
@@ -73,7 +71,7 @@ def _edge_members(edge: Edge) -> dict[str, object]:
     return members | {key: value for key in (*_TIMES, "explicit") if (value := getattr(edge, key))}
 
 
-_VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?")
+_VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?\Z")
 _CODES = {"%": "%25", ",": "%2C", "|": "%7C", " @": "%20@"}
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
 
@@ -114,16 +112,12 @@ def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Reco
     return replace(record, extra=extra | ({key: ", ".join(texts)} if texts else {}))
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from (text.strip() for text in value.split(",") if text.strip())
-    elif isinstance(value, list | tuple):
-        yield from (text.strip() for text in value if isinstance(text, str) and text.strip())
+def _texts(value: object) -> list[str]:
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+    return [text.strip() for text in parts if isinstance(text, str) and text.strip()]
 
 
 def _parse_stated(relation: Relation, text: str) -> StatedEdge:
-    times = list(_VALIDITY.finditer(text))
-    last = times[-1] if times and times[-1].end() == len(text) else None
-    target = text if last is None else text[: last.start()]
-    since, until = (last[1] or "", last[2] or "") if last is not None else ("", "")
+    times = _VALIDITY.search(text)
+    target, since, until = (text[: times.start()], times[1] or "", times[2] or "") if times else (text, "", "")
     return StatedEdge(relation, _CODE.sub(lambda code: chr(int(code[1], 16)), target).strip(), since, until)

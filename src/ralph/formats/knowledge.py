@@ -33,8 +33,6 @@ _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff
 _STATUS = "status"  # somebody's own key, unless its value is `retired`
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
-_TICKS = re.compile(r"`+")
-_LONGEST_NAME = 240  # bytes, so that the file's name with `.md` and a suffix fits everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +105,14 @@ def _plain_value(node: ConfigNode) -> object:
 def _change_fields(
     text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
 ) -> str:
-    fields = [matter.fields[name] for name in removed if name in matter.fields]
-    edits = [
-        (text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, "") for field in fields
-    ]
+    edits = []
+    for name in removed:
+        if (field := matter.fields.get(name)) is not None:
+            edits.append((text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, ""))
     new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
-        field = matter.fields.get(name)
-        if field is None:
+        if (field := matter.fields.get(name)) is None:
             continue
         if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
             column = field.start - text.rfind("\n", 0, field.start) - 1
@@ -150,9 +147,8 @@ def _write_value(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Refused(
-            f"front matter cannot hold {value!r:.60}", hint="use texts, numbers, lists or mappings"
-        ) from error
+        hint = "use texts, numbers, lists or mappings"
+        raise Refused(f"front matter cannot hold {value!r:.60}", hint=hint) from error
     if "\\u0000" in text.replace("\\\\", "") or any("\ud800" <= char <= "\udfff" for char in text):
         what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
         raise Refused(what, hint="remove it from the title, the tags or the other values")
@@ -182,7 +178,15 @@ class KnowledgeDocument(TextDocument):
         if self.matter is None or expected == old:
             return self
         if expected.text != old.text:
-            text = text[: self.matter.body] + self._body(self.matter.body, expected.text, newline)
+            start = self.matter.body
+            above, _, below = _split(text[start:])
+            if not text[:start].endswith("\n"):
+                above, below = newline * 2, newline
+            elif not above and expected.text.startswith("\n"):
+                above = newline
+            if not below and expected.text.endswith("\n"):
+                below = newline
+            text = text[:start] + above + expected.text.replace("\n", newline) + below
         before, after = _field_values(old), _field_values(expected)
         key = self.matter.kind_key() or "kind"
         written = {name: value for name, value in after.items() if name not in before or before[name] != value}
@@ -195,16 +199,6 @@ class KnowledgeDocument(TextDocument):
         """The empty file; a byte order mark stays."""
         markdown.find_entry(self.entries, record_id)
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
-
-    def _body(self, start: int, body: str, newline: str) -> str:
-        above, _, below = _split(self.text[start:])
-        if not self.text[:start].endswith("\n"):
-            above, below = newline * 2, newline
-        elif not above and body.startswith("\n"):
-            above = newline
-        if not below and body.endswith("\n"):
-            below = newline
-        return above + body.replace("\n", newline) + below
 
     def _checked(self, text: str, expected: Record) -> "KnowledgeDocument":
         after = parse_knowledge(text, self.slug)
@@ -289,7 +283,7 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
     """The name of a new entry's file; `taken` has titles by slug."""
     title = unicodedata.normalize("NFC", title)
-    fitting = ids.slug(title).encode("utf-8")[:_LONGEST_NAME].decode("utf-8", "ignore").strip("-")
+    fitting = ids.slug(title).encode("utf-8")[:240].decode("utf-8", "ignore").strip("-")  # `.md` must fit, too
     base = fitting or ids.derived("entry", title)
     slug, number = base, 1
     while slug in taken and fold_title(taken[slug]) != fold_title(title):
@@ -344,15 +338,14 @@ def links_in(body: str) -> tuple[str, ...]:
             edges = [0, *itertools.chain.from_iterable(code_spans(line.text)), len(line.text)]
             outside_code = "`".join(line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
             for link in _LINK.findall(outside_code):
-                title = " ".join(link.split())
-                if title:
+                if title := " ".join(link.split()):
                     titles.setdefault(title.casefold(), title)
     return tuple(titles.values())
 
 
 def code_spans(line: str) -> list[tuple[int, int]]:
     """The spans of inline code: from a run of backticks to the next of its length."""
-    runs = [match.span() for match in _TICKS.finditer(line)]
+    runs = [match.span() for match in re.finditer(r"`+", line)]
     by_length: dict[int, list[int]] = {}
     for number, (start, end) in enumerate(runs):
         by_length.setdefault(end - start, []).append(number)

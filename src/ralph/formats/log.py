@@ -33,7 +33,6 @@ _ORIGIN = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "te
 _ORIGIN |= {"iteration": "number", "files": "texts"}
 _LINK = {"relation": "text", "target": "text"}
 _OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_LARGEST = 1e300  # somebody's whole number may be larger than a float can be
 _EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
 
 Value = dict[str, object]
@@ -200,10 +199,8 @@ def journal_id(run: str, iteration: int) -> str:
 
 def is_journal_entry(record: Record) -> bool:
     """Whether a record is an iteration's; the label `run` marks a run's summary."""
-    origin = record.origin
-    return (
-        record.family is Family.JOURNAL and record.label != "run" and bool(origin.run) and origin.iteration is not None
-    )
+    is_iteration = bool(record.origin.run) and record.origin.iteration is not None
+    return record.family is Family.JOURNAL and record.label != "run" and is_iteration
 
 
 def journal_record(entry: JournalEntry) -> Record:
@@ -250,5 +247,5 @@ def journal_entry(record: Record) -> JournalEntry:
 
 
 def _finite_number(value: object) -> float:
-    """Else 0: an agent's own count of its cost may be anything."""
-    return float(value) if isinstance(value, int | float) and abs(value) < _LARGEST else 0.0
+    # an agent's own count of its cost may be anything, also a whole number that is larger than a float can be
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else 0.0

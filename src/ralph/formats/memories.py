@@ -30,7 +30,7 @@ _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
-_COLONS = ":\uff1a \t"  # which may end the name of a section
+_SEPARATOR, _CODE = re.compile(r"[% \t>]"), re.compile(r"%([0-9A-F]{2})")  # of pairs in the second comment
 _TORN_MARK = "<!-\0"
 _COMMENT_TOKEN = re.compile(
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
@@ -198,7 +198,7 @@ class _Scan:
         self._block = None
         is_id = ids.ID.fullmatch(title) is not None
         if level in (1, 2):
-            name = title.rstrip(_COLONS) if level == 2 else ""
+            name = title.rstrip(":\uff1a \t") if level == 2 else ""
             self._section = _Section(name, line.number, line.start, line.end)
             self.sections += [self._section] * (level == 2)
         if (is_id and level != 3) or (not is_id and level == 3 and _OUR_PREFIX.match(title)):
@@ -220,11 +220,17 @@ class _Scan:
                 self.blocks.append(self._block)
 
     def _take_comment(self, line: Line, content: str) -> None:
-        block, meta = self._block, _metadata_in(content)
+        block, comment, meta = self._block, content.rstrip(), None
         if not self._in_comment:
-            meta = re.sub(r" (?:-- >|->|--|-)\Z", "", content[len(_TORN_MARK) :].rstrip())
+            meta = re.sub(r" (?:-- >|->|--|-)\Z", "", comment[len(_TORN_MARK) :])
             what = "this metadata comment is not closed: it is read to the line's end"
             self._report(line, what, "write ` -->`", "torn-metadata")
+        elif comment.endswith("-->"):
+            inner = comment[4:-3]
+            if "-->" in inner:
+                inner = inner.replace("-->", "|").replace("<!--", "")
+            pairs = [part.partition(":") for part in inner.split("|")]
+            meta = inner if any(colon and key.strip().lower() in _KEYS for key, colon, _ in pairs) else None
         if meta is not None and block is not None and block.meta is None:
             block.meta, block.end = meta, line.start + len(line.text)
         else:
@@ -246,17 +252,6 @@ def _mask_torn_comments(text: str) -> str:
             parts += [text[at + len(_TORN_MARK) : end], _TORN_MARK]
             end = at
     return "".join([text[:end], *reversed(parts)])
-
-
-def _metadata_in(comment: str) -> str | None:
-    comment = comment.rstrip()
-    if not comment.endswith("-->"):
-        return None
-    inner = comment[4:-3]
-    if "-->" in inner:
-        inner = inner.replace("-->", "|").replace("<!--", "")
-    pairs = [part.partition(":") for part in inner.split("|")]
-    return inner if any(colon and key.strip().lower() in _KEYS for key, colon, _ in pairs) else None
 
 
 def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterable[Entry]:
@@ -293,7 +288,8 @@ def _read_metadata(inner: str) -> dict[str, Any]:
     pairs = [part.partition(":") for part in inner.split("|")]
     own = [pair.partition("=") for word, _, value in pairs if word.strip() == "ralph" for pair in value.split()]
     pairs = [pair for pair in pairs if pair[0].strip() != "ralph"]
-    for word, colon, value in (*pairs, *((key, equals, _decode(value)) for key, equals, value in own)):
+    pairs += [(key, equals, _CODE.sub(lambda code: chr(int(code[1], 16)), value)) for key, equals, value in own]
+    for word, colon, value in pairs:
         word, value = word.strip(), value.strip()
         key = word.lower()
         if key == "tags" and colon:
@@ -489,8 +485,7 @@ def _content(record: Record) -> tuple[object, ...]:
 
 
 def _without_sign_id(record: Record) -> Record:
-    """Signs of one name are counted, so their ids may change."""
-    return replace(record, id="") if is_sign(record) else record
+    return replace(record, id="") if is_sign(record) else record  # Signs of one name are counted
 
 
 def check_record(record: Record) -> None:
@@ -520,10 +515,8 @@ def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
     """Entries under their headings; a Sign keeps its own form."""
     parts: list[str] = []
     for heading, group in itertools.groupby(sort_by_section(records, kinds), _heading):
-        parts += [
-            f"## {heading}",
-            *(_render_sign(record) if is_sign(record) else render_block(record) for record in group),
-        ]
+        parts.append(f"## {heading}")
+        parts += [_render_sign(record) if is_sign(record) else render_block(record) for record in group]
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
@@ -548,18 +541,10 @@ def _heading(record: Record) -> str:
 
 def _render_metadata(record: Record) -> str:
     shared = [key if value is None else f"{key}: {value}" for key, value in _shared_pairs(record)]
-    own = [f"{key}={_encode(value)}" for key, value in _own_pairs(record)]
+    encoded = ((key, _SEPARATOR.sub(lambda match: f"%{ord(match[0]):02X}", value)) for key, value in _own_pairs(record))
+    own = [f"{key}={value}" for key, value in encoded]
     comments = [" | ".join([f"tags: {', '.join(record.tags)}", *shared]), *([f"ralph: {' '.join(own)}"] if own else [])]
     return " ".join(f"<!-- {comment} -->" for comment in comments)
-
-
-def _encode(value: str) -> str:
-    """Blanks separate the pairs of the second comment."""
-    return "".join(f"%{ord(char):02X}" if char in "% \t>" else char for char in value)
-
-
-def _decode(value: str) -> str:
-    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), value) if "%" in value else value
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:

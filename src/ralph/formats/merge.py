@@ -52,7 +52,6 @@ _HIDDEN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
 _KNOWLEDGE, _INSIGHTS = ".ralph/knowledge/*.md", ".ralph/tasks/*/memory/insights.json"
 _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
-_START = ""  # the anchor of entries above every common entry of their section
 _BLOCKS = "blocks"
 _T = TypeVar("_T")
 _SIGNATURE = ("via", "who", "session")
@@ -124,14 +123,11 @@ class _Version:
         rest, number = len(text), len(entries) - 1
         while number >= 0:
             name, (_, start, end, _) = entries[number]
-            if name not in names:  # neighbours go together, with one blank line
-                while (
-                    number
-                    and entries[number - 1][0] not in names
-                    and text[entries[number - 1][1].end : start].isspace()
-                ):
-                    number -= 1
-                    start = entries[number][1].start
+            while name not in names and number:  # neighbours go together, with one blank line
+                before, entry = entries[number - 1]
+                if before in names or not text[entry.end : start].isspace():
+                    break
+                start, number = entry.start, number - 1
             above = entries[number - 1][1].end if number else 0
             lead = text[above:start]
             if name in names:
@@ -164,7 +160,7 @@ class _Version:
         found: dict[str, tuple[str, str]] = {}
         for name in self.entries:
             section = self.section[name]
-            found[name] = (section, last.get(section, _START))
+            found[name] = (section, last.get(section, ""))
             if name in names:
                 last[section] = name
         return found
@@ -194,7 +190,8 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         return Merged(theirs)
     path, notes = PurePosixPath(name), tuple[str, ...]()
     if can_merge(name):
-        style = _line_end(base, ours, theirs)
+        ends = [markdown.newline_of(text) for text in (base, ours, theirs)]
+        style = ends[2] if base and ends[1] == ends[0] else max(ends[1:]) if not base else ends[1]
         versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
         try:
             if path.match(_KNOWLEDGE):
@@ -250,12 +247,6 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
         at = end + 1
     kept = ((each for at, each in enumerate(chunks) if at not in gone[n]) for n, chunks in enumerate(lists))
     return [_NEXT.join(chunks) for chunks in kept], hidden
-
-
-def _line_end(base: str, ours: str, theirs: str) -> str:
-    """Return the line end of the result: that of the side that changed it."""
-    ends = [markdown.newline_of(text) for text in (base, ours, theirs)]
-    return ends[2] if base and ends[1] == ends[0] else max(ends[1:]) if not base else ends[1]
 
 
 def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
@@ -406,9 +397,7 @@ def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[s
         for version in (one, two)
     ]
     for words in new[0].keys() & new[1].keys():
-        first, second = sorted(
-            (new[0][words].record, new[1][words].record), key=lambda record: (_age(record), record.id)
-        )
+        first, second = sorted((each[words].record for each in new), key=lambda record: (_age(record), record.id))
         alike = first.kind == second.kind and first.status == second.status
         if first.id != second.id and first.id in blocks and second.id in blocks and alike:
             blocks[first.id] = render_block(_merge_fields(None, second, first))
@@ -477,21 +466,14 @@ def _insert(parse: Parse, text: str, new: Mapping[tuple[str, str], list[str]], b
                 raise Refused("the section is missing")
             above = f"{text.rstrip()}\n\n" if text.strip(BOM + "\n ") else text
             text = f"{above}## {section}\n\n{written}\n"
+        elif (first := text.find(_MARK, max(place.start, 0), max(place.end, place.start))) >= 0:
+            text = f"{text[:first]}{written}{between}{text[first:]}"
         else:
-            text = _insert_first(text, place, written)
+            end = markdown.text_end(text, max(place.end, place.start))
+            below = text[end:] if text[end:].strip(BOM) else "\n"
+            text = f"{text[:end]}{place.first if end else ''}{written}{below}"
         document = document if anchor else parse(text)
     return _PLACEHOLDER.sub(lambda match: blocks[match[1]] + behind.get(match[1], ""), text)
-
-
-def _insert_first(text: str, place: _Section, written: str) -> str:
-    """Return the text with entries above the first common one of a section, or else at its end."""
-    start, end = max(place.start, 0), max(place.end, place.start)
-    first = text.find(_MARK, start, end)
-    if first >= 0:
-        return f"{text[:first]}{written}{place.between}{text[first:]}"
-    end = markdown.text_end(text, end)
-    lead = place.first if end else ""
-    return f"{text[:end]}{lead}{written}{text[end:]}" if text[end:].strip(BOM) else f"{text[:end]}{lead}{written}\n"
 
 
 # --- files with one entry, and JSON --------------------------------------------------------------

@@ -24,14 +24,6 @@ HEADINGS = {
     MemoryKind.CONTEXT: "Tips",
 }
 
-_LAYOUT = (
-    "# Global Codebase Patterns",
-    "> What every task in this project should know.",
-    "## Conventions",
-    "## Gotchas",
-    "## Tips",
-)
-
 
 class PatternSection(NamedTuple):
     """A `## heading`, where it and its last line's end are, and whether a bullet ends there."""
@@ -58,7 +50,12 @@ class PatternsDocument(TextDocument):
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
             return parse_patterns(self.text + patterns_template(newline)).add(record)
-        section = self._section(expected.kind, record.label)
+        fitting = [section for section in self.sections if _section_kind(section.heading) is expected.kind]
+        ours = (HEADINGS[MemoryKind(expected.kind)].casefold(), record.label.casefold())
+        named = [section for section in fitting if record.label in (section.heading, label_of(section.heading))]
+        alike = [section for section in fitting if section.heading.casefold() in ours]
+        aliases = [section for section in fitting if kind_of(section.heading) is not None]
+        section = next(iter(named or alike or aliases), None)
         bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
         if section is not None:
             expected = as_pattern(record, section.heading)
@@ -99,14 +96,6 @@ class PatternsDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
-    def _section(self, kind: str, label: str) -> PatternSection | None:
-        fitting = [section for section in self.sections if _section_kind(section.heading) is kind]
-        ours = HEADINGS[MemoryKind(kind)].casefold()
-        named = [section for section in fitting if label in (section.heading, label_of(section.heading))]
-        alike = [section for section in fitting if section.heading.casefold() in (ours, label.casefold())]
-        aliases = [section for section in fitting if kind_of(section.heading) is not None]
-        return next(iter(named or alike or aliases), None)
-
     def _spliced(self, start: int, end: int, block: str, expected: Record) -> "PatternsDocument":
         after = parse_patterns(self.text[:start] + block + self.text[end:])
         _check_splice(self.entries, after.entries, start, end, expected)
@@ -125,18 +114,17 @@ def _check_splice(before: Sequence[Entry], after: Sequence[Entry], start: int, e
 
 def patterns_template(newline: str = "\n") -> str:
     """A new, empty file."""
-    return (newline * 2).join(_LAYOUT) + newline
+    head = ("# Global Codebase Patterns", "> What every task in this project should know.")
+    return (newline * 2).join((*head, "## Conventions", "## Gotchas", "## Tips")) + newline
 
 
 def parse_patterns(text: str) -> PatternsDocument:
     """Parse global-patterns.md; any text is a valid file."""
-    problems: list[Problem] = []
+    scanned = list(markdown.scan_lines(text))
+    problems = [*filter(None, map(markdown.line_problem, scanned))]
     chunks: list[tuple[str | None, list[Line]]] = [(None, [])]  # the lines below each heading; None: no section
     footer, closing = None, len(text)
-    for line in markdown.scan_lines(text):
-        problem = markdown.line_problem(line)
-        if problem is not None:
-            problems.append(problem)
+    for line in scanned:
         heading = markdown.parse_heading(line)
         if heading is not None and heading[0] <= 2:
             chunks.append((heading[1] if heading[0] == 2 else None, [line]))
@@ -244,10 +232,8 @@ def parse_region(text: str) -> RegionDocument:
     ]
     pairs = [(one, two) for (one, first), (two, last) in itertools.pairwise(marks) if (first, last) == ("start", "end")]
     paired = {line.number for pair in pairs for line in pair}
-    what, hint = (
-        "this mark of a region has no partner",
-        f"write {REGION_START} above and {REGION_END} below the bullets",
-    )
+    what = "this mark of a region has no partner"
+    hint = f"write {REGION_START} above and {REGION_END} below the bullets"
     alone = (line.number for line, _ in marks if line.number not in paired)
     problems = tuple(Problem(number, what, hint, "error", "unpaired-region") for number in alone)
     regions = tuple((one.end, two.start) for one, two in pairs)
@@ -260,6 +246,4 @@ def parse_region(text: str) -> RegionDocument:
 
 
 def _region_record(text: str) -> Record:
-    return Record(
-        id=ids.derived("reg", markdown.normalise_text(text)), kind=MemoryKind.CONTEXT, text=text, label=REGION_LABEL
-    )
+    return Record(ids.derived("reg", markdown.normalise_text(text)), MemoryKind.CONTEXT, text, label=REGION_LABEL)

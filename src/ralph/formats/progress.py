@@ -174,6 +174,7 @@ def _is_under(label: Line, line: Line, above: Line) -> bool:
 _POINTER = re.compile(r" ?\(\[\[[^\[\]\n]{1,200}\]\]\)\Z")
 _JOURNAL_ID = re.compile(r"jrn-(.+)-([0-9]{1,9})")
 _FIRST_WORD = re.compile(r"[*_]{0,3}(\w[\w ]{0,30})[*_]{0,3}:")
+_END = re.compile(r"-{3,}[ \t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +228,13 @@ class ProgressDocument(TextDocument):
 
 def parse_progress(text: str) -> ProgressDocument:
     """Parse progress.txt; any text is a valid file."""
-    problems: list[Problem] = []
+    lines = list(markdown.scan_lines(text))
+    problems = [*filter(None, map(markdown.line_problem, lines))]
     blocks: list[tuple[Line, str, list[Line]]] = []
     ends: list[int] = []  # of the blocks; an open one has none yet
     first_text = title_end = 0
     in_title = True
-    for line in markdown.scan_lines(text):
-        problem = markdown.line_problem(line)
-        if problem is not None:
-            problems.append(problem)
+    for line in lines:
         heading = markdown.parse_heading(line)
         is_open = len(ends) < len(blocks)
         if heading is not None and heading[0] <= 2:
@@ -244,7 +243,7 @@ def parse_progress(text: str) -> ProgressDocument:
             if heading[0] == 2:
                 blocks.append((line, heading[1], []))
                 in_title = False
-        elif is_open and _is_end(line):
+        elif is_open and line.is_markdown and _END.fullmatch(line.text):
             ends.append(line.end)
         elif is_open:
             blocks[-1][2].append(line)
@@ -316,9 +315,8 @@ def without_pointer(text: str) -> str:
 
 def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
     """The entries without blocks that the journal has and learnings that are patterns."""
-    patterns = {
-        markdown.normalise_text(entry.record.text) for entry in document.entries if is_progress_pattern(entry.record)
-    }
+    records = [entry.record for entry in document.entries]
+    patterns = {markdown.normalise_text(record.text) for record in records if is_progress_pattern(record)}
 
     def is_duplicate(record: Record) -> bool:
         if record.family is Family.JOURNAL:
@@ -335,9 +333,8 @@ def as_progress_pattern(record: Record) -> Record:
     if record.kind is not MemoryKind.PATTERN:
         what = f"{record.id or 'the record'} is neither a journal entry nor a pattern"
         raise Refused(what, hint="other memories of a task go to its insights")
-    return _learning_record(
-        "found", markdown.check_text(record.text, "pattern").strip(" \t\n"), MemoryKind.PATTERN, PATTERNS
-    )
+    text = markdown.check_text(record.text, "pattern").strip(" \t\n")
+    return _learning_record("found", text, MemoryKind.PATTERN, PATTERNS)
 
 
 def is_progress_pattern(record: Record) -> bool:
@@ -350,14 +347,8 @@ def _content(record: Record) -> Record:
 
 
 def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
-    record = Record(
-        id=ids.derived(prefix, markdown.normalise_text(text)),
-        kind=kind,
-        text=text,
-        label=label,
-        status=Status.PROPOSED,
-        scope=Scope.TASK,
-    )
+    name = ids.derived(prefix, markdown.normalise_text(text))
+    record = Record(name, kind, text, label=label, status=Status.PROPOSED, scope=Scope.TASK)
     if block is None:
         return record
     # A learning in a block that the loop wrote has that iteration as origin: it is no second piece of evidence.
@@ -365,8 +356,3 @@ def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block
     origin = Origin(run=match[1], iteration=int(match[2])) if match is not None else Origin()
     links = (Link("learned_in", block.id),)
     return dataclasses.replace(record, origin=origin, created_at=block.created_at, links=links)
-
-
-def _is_end(line: Line) -> bool:
-    content = line.text.rstrip(BLANK)
-    return line.is_markdown and len(content) >= 3 and not content.strip("-")
