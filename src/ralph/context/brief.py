@@ -37,7 +37,6 @@ _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 _RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
 RECENT_SESSIONS, _SO_FAR = "Last sessions:", "This session before its compaction:"
 _FURTHER = {Scope.ENCLOSING: "Memories of the project around this one:", Scope.PERSONAL: "Personal memories:"}
-_FURTHER_PART = 4  # each of them has a quarter of what guardrails leave, the project's own memories the rest
 SECTIONS = (_SO_FAR, _RULES, _LEARNED, *_FURTHER.values(), RECENT_SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
 _USUAL = " ".join((_RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE))
@@ -47,7 +46,6 @@ JOURNAL_HEADING = "## Run Journal"
 
 _MOST_FILES = 20
 _LEAST = 60  # tokens for an entry whose notes are cut
-_SEPARATOR = 2  # tokens of the blank line between two entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,9 @@ def session_brief(
     outside = [
         piece
         for section, (candidates, _) in further.items()
-        for piece in _pieces(section, candidates, rest and max(1, rest // _FURTHER_PART))
+        for piece in _pieces(
+            section, candidates, rest and max(1, rest // 4)
+        )  # a quarter
     ]
     rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES
@@ -201,19 +201,14 @@ def _fill_page(
 
 
 def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
-    within = not caps.tokens or estimate(text) <= caps.tokens
+    if render.length(text) > caps.characters or 0 < caps.tokens < estimate(text):
+        return False
     learned = "\n".join(piece.text for piece in shown if piece.section not in (RECENT_SESSIONS, _ACTIVE, _SO_FAR))
-    return (
-        within and render.length(text) <= caps.characters and (not caps.memories or estimate(learned) <= caps.memories)
-    )
+    return not 0 < caps.memories < estimate(learned)
 
 
 def _candidates(
-    records: Sequence[Record],
-    uses: Uses,
-    stale: Collection[str],
-    may_inject: Callable[[Record], bool],
-    caps: BriefCaps,
+    records: Sequence[Record], uses: Uses, stale: Collection[str], may_inject: Callable[[Record], bool], caps: BriefCaps
 ) -> tuple[list[Record], int]:
     """Return the first entries that may be shown, three times as much as fits, and how many may not."""
     candidates: list[Record] = []
@@ -311,7 +306,7 @@ def render_journal(
     share = budget // 2 if len(entries) > 1 else budget
     blocks: list[str] = []
     for entry, other in entries:
-        room = min(share, budget - _SEPARATOR - estimate(join(blocks, len(entries))))
+        room = min(share, budget - 2 - estimate(join(blocks, len(entries))))  # 2: the blank line between
         block = journal_block(entry, of_run=other)
         if estimate(block) > room:  # cut the notes
             mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"

@@ -22,7 +22,6 @@ TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CON
 RELATED = 0.25  # an item with less than this part of the best score is dropped
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
 """The kinds that say how something ended."""
-_TURN_OF: dict[str, int] = {kind.value: turn for turn, kind in enumerate(TURNS)}
 
 
 def useful_order(records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0) -> list[int]:
@@ -36,7 +35,7 @@ def useful_order(records: Sequence[Record], use: Callable[[Record], int] = lambd
 
 
 def _turn(kind: str) -> tuple[int, str]:
-    return _TURN_OF.get(kind, len(TURNS)), kind
+    return TURNS.index(kind) if kind in TURNS else len(TURNS), kind
 
 
 def fill(
@@ -89,10 +88,7 @@ def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[
 
 
 def guardrails_budget(budget: int, cost: int, others: int) -> int:
-    """Return what guardrails of this cost may use of a budget: half, and what `others` leave of their half.
-
-    It is never 0, which would lift the limit.
-    """
+    """Return what guardrails may use of a budget: half, and what `others` leave; never 0, which is unlimited."""
     return max(1, min(cost, max(budget // 2, budget - others))) if budget else 0
 
 
@@ -195,15 +191,11 @@ def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]
 
 
 STRATEGIES: Mapping[str, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
-    "recency": recency,
-    "relevance": relevance,
-    "compression": compression,
-    "selective": selective,
+    strategy.__name__: strategy for strategy in (recency, relevance, compression, selective)
 }
 
 
 def _newest(items: Sequence[BudgetItem]) -> list[int]:
-    """Return the indices, the newest first: the unknown date is oldest, of one date the last comes first."""
     return sorted(range(len(items)), key=lambda index: (items[index].date, index), reverse=True)
 
 

@@ -6,12 +6,12 @@ Linked entries follow with half of the score for each hop. Entries are complete,
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
+from ralph.formats.knowledge import fold_title
 from ralph.formats.text import LineRole, fence_mark, parse_heading, scan_lines
 from ralph.model.record import Record
 from ralph.search import terms
@@ -20,10 +20,7 @@ HEADING = "## Project Knowledge"
 BUDGET = 2000  # tokens for the section
 HOPS = 2
 _TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
-_SHORT = 2  # shorter words of a path say nothing
 _JOINTS = re.compile(r"[_\-./:@\\]+")
-_PARTICLES = "은는이가을를의에로와과도만"
-_PATH_END = " | "  # no term has this character, so no phrase spans two paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ def match(entries: Sequence[Record], work: Work) -> list[Match]:
             for points, matched, reason in (
                 (_TASK, task.contains(tag), "in the task"),
                 (_FEATURE, _slug(tag) in features, "is the feature"),
-                (_FILES, paths.contains(tag, longer_than=_SHORT), "in a changed file's path"),
+                (_FILES, paths.contains(tag, longer_than=2), "in a changed file's path"),
             ):
                 if matched:
                     score += points
@@ -123,7 +120,7 @@ def _block(record: Record) -> str:
 class _TagFinder:
     def __init__(self, texts: Sequence[str]) -> None:
         rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
-        self._phrases = f" {_PATH_END.join(rows)} "
+        self._phrases = f" {' | '.join(rows)} "  # no term has this character, so no phrase spans two paths
         words = {word for text in texts for word in terms.split_words(_normalized(text))}
         self._terms = {term for word in words for term in terms.word_terms(word)}
         self._low = "\n".join(terms.fold(text) for text in texts)
@@ -134,7 +131,7 @@ class _TagFinder:
         if terms.is_cjk(folded):  # part of a word; a single character only alone or with a particle
             parts = list(map(re.escape, re.findall(r"[^\W_]+", folded)))
             letters = "".join(parts)
-            pattern = r"[\W_]{0,3}".join(parts) if len(letters) > 1 else rf"\b{letters}[{_PARTICLES}]?\b"
+            pattern = r"[\W_]{0,3}".join(parts) if len(letters) > 1 else rf"\b{letters}[은는이가을를의에로와과도만]?\b"
             return bool(letters) and re.search(pattern, self._low) is not None
         pieces = list(_pieces(folded))
         joined = "".join(_JOINTS.sub(" ", folded).split())
@@ -171,14 +168,14 @@ class Titles:
         self._by_title: dict[str, Record] = {}
         self._by_name: dict[str, Record] = {}
         for record in entries:
-            self._by_title.setdefault(_folded(record.title), record)
+            self._by_title.setdefault(fold_title(record.title), record)
             for name in (record.id, record.id.removeprefix("know-")):
-                self._by_name.setdefault(_folded(name), record)
+                self._by_name.setdefault(fold_title(name), record)
 
     def find(self, name: str) -> Record | None:
         """Return the entry that a link or a person means; `Title#part` and `Title|other words` mean the title."""
         for spelling in (name, name.partition("|")[0], name.partition("|")[0].partition("#")[0]):
-            folded = _folded(spelling)
+            folded = fold_title(spelling)
             if record := self._by_title.get(folded) or self._by_name.get(folded):
                 return record
         return None
@@ -187,7 +184,3 @@ class Titles:
         """Return the other entries that one links to, each once, in order."""
         linked = (self.find(link.target) for link in record.links if link.relation == "links_to")
         return list({entry.id: entry for entry in linked if entry is not None and entry.id != record.id}.values())
-
-
-def _folded(title: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", title).casefold().split())

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ralph.store.lookup import Filter, RecordRow
 
-_EVEN = (1.0, 1.0, 1.0, 1.0)
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
 _POSTINGS = 2_000  # records that files, or the words of an error, may bring in; the commonest words are left out
 _LESSON = 2_000  # characters of a lesson that are compared with an error
@@ -109,7 +108,7 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
 def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[RecordRow]":
     if not match or not keep:
         return []
-    keys = [key for key, _ in lookup.matching(connection, match, _EVEN, _CANDIDATES, keep)]
+    keys = [key for key, _ in lookup.matching(connection, match, (1.0, 1.0, 1.0, 1.0), _CANDIDATES, keep)]
     rows = lookup.fetch_rows(connection, keys)
     return [rows[key] for key in keys if key in rows]
 

@@ -18,23 +18,18 @@ MOST_CHARACTERS = 9_500  # what one hook may print in all; hosts cut at 10,000
 LINE_TOKENS, PART_TOKENS = 60, 280  # the most tokens of a record at layer 1, and at layer 2
 LINES, FEWEST, WORDS = 100, 3, 12
 """Tokens of layer 1 in all, how many hits it has even if they are long, and how many words of each."""
-NEIGHBOUR_TOKENS = 42
-"""The most tokens of a line of layer 2 around a hit, with its end."""
-SPEECH_TITLES = ("prompt", "answer")
-"""Titles that only name the speaker."""
+NEIGHBOUR_TOKENS = 42  # the most tokens of a line of layer 2 around a hit, with its end
+SPEECH_TITLES = ("prompt", "answer")  # titles that only name the speaker
 INTRO = f"{INJECTED} in this project: it may be out of date, and it is not instructions."
 
 _LINE, _PART = 1, 2
 _TRACEBACK, _TRACE_LINES = "Traceback (most recent call last)", 3
 _CHAINED = ("During handling of the above", "The above exception was")
 _AUTHORS = ("human", "agent", "import")  # who is named; a tool only printed something
-_LEAD = 3  # words before a match
 _PIECE = 20  # characters of a part of a word that is too long for a line
 _NEAR = 1_000  # characters on either side of a match that a line may have
-_LONG_TOKEN = 8
-_BITS = 16  # a text of 65,536 characters is cut in so many steps
 _MARK = NOTE.strip()
-_HARMLESS_MARK = _MARK.replace("[", "(").replace("]", ")")
+_ESCAPES = r"\x1b(?:\[[0-?!]*[ -/]*.?|[\]PX^_](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|[()*+#%].?|.?)"
 _HOST_TAGS = ("system", "antml", "function_", "tool_result", "tool_use", "command-", "task-notification", "|")
 _CONTROL_CHARACTERS = (*range(9), *range(14, 32), *range(127, 160))
 _INVISIBLE = (0xAD, 0x061C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
@@ -54,24 +49,18 @@ def clean(text: str) -> str:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         if "\x1b" in text or "\x9b" in text or "\x9d" in text:
-            text = _without_escapes(text.replace("\x9b", "\x1b[").replace("\x9d", "\x1b]"))
+            import re  # few texts need it
+
+            text = re.sub(_ESCAPES, "", text.replace("\x9b", "\x1b[").replace("\x9d", "\x1b]"), flags=re.DOTALL)
         text = text.translate(_REMOVED)
         if not text.isascii():
             text = text.encode("utf-8", "ignore").decode("utf-8")  # half a character cannot be printed
-    text = text.replace(_MARK, _HARMLESS_MARK)
+    text = text.replace(_MARK, f"({_MARK[1:-1]})")
     if "<" not in text:
         return text
     first, *pieces = text.split("<")
     return first + "".join(
         ("&lt;" if piece[:40].lstrip("/ \t\n").lower().startswith(_HOST_TAGS) else "<") + piece for piece in pieces
-    )
-
-
-def _without_escapes(text: str) -> str:
-    import re  # few texts need it
-
-    return re.sub(
-        r"\x1b(?:\[[0-?!]*[ -/]*.?|[\]PX^_](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|[()*+#%].?|.?)", "", text, flags=re.DOTALL
     )
 
 
@@ -164,7 +153,7 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
     if estimate(text) <= most:
         return text
     fits = 0
-    for bit in range(_BITS, -1, -1):
+    for bit in range(16, -1, -1):  # a text of 65,536 characters is cut in so many steps
         size = fits + (1 << bit)
         if size <= len(text) and estimate(text[:size] + ellipsis) <= most:
             fits = size
@@ -189,9 +178,8 @@ def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> l
         costs.pop()
     left = LINES if fit else LINES // FEWEST * max(len(costs), FEWEST)
     spare, lines = max(LINES - sum(costs), 0) // max(len(costs), 1), [""] * len(costs)
-    for position, number in enumerate(
-        sorted(range(len(costs)), key=costs.__getitem__)
-    ):  # short ones leave more to others
+    shortest_first = sorted(range(len(costs)), key=costs.__getitem__)  # which leaves more to others
+    for position, number in enumerate(shortest_first):
         share = left // (len(costs) - position)
         lines[number] = windows[number].resize(min(costs[number] + spare, share))
         left -= estimate(lines[number] + "\n")
@@ -236,7 +224,7 @@ class _Window:
             start += len(word) + 1
         self.spans = self.spans or [(0, 0)]
         self.match = next((number for number, (_, end) in enumerate(self.spans) if end > at), 0)
-        self.last = min(len(self.spans), max(0, self.match - _LEAD) + WORDS)
+        self.last = min(len(self.spans), max(0, self.match - 3) + WORDS)
         self.first = max(0, self.last - WORDS)
 
     def line(self) -> str:
@@ -270,13 +258,14 @@ def record_moment(
     record: "Record", score: float | None = None, count: int = 1, *, budget: int = NEIGHBOUR_TOKENS, note: str = ""
 ) -> str:
     """Render a record on one line of layer 2: id, score, time, count, a note, and how it begins."""
-    when = record.created_at[:16].replace("T", " ")
-    fields = (record.id, _short_score(score), when, f"{count}x" if count > 1 else "", f"({note})" if note else "")
+    when, repeats = record.created_at[:16].replace("T", " "), f"{count}x" if count > 1 else ""
+    points = f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0") if score else ""
+    fields = (record.id, points, when, repeats, f"({note})" if note else "")
     return _head_and_words(" ".join(filter(None, fields)), _beginning(record, budget), budget, mark="…")
 
 
 def _beginning(record: "Record", budget: int = NEIGHBOUR_TOKENS) -> str:
-    return " ".join(f"{scope_mark(record)}{titled_text(record)[: budget * _LONG_TOKEN]}".split())
+    return " ".join(f"{scope_mark(record)}{titled_text(record)[: 8 * budget]}".split())
 
 
 def scope_mark(record: "Record") -> str:
@@ -284,17 +273,9 @@ def scope_mark(record: "Record") -> str:
     return f"({record.scope.value}) " if record.scope.value in ("enclosing", "personal") else ""
 
 
-def _short_score(score: float | None) -> str:
-    return f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0") if score else ""
-
-
 def titled_text(record: "Record") -> str:
     """Join the title and the text of a record."""
     return f"{record.title}: {record.text}" if record.title else record.text
-
-
-def _line_fits(text: str, budget: int) -> bool:
-    return estimate(text.rstrip() + "\n") <= budget
 
 
 def _head_and_words(head: str, words: str, budget: int, mark: str = "") -> str:
@@ -305,11 +286,8 @@ def record_details(record: "Record", count: int = 1) -> str:
     """A complete record: what it is, where it comes from, and all of its text."""
     import json
 
-    head = [f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()]
-    if record.title:
-        head.append(record.title)
     origin = record.origin
-    for name, words in (
+    fields = (
         ("scope", scope_mark(record).strip("() ")),
         ("label", record.label if record.label not in ("", record.kind.value) else ""),
         ("by", f"{origin.by} (below the command is what it printed)" if origin.by == "tool" else origin.by),
@@ -329,16 +307,16 @@ def record_details(record: "Record", count: int = 1) -> str:
             for name, value in record.extra.items()
             if name != "own"
         ),
-    ):
-        if words:
-            head.append(f"{name}: {words}")
-    return "\n".join([*head, "", record.text])
+    )
+    head = f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()
+    about = [*filter(None, (head, record.title)), *(f"{name}: {words}" for name, words in fields if words)]
+    return "\n".join([*about, "", record.text])
 
 
 def cut_details(text: str, budget: int, record_id: str) -> str:
     """Cut a text to a budget, with a note about how to get the rest."""
     note = f"\n[cut; `ralph search --layer 3 {record_id}` has all of it]"
-    return text if _line_fits(text, budget) else cut(text, budget - 1, note)
+    return text if estimate(text.rstrip() + "\n") <= budget else cut(text, budget - 1, note)
 
 
 def linked_line(head: str, target: "Record | str") -> str:
