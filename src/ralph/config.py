@@ -213,9 +213,8 @@ class Loaded:
         if in_project and name in TRUSTED:
             value = check_setting(key, node, place)
             if TRUSTED[name](value) and not self._is_trusted(TrustedValue(name, value, place, trusted=False)):
-                self._report(
-                    place, f"{name} is ignored here: what a project names is not used until you trust it", TRUST
-                )
+                what = f"{name} is ignored here: what a project names is not used until you trust it"
+                self._report(place, what, TRUST)
                 if name == CRITERIA and isinstance(value, tuple):  # those that name no command need no trust
                     self.values[name] = tuple(item for item in value if not item.command)
                 return
@@ -229,11 +228,8 @@ class Loaded:
         """The trust file is read only when a project names a value."""
         path = trust_file(self.env)
         text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
-        roots = (
-            set()
-            if self.root is None
-            else {os.path.realpath(self.root), os.path.realpath(paths.main_checkout(self.root))}
-        )
+        folders = (self.root, paths.main_checkout(self.root)) if self.root is not None else ()
+        roots = {os.path.realpath(folder) for folder in folders}
         rows = {(row.key, row.digest) for row in parse_trust(text or "") if row.root in roots}
         trusted = (value.key, value.digest) in rows
         self.trusted_values.append(replace(value, trusted=trusted))
@@ -250,8 +246,7 @@ class Loaded:
 
     def read(self, place: ConfigSource, path: Path) -> None:
         """Read one file, if it exists."""
-        text = _read(path, place)
-        if text is None:
+        if (text := _read(path, place)) is None:
             return
         if place.layer is Layer.SHELL:
             self._read_shell(place, text)
@@ -346,8 +341,7 @@ def _read(path: Path, place: ConfigSource) -> str | None:
 
 def key_named(name: str) -> ConfigKey:
     """The key of that name; UsageError with the nearest one otherwise."""
-    key = BY_NAME.get(name)
-    if key is None or key.ignored:
+    if (key := BY_NAME.get(name)) is None or key.ignored:
         hint = "`ralph config` lists every key"
         raise UsageError(_unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint)
     return key

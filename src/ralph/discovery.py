@@ -137,8 +137,7 @@ def find_top(start: str) -> str:
 def locate(root: str) -> Location:
     """Follow git's pointer files from a project's root; BrokenCheckout when they lead nowhere."""
     root = root.rstrip("/") or "/"
-    top = find_top(root)
-    if not top:
+    if not (top := find_top(root)):
         return Location(root, "", "", "", root, "")
     pointer = f"{top}/.git"
     if os.path.isdir(pointer):
@@ -176,26 +175,16 @@ def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
     for path in (f"{main}/ralph.local.yml", f"{main}/ralph.yml", f"{user_folder('CONFIG', env)}/config.yml"):
-        value = _home_in(read_text(path))
-        if value:
-            return value
+        section, text = "", read_text(path)
+        for raw in text.split("\n") if "state" in text else ():  # `home` in this section, in block or flow style
+            line = raw.partition(" #")[0].rstrip()
+            if line and line[0] not in " \t#":
+                section, _, line = line.partition(":")
+                line = line.strip().strip("{}")
+            key, value = (part.strip().strip("\"'") for part in line.partition(":")[::2])
+            if section.strip("\"'") == "state" and key == "home" and value:
+                return value
     return "git"
-
-
-def _home_in(text: str) -> str:
-    """`home` in the section `state`, in block or flow style."""
-    if "state" not in text:
-        return ""
-    section = ""
-    for raw in text.split("\n"):
-        line = raw.partition(" #")[0].rstrip()
-        if line and line[0] not in " \t#":
-            section, _, line = line.partition(":")
-            line = line.strip().strip("{}")
-        key, _, value = line.partition(":")
-        if section.strip("\"'") == "state" and key.strip().strip("\"'") == "home":
-            return value.strip().strip("\"'")
-    return ""
 
 
 def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:

@@ -77,8 +77,7 @@ def worktree_name(root: Path) -> str:
 
 def head_log(root: Path) -> Path | None:
     """Return the file that git writes to when the checkout comes to another commit; None outside git."""
-    git = location(root).git
-    return Path(git, "logs", "HEAD") if git else None
+    return Path(git, "logs", "HEAD") if (git := location(root).git) else None
 
 
 def is_merging(root: Path) -> bool:
@@ -134,10 +133,6 @@ def _in_state(name: str) -> PathOf:
     return lambda root: state_folder(root) / name
 
 
-def _of_checkout(name: str) -> PathOf:
-    return lambda root: checkout_cache(root) / name
-
-
 def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
     return lambda root, run: folder(root) / pattern.format(run)
 
@@ -189,7 +184,6 @@ team_pulled = _in_state("team.pulled")  # its time is that of the last pull
 team_tombstones = _in_state("team.forgotten")  # ids that no server may have; a line each, only where a team was joined
 accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
-graph_file = _of_checkout("graph.db")  # made from the index of a checkout
 
 user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
 trust_file = _of_user("CONFIG", "trust.json")  # values that a project names and its user trusts
@@ -248,8 +242,12 @@ def patterns_file(root: Path) -> Path:
 
 def checkout_cache(root: Path) -> Path:
     """Return the folder with what was made of one checkout's files."""
-    name = worktree_name(root)
-    return tree_caches(root) / name if name else cache_folder(root)
+    return tree_caches(root) / name if (name := worktree_name(root)) else cache_folder(root)
+
+
+def graph_file(root: Path) -> Path:
+    """Return the graph that is made from the index of a checkout."""
+    return checkout_cache(root) / "graph.db"
 
 
 def old_state(root: Path) -> tuple[Path, Path, Path]:

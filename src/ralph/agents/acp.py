@@ -76,8 +76,7 @@ class Acp:
             connection = ClientSideConnection(cast(Client, listener), program.stdin, program.stdout)
             turn = asyncio.create_task(self._play_turn(connection, listener, ask))
             try:
-                cut = await _wait_for_turn(turn, connection, listener, ask)
-                if cut is not None:
+                if (cut := await _wait_for_turn(turn, connection, listener, ask)) is not None:
                     how = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
                     return listener.reply(cut, how)
                 try:
@@ -109,8 +108,7 @@ class Acp:
         session = await self._open_session(connection, listener, ask, initialized.agent_capabilities)
         modes = {mode.id for mode in session.modes.available_modes} if session.modes is not None else set()
         kind = "read" if ask.read_only else BYPASS if self.permission == BYPASS else "work"
-        mode = next((mode for mode in _MODES[kind] if mode in modes), None)
-        if mode is not None:
+        if (mode := next((mode for mode in _MODES[kind] if mode in modes), None)) is not None:
             await connection.set_session_mode(listener.session, mode)
         for option in session.config_options or ():
             if isinstance(option, schema.SessionConfigOptionSelect) and option.category == "model":

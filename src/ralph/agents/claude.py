@@ -98,8 +98,7 @@ class ClaudeEventReader(client.EventReader):
         message = get_object(event, "message")
         of_subagent = bool(event.get("parent_tool_use_id"))
         of_error = event.get("is_api_error_message") is True or "error" in event
-        model = get_text(message, "model")
-        if model and model != "<synthetic>" and not of_subagent:
+        if (model := get_text(message, "model")) and model != "<synthetic>" and not of_subagent:
             self.model = model
         for block in get_objects(message, "content"):
             if get_text(block, "type") == "tool_use":

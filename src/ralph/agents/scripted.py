@@ -109,8 +109,7 @@ def play_step(step: Step, ask: Ask) -> Reply:
 
 def load_script(path: Path) -> Scripted:
     """Return the agent of a JSON file with steps."""
-    text = files.read(path)
-    if text is None:
+    if (text := files.read(path)) is None:
         raise Unreadable(f"{path}: there is no such script", hint="name a JSON file with a list of steps")
     try:
         value = json.loads(text)

@@ -166,8 +166,7 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
     begun, until = paths.run_log(root, run_id), time.monotonic() + _START_SECONDS
     while child.poll() is None and time.monotonic() < until and not begun.exists():
         time.sleep(_PAUSE / 3)
-    code = child.poll()
-    if code is not None and not begun.exists():
+    if (code := child.poll()) is not None and not begun.exists():
         message = (files.read(log) or "").strip()
         raise Refused(f"the run did not begin (exit {code}): {message}", hint="correct that and start again")
     child.returncode = 0  # it lives on; without this Python would warn that nobody waited for it
@@ -183,8 +182,7 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     """Show the state of a run; without RUN, those that run, else the newest."""
     _mark_dead_runs(call)
-    run = _find_run(call.root, run_id, form)
-    if run is not None and not run_id and form != "json":
+    if (run := _find_run(call.root, run_id, form)) is not None and not run_id and form != "json":
         for other in runs.running(call.root):
             if other.id != run.id:
                 click.echo(_describe_run(call.root, other))
@@ -325,8 +323,7 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         about = entry.run, entry.iteration, at, entry.outcome.value, entry.task or "-"
         return *about, length, entry.notes or entry.title
 
-    is_entry = journal.is_entry_id(name)
-    if is_entry and iteration is not None:
+    if (is_entry := journal.is_entry_id(name)) and iteration is not None:
         raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
     if not name:
         entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)
@@ -381,8 +378,7 @@ def slash(call: Invocation, text: str) -> None:
         key, value = (*words, "", "")[:2]
         loaded = load(call.root, env=os.environ).json_values
         names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
-        chosen = [name for name in names if key in ("", name, name.partition(".")[2])]
-        if not chosen:
+        if not (chosen := [name for name in names if key in ("", name, name.partition(".")[2])]):
             raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
         if value:
             ctx.invoke(config, key=chosen[0], value=value)

@@ -148,9 +148,7 @@ def session_brief(
     outside = [
         piece
         for section, (candidates, _) in further.items()
-        for piece in _pieces(
-            section, candidates, rest and max(1, rest // 4)
-        )  # a quarter
+        for piece in _pieces(section, candidates, rest and max(1, rest // 4))  # a quarter
     ]
     rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES

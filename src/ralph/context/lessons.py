@@ -87,8 +87,7 @@ def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *
 
 def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[RecordRow]":
     """The lessons that have what is special about an error, the one that has most of it first."""
-    features = _features(error)
-    if not features:
+    if not (features := _features(error)):
         return []
     rarest = sorted(features, key=lambda word: -features[word])[:_MOST_WORDS]
     counts = lookup.frequencies(connection, [term for word in rarest for term in terms.word_terms(word)[-1:]])
@@ -144,8 +143,7 @@ def _file_terms(path: str) -> list[str]:
 
 def names_file(text: str, path: str) -> bool:
     """Whether a text names this file and not another one of its name."""
-    parts = _parts(path)
-    if not parts or ("." not in parts[-1] and parts[-1] not in text):
+    if not (parts := _parts(path)) or ("." not in parts[-1] and parts[-1] not in text):
         return False
     text, folders = terms.fold(text), [terms.fold(part) for part in parts]
     name = folders[-1]

@@ -91,8 +91,7 @@ def stated_edges(record: Record) -> list[StatedEdge]:
     edges: dict[tuple[Relation, str], StatedEdge] = {}
     pairs = [(key, text) for key, value in record.extra.items() for text in _texts(value)]
     for word, text in [*pairs, *((link.relation, link.target) for link in record.links)]:
-        relation = parse_relation(word)
-        if relation is not None:
+        if (relation := parse_relation(word)) is not None:
             edge = _parse_stated(relation, text)
             edges.setdefault((relation, edge.target), edge)
     return [edge for edge in edges.values() if edge.target]

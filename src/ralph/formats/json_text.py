@@ -84,8 +84,7 @@ def _read_scalar(text: str, start: int) -> tuple[object, int]:
 
 
 def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
-    closer = {"{": "}", "[": "]"}.get(text[start : start + 1])
-    if closer is None:
+    if (closer := {"{": "}", "[": "]"}.get(text[start : start + 1])) is None:
         value, end = _read_scalar(text, start)
         return JsonNode(start, end, value)
     if depth >= MAX_DEPTH:
@@ -102,13 +101,11 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
             if not text.startswith('"', at):
                 raise json.JSONDecodeError("expected a key in double quotes", text, at)
             key, key_end = _read_scalar(text, at)
-            colon = _COLON.match(text, key_end)
-            if colon is None:
+            if (colon := _COLON.match(text, key_end)) is None:
                 raise json.JSONDecodeError("expected a colon after the key", text, _skip_blanks(text, key_end))
             node = _read_value(text, colon.end(), depth + 1)
             members.append(JsonMember(str(key), at, key_end, node))
-        after = _AFTER.match(text, node.end)
-        if after is None or after[1] not in (",", closer):
+        if (after := _AFTER.match(text, node.end)) is None or after[1] not in (",", closer):
             raise json.JSONDecodeError(f"expected a comma or {closer}", text, _skip_blanks(text, node.end))
         more = after[1] == ","
         at = after.end() if more else after.start(1)
@@ -124,8 +121,7 @@ def read_json(text: str) -> JsonNode | Problem:
             raise json.JSONDecodeError("there is text after the end of the value", text, rest)
         return root
     except json.JSONDecodeError as error:
-        conflict = _CONFLICT.search(text)
-        if conflict is not None:
+        if (conflict := _CONFLICT.search(text)) is not None:
             line = text.count("\n", 0, conflict.start()) + 1
             hint = "choose a side, delete the marker lines, and save the file"
             return Problem(line, "there is a git conflict marker in this JSON file", hint, "error", "conflict-marker")

@@ -54,8 +54,7 @@ class FrontMatter:
 
     def tags(self) -> tuple[str, ...]:
         """The tags, from a list or a text with commas."""
-        field = self.fields.get("tags")
-        if field is not None and isinstance(field.value, tuple):
+        if (field := self.fields.get("tags")) is not None and isinstance(field.value, tuple):
             return clean_tags(_scalar_text(item) for item in field.value)
         return clean_tags(_scalar_text(field).split(","))
 
@@ -72,8 +71,7 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
     opening = text.find("\n", begin)
     if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
         return (1, "the first line must be `---`, the start of the front matter")
-    closing = _CLOSING_LINE.search(text, opening + 1)
-    if closing is None:
+    if (closing := _CLOSING_LINE.search(text, opening + 1)) is None:
         return (1, "the front matter is not closed by a line `---`")
     if closing.start() - opening > _MAX_FRONT_MATTER:
         return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")

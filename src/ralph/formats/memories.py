@@ -205,8 +205,7 @@ class _Scan:
             what = f"`{content[:60]}` is not `### ` and an id: it is kept but not read"
             self._report(line, what, "write it as ### mem-1705751400-a3f8", "malformed-id")
         elif level == 3:
-            sign = _SIGN.fullmatch(title)
-            if sign is None and not is_id:
+            if (sign := _SIGN.fullmatch(title)) is None and not is_id:
                 self._section.loose += 1
                 return
             name = "" if sign is None else sign[1].strip() or "?"

@@ -209,11 +209,10 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
 
 
 def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
-    if parse is parse_patterns:  # the footer is derived: the newest date counts
-        footers = [match for text in versions[1:] if (match := _FOOTER.search(text))]
-        if footers:
-            newest = max(footers, key=lambda match: (match[1], match[0]))[0]
-            versions = [_FOOTER.sub(lambda _: newest, text) for text in versions]
+    footers = [match for text in versions[1:] if parse is parse_patterns and (match := _FOOTER.search(text))]
+    if footers:  # which are derived: the newest date counts
+        newest = max(footers, key=lambda match: (match[1], match[0]))[0]
+        versions = [_FOOTER.sub(lambda _: newest, text) for text in versions]
     parts, hidden = _hide_common_runs(versions) if parse in _MEMORIES else (list(versions), [])
     merged = _merge_entries(parse, parts[0], parts[1], parts[2], merge_lines)
     if sorted(map(int, _HIDDEN.findall(merged.text))) != [*range(len(hidden))]:
@@ -222,10 +221,7 @@ def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLin
 
 
 def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the versions with a comment for entries between two others that stand so in all of them, and those.
-
-    Most of a large file is the same in all versions and need not be parsed.
-    """
+    """Hide entries between two others that stand so in all versions, and return those: they need not be parsed."""
     lists = [text.split(_NEXT) for text in versions]
     places = [{chunk: at for at, chunk in enumerate(chunks)} for chunks in lists]
     if any(_RUN_MARK in text for text in versions) or any(len(p) < len(c) for p, c in zip(places, lists, strict=True)):

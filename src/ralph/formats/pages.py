@@ -125,8 +125,7 @@ def parse_patterns(text: str) -> PatternsDocument:
     chunks: list[tuple[str | None, list[Line]]] = [(None, [])]  # the lines below each heading; None: no section
     footer, closing = None, len(text)
     for line in scanned:
-        heading = markdown.parse_heading(line)
-        if heading is not None and heading[0] <= 2:
+        if (heading := markdown.parse_heading(line)) is not None and heading[0] <= 2:
             chunks.append((heading[1] if heading[0] == 2 else None, [line]))
         elif markdown.is_footer(line):
             above = next((other for other in reversed(chunks[-1][1]) if not other.blank), None)

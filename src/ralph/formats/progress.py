@@ -63,8 +63,7 @@ def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, jo
 def _write_block(record: Record, newline: str) -> str:
     lines = [f"## {record.title}"]
     body = record.text.split("\n") if record.text else []
-    thread = record.extra.get("thread")
-    if thread and thread != _thread_in(body):
+    if (thread := record.extra.get("thread")) and thread != _thread_in(body):
         lines.append(f"Thread: {thread}")
     if record.extra.get(JOURNAL_KEY):
         lines.append(_journal_line(str(record.extra[JOURNAL_KEY])))
@@ -126,8 +125,7 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
     while at < len(region):
         first = region[at]
         at += 1
-        inline = _learnings_label(first)
-        if inline is None:
+        if (inline := _learnings_label(first)) is None:
             continue
         begin = at - 1
         while at < len(region) and _is_under(first, region[at], region[at - 1]):
@@ -146,8 +144,7 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
 def _learnings_label(line: Line) -> int | None:
     if not line.is_markdown or line.blank:
         return None
-    heading = markdown.parse_heading(line)
-    if heading is not None:
+    if (heading := markdown.parse_heading(line)) is not None:
         return len(line.text) if _LEARNINGS.fullmatch(heading[1]) else None
     marker = markdown.bullet_marker(line.text)
     start = marker[2] if marker is not None else len(line.text) - len(line.text.lstrip(BLANK))

@@ -87,8 +87,7 @@ class _Sigil(NamedTuple):
 
 def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0) -> Sigils:
     """Read an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message."""
-    tags = list(_tags(text))
-    if not tags:
+    if not (tags := list(_tags(text))):
         return Sigils()
     visible = _visible_tags(text, tags)
     sigils = _outermost([*_paired(text, visible), *_unclosed_journal(text, visible)])

@@ -87,8 +87,7 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """The one entry with this id, else NotFound or Conflict."""
-    matches = [entry for entry in entries if entry.record.id == record_id]
-    if not matches:
+    if not (matches := [entry for entry in entries if entry.record.id == record_id]):
         raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)
@@ -187,13 +186,11 @@ def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed:
             in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
         ):
             role, in_conflict = LineRole.CONFLICT, not line.startswith(">")
-        elif content:
-            mark = fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)
-            if mark:
-                starts, lengths = fences[mark[0]]
-                at = bisect_right(starts, position)
-                closes = at < len(lengths) and lengths[at] >= len(mark)
-                role, closer = LineRole.OPENS if closes else LineRole.UNCLOSED, mark if closes or hide_unclosed else ""
+        elif content and (mark := fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)):
+            starts, lengths = fences[mark[0]]
+            at = bisect_right(starts, position)
+            closes = at < len(lengths) and lengths[at] >= len(mark)
+            role, closer = LineRole.OPENS if closes else LineRole.UNCLOSED, mark if closes or hide_unclosed else ""
         yield Line(number, position, min(stop + 1, len(text)), line, role, closer)
         position = stop + 1
 
@@ -256,8 +253,7 @@ def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool
 
     The block brings only the line ends above it, so that `cut_lines` finds them all again.
     """
-    position = text_end(text, at)
-    if position:
+    if position := text_end(text, at):
         # `\r` before `\n` would look like one line end, of which `cut_lines` would take both halves
         above = "\r\n" if text[position - 1] == "\r" else newline
         return position, above * (2 if apart else 1) + block

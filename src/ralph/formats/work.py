@@ -120,8 +120,7 @@ def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
     if is_blank(line):
         return None, ()
     reader = JsonReader(line)
-    members = reader.root_members()
-    if members is None:
+    if (members := reader.root_members()) is None:
         hint = "mend or delete the line; the other lines are read"
         return None, (Problem(1, reader.problems[0].what, hint, "error", "torn-line"),)
     return _build_task(reader, members), tuple(reader.problems)
@@ -304,8 +303,7 @@ def parse_insights(text: str) -> InsightsDocument:
     positions: dict[str, int] = {}
     nodes = reader.node(("insights",)).items if values.get("insights") else ()
     for position, (element, node) in enumerate(zip(values.get("insights", ()), nodes, strict=False)):
-        record = _build_insight(reader, element, ("insights", position))
-        if record is None:
+        if (record := _build_insight(reader, element, ("insights", position))) is None:
             continue
         if record.id in positions:
             what = f"a second insight has the id {record.id}"
@@ -325,8 +323,7 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
         reader.report(path, "an insight without a text is not read", hint, "error", "no-text")
         return None
     word = values.pop("kind", values.get("label", ""))
-    kind = kind_of(word)
-    if kind is None:
+    if (kind := kind_of(word)) is None:
         what = f"{word!r:.60} is no kind of memory, so it is read as context"
         hint = f"write one of {', '.join(MemoryKind)} as the kind; your own word can be the label"
         reader.report(path, what, hint, code="unknown-kind")

@@ -19,7 +19,6 @@ from ralph.model.work import never_stop
 
 MOST_FILES = 100_000  # how many files a snapshot covers
 _LARGEST = 16_000_000  # a larger file is identified by its time and size
-_TIMEOUT = 60.0
 _SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
 _IGNORED = frozenset(
     """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
@@ -72,13 +71,12 @@ class ChangeTracker:
         return DiskSnapshot(dict(islice(contents, MOST_FILES)), self._by_git)
 
     def _git(self, *words: str) -> str | None:
-        ran = self._run((*_GIT, *words), cwd=self.folder, timeout=_TIMEOUT, stopped=never_stop)
+        ran = self._run((*_GIT, *words), cwd=self.folder, timeout=60.0, stopped=never_stop)
         return ran.out if ran.code == 0 else None
 
     def _contents(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         for name in names:
-            content = self._content(name)
-            if content is None:  # a repository of its own
+            if (content := self._content(name)) is None:  # a repository of its own
                 yield from self._contents(_walk(self._base, name))
             elif content:
                 yield name, content
@@ -91,8 +89,7 @@ class ChangeTracker:
             if stat.S_ISDIR(about.st_mode):
                 return None
             key = (about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino, about.st_mode)
-            cached = self._cache.get(name)
-            if cached is not None and cached[0] == key:
+            if (cached := self._cache.get(name)) is not None and cached[0] == key:
                 return cached[1]
             if stat.S_ISLNK(about.st_mode):
                 content = f"link {Path(path).readlink()}"

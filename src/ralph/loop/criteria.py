@@ -21,8 +21,6 @@ TIMEOUT = 600.0  # seconds for a criterion without its own timeout
 OUTPUT_LENGTH = 3_000  # characters of output in a report; a little more where numbers are long
 _OUTPUT_READ = 40_000
 _LONGEST_LINE = 500
-
-
 Runner = Callable[..., ProcessResult]
 """Runs a program to its end, without a shell: argv, cwd, timeout (0 is none), stopped."""
 
@@ -248,8 +246,7 @@ def mask_line(line: str) -> str:
 
 def failure_signature(text: str) -> str:
     """Return a short name of a failure, the same whatever the numbers in it."""
-    masked = [line for line in map(mask_line, text.splitlines()) if line]
-    if not masked:
+    if not (masked := [line for line in map(mask_line, text.splitlines()) if line]):
         return ""
     digest = hashlib.sha256("\n".join(sorted(set(masked))).encode("utf-8", "surrogatepass")).hexdigest()
     gist = min(filter(_FAILURE_LINE.search, masked), default=masked[0])  # not the first: parallel tests have no order

@@ -8,6 +8,7 @@ package managers stay offline, and a script or target that installs, watches or 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -17,8 +18,6 @@ from ralph.model.record import CriterionKind
 
 TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
 _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why
-_LARGEST_FILE = 1_000_000
-_MOST_MATCHES = 2_000
 
 # Kind, tool, command, and the evidence: the first file that exists, or `file ~ regex` that matches. `{x}` in a command
 # is filled in by `_fillings`.
@@ -79,22 +78,19 @@ class _Project:
 
     def _text(self, name: str) -> str:
         path = self.folder / name
-        try:
-            if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-                return ""
-            return path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size <= 1_000_000:
+                return path.read_text(encoding="utf-8", errors="replace")
+        return ""
 
     def find(self, *evidence: str) -> str:
         """The first evidence as `file` or `file:line`; a regex means its group, if it has one."""
         for each in evidence:
             pattern, _, regex = each.partition(" ~ ")
-            for path in sorted(islice(self.folder.glob(pattern), _MOST_MATCHES)):
+            for path in sorted(islice(self.folder.glob(pattern), 2_000)):
                 name = path.relative_to(self.folder).as_posix()
                 text = self.text(name) if regex else ""
-                match = re.search(regex, text, re.MULTILINE)
-                if match is not None:
+                if (match := re.search(regex, text, re.MULTILINE)) is not None:
                     return f"{name}:{text.count(chr(10), 0, match.start(match.lastindex or 0)) + 1}" if regex else name
         return ""
 

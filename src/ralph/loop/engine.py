@@ -96,9 +96,8 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
             end = end or _all_tasks_ended(state, parts)
             break
         if task.id != state.task:
-            state = parts.save(
-                parts.begin(replace(state, task=task.id, failure="", attempt_failure="", step="beginning"), task)
-            )
+            state = replace(state, task=task.id, failure="", attempt_failure="", step="beginning")
+            state = parts.save(parts.begin(state, task))
             if state.task != task.id:  # stopped before it began
                 continue
         state, end = _iterate(state, task, parts, results)
@@ -169,7 +168,6 @@ def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *,
 
 
 def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, parts: Parts) -> None:
-    reply = work.reply
     entry = JournalEntry(
         run=state.id,
         iteration=state.iterations + 1,
@@ -178,13 +176,13 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
         title=task.title,
         feature=task.feature or "",
         agent=state.agent,
-        model=reply.model,
+        model=work.reply.model,
         duration=work.seconds,
-        cost=reply.cost,
+        cost=work.reply.cost,
         files=work.files,
         notes="\n\n".join(part for part in (work.sigils.journal, judgement.reason) if part),
         created_at=timestamp(),
-        session=reply.session,
+        session=work.reply.session,
         extra={"signature": judgement.signature, "disk": work.disk},
     )
     parts.journal(entry, judgement.reason)

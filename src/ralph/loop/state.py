@@ -103,7 +103,6 @@ def exit_code(run: Run) -> int:
 
 CYCLES = 3  # how often the same states must repeat to be called thrashing
 LONGEST_CYCLE = 4  # how many states a cycle may have
-_ATTEMPTS = (Outcome.RETRIED.value, Outcome.FAILED.value)  # attempts are limited by the task's retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,8 @@ def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> 
     """Return the limit that was reached, the most informative first."""
     times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
-    if same and last[-1].failure and not any(result.outcome in _ATTEMPTS for result in last):
+    attempts = (Outcome.RETRIED, Outcome.FAILED)  # which the task's retries limit
+    if same and last[-1].failure and not any(result.outcome in attempts for result in last):
         message = f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
         return RunEnd(EndReason.NO_PROGRESS, message)
     for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle that the disk has repeated
@@ -154,10 +154,8 @@ def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> 
         noun = "iteration" if count == 1 else "iterations"
         return RunEnd(EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
     if 0 < limits.seconds <= run.seconds:
-        return RunEnd(
-            EndReason.TIME,
-            f"{timedelta(seconds=round(run.seconds))} h of at most {timedelta(seconds=round(limits.seconds))} h",
-        )
+        time, most = (timedelta(seconds=round(seconds)) for seconds in (run.seconds, limits.seconds))
+        return RunEnd(EndReason.TIME, f"{time} h of at most {most} h")
     if 0 < limits.cost <= run.cost:
         return RunEnd(EndReason.COST, f"${run.cost:.2f} of at most ${limits.cost:.2f}")
     return None

@@ -44,19 +44,17 @@ def _first_tag(text: str) -> str:
 
 def is_own_prompt(prompt: str) -> bool:
     """Whether a prompt is a slash command of Ralph's: `/mem-search x`, `/ralph:mem-search`."""
-    word = prompt[:_LONGEST_COMMAND].split(maxsplit=1)[:1] or [""]
+    word = prompt[:100].split(maxsplit=1)[:1] or [""]
     name = word[0][1:].removeprefix("prompts:")
     is_command = word[0].startswith(("/", "$")) and name.replace("-", "").replace(":", "").isalnum()
     return is_command and (name == "ralph" or name.startswith(("mem-", "ralph-", "ralph:")))
 
 
-_LONGEST_COMMAND = 100
 _SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`'\"<>{}$\\,", " "))
 _OUR_PROGRAMS = ("ralph", "ralph.exe", "ralph.cmd", "ralph-memory", "ralph_memory")
 FORGET_COMMAND = "/mem-forget"
 _FORGET_PROMPTS = (FORGET_COMMAND[1:], "user wants ralph to forget what is named")
 """The slash command, and the beginning of the prompt that a host makes of it."""
-_MOST_OPTIONS = 12  # words between the program and its command
 
 
 def calls_forget(text: str) -> bool:
@@ -69,7 +67,7 @@ def calls_forget(text: str) -> bool:
     words = lowered.translate(_SEPARATORS).split()
     for number, word in enumerate(words):
         if word.rpartition("/")[2].partition("@")[0] in _OUR_PROGRAMS:
-            following = words[number + 1 : number + 1 + _MOST_OPTIONS]
+            following = words[number + 1 : number + 13]  # options may be before its command
             if following[:1] == ["forget"] or (following[:1] and following[0][0] == "-" and "forget" in following):
                 return True
     return False

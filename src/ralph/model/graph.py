@@ -47,7 +47,6 @@ TYPE_OF_KIND = {
 ENTITY_TYPES = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
 """The types of nodes that are no records; their ids begin with the type and a colon."""
 
-_BY_PREFIX = {kind.value: kind for kind in ENTITY_TYPES}
 _BY_WORD = {relation.value: relation for relation in Relation}
 _SECOND = len("2026-01-01T00:00:00")
 
@@ -104,7 +103,7 @@ def entity_id(kind: NodeType, name: str) -> str:
 def entity_type(node_id: str) -> NodeType | None:
     """The type that an id's prefix names, or None for a record's id."""
     prefix, _, rest = node_id.partition(":")
-    return _BY_PREFIX.get(prefix) if rest else None
+    return next((kind for kind in ENTITY_TYPES if kind == prefix), None) if rest else None
 
 
 def parse_relation(word: str) -> Relation | None:

@@ -19,7 +19,6 @@ _SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d
 SHORTEST_TAIL = 4
 _CANDIDATES = 5
 _MILLISECONDS, _DATE = 13, 10
-_FIRST_TIME = 100_000_000
 _SLUG_BREAK = re.compile(r"[\W_]+")
 
 
@@ -80,12 +79,11 @@ def instant(record_id: str, created_at: str) -> str:
 
 
 def _moment_of(record_id: str) -> str:
-    match = ID.fullmatch(record_id)
-    if match is None:
+    if (match := ID.fullmatch(record_id)) is None:
         return ""
     try:
         seconds = int(match["unix"]) / (1000 if len(match["unix"]) == _MILLISECONDS else 1)
-        moment = datetime.fromtimestamp(seconds, UTC) if seconds >= _FIRST_TIME else None
+        moment = datetime.fromtimestamp(seconds, UTC) if seconds >= 100_000_000 else None
     except (ValueError, OverflowError, OSError):
         return ""
     return timestamp(moment, "milliseconds") if moment is not None else ""
@@ -111,11 +109,11 @@ def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     shortened = [(record_id, match) for record_id in set(all_ids) if (match := _SHORTENED.fullmatch(record_id))]
     uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
-        kind, rest = match["kind"], match["rest"]
+        kind, rest = match.groups()
         uses.update((kind, rest[start:]) for start in range(len(rest) - SHORTEST_TAIL + 1))
     short: dict[str, str] = {}
     for record_id, match in shortened:
-        kind, rest = match["kind"], match["rest"]
+        kind, rest = match.groups()
         starts = range(len(rest) - SHORTEST_TAIL, -1, -1)
         tail = next((rest[start:] for start in starts if uses[kind, rest[start:]] == 1 and rest[start] != "-"), rest)
         short[record_id] = f"{kind}-{tail}"
@@ -136,8 +134,7 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
 
 def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
     """Return the one id that a form means; NotFound, or Conflict with the candidates."""
-    matches = match_ids(name.strip(), all_ids)
-    if not matches:
+    if not (matches := match_ids(name.strip(), all_ids)):
         raise NotFound(f"{noun.capitalize()} not found: {name}", hint=hint)
     if len(matches) > 1:
         more = "" if len(matches) <= _CANDIDATES else f" and {len(matches) - _CANDIDATES} more"

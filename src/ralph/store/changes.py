@@ -16,9 +16,7 @@ from typing import BinaryIO, NamedTuple
 from ralph.store import files
 from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan, scan_logs
 
-_QUIET_SECONDS = 2 * 24 * 3600
 _FULL_SECONDS = 60.0
-_RECENT_SECONDS = 0.1  # a folder that changed just now may change again within one tick of the clock
 _WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
 
 
@@ -57,7 +55,7 @@ class Look:
 
     def remember(self, seal: str) -> None:
         """Remember that the index with this seal has all that was seen."""
-        since = (self._at - _QUIET_SECONDS) * 1e9
+        since = (self._at - 2 * 24 * 3600) * 1e9
         others = tuple((os.fspath(source.path), state) for source, state in self._others)
         active = tuple((path, state) for path, _, state in self._logs if state[0] >= since)
         _SEEN[self.root] = _Seen(seal, time.monotonic(), _settled(self._folders), self._names, others, active)
@@ -83,8 +81,8 @@ def _folder_times(root: Path) -> tuple[int, ...]:
 
 
 def _settled(times: tuple[int, ...]) -> tuple[int, ...]:
-    """Nothing when a folder changed just now: then the next look lists the names again."""
-    return times if time.time() - max(times) / 1e9 >= _RECENT_SECONDS else ()
+    """Nothing when a folder changed just now: it may change again within one tick of the clock."""
+    return times if time.time() - max(times) / 1e9 >= 0.1 else ()
 
 
 def _folder_names(root: Path) -> tuple[int, ...]:

@@ -25,12 +25,9 @@ from ralph.store import hook_files
 LOCK_NAME = ".ralph-lock"
 PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
-_LARGEST_UNPACKED = 1 << 28
 
 _writes = 0  # files that this process has locked in order to write them; see `count_writes`
 _patience = 30.0  # seconds that a process waits for a lock; see `set_patience`
-_UPDATE_TRIES = 20
-_PAUSE = 0.01
 _NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
 
 T = TypeVar("T", bound=str | tuple[str, object])
@@ -148,7 +145,7 @@ def unpack(raw: bytes) -> bytes:
 
     stream = zlib.decompressobj(wbits=31)
     try:
-        text = stream.decompress(raw, _LARGEST_UNPACKED)
+        text = stream.decompress(raw, 1 << 28)
     except zlib.error as error:
         raise OSError(errno.EINVAL, "is not a packed file") from error
     if not stream.eof or stream.unused_data:
@@ -161,17 +158,13 @@ def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
     real = Path(os.path.realpath(path))
     kind = "folder" if folder else "file"
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
-        raise Refused(
-            f"{path}: leads to {real}, outside the project {root}",
-            hint=f"replace the symbolic link by a real {kind}; nothing was written",
-        )
+        hint = f"replace the symbolic link by a real {kind}; nothing was written"
+        raise Refused(f"{path}: leads to {real}, outside the project {root}", hint=hint)
     with _explained(f"{path}: cannot be reached"):
         for link in (path, *path.parents):
             if link.is_symlink() and not link.exists():
-                raise Refused(
-                    f"{link}: is a symbolic link to {link.readlink()}, which does not exist",
-                    hint="restore the target or remove the link; nothing was written",
-                )
+                what = f"{link}: is a symbolic link to {link.readlink()}, which does not exist"
+                raise Refused(what, hint="restore the target or remove the link; nothing was written")
         if real.exists() and not (real.is_dir() if folder else real.is_file()):
             kind = "folder" if folder else "regular file"
             raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
@@ -202,7 +195,7 @@ def update(
     """
     real = target(path, root)
     with _lock_folder_of(real, observer):
-        for _ in range(_UPDATE_TRIES):
+        for _ in range(20):
             before = read(real, observer) or ""
             changed = change(before)
             after = changed if isinstance(changed, str) else changed[0]
@@ -273,8 +266,7 @@ def unnamed() -> TextIO:
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
     """Copy a file to `<name>.bak`, `.bak2` ...; None if there is none. `text`: what the caller read and replaces."""
-    present = read(path)
-    if present is None:
+    if (present := read(path)) is None:
         return None
     number, copy = 1, path.with_name(f"{path.name}.bak")
     while copy.exists() or copy.is_symlink():
@@ -318,8 +310,7 @@ def link(path: Path, to: Path) -> None:
 def delete(path: Path, observer: WriteObserver | None = None) -> None:
     """Remove one file; a missing one is fine."""
     if observer is not None:
-        before = read(path, observer)
-        if before is not None:
+        if (before := read(path, observer)) is not None:
             observer.change(FileChange(path, before, None))
         if not observer.real:
             return
@@ -369,8 +360,7 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
     real = target(path, root)
     make_folder(real.parent, 0o700)
     with _explained(f"{path}: cannot be held"):
-        handle = lock_file(real)
-        if handle is None:
+        if (handle := lock_file(real)) is None:
             raise LockTaken(real, read(real) or "")
     try:
         with _explained(f"{path}: cannot be held"):
@@ -434,7 +424,7 @@ def lock_file(
                 if time.monotonic() >= end:
                     os.close(handle)
                     return None
-                time.sleep(_PAUSE)  # waiting in the kernel could not be ended after a time
+                time.sleep(0.01)  # waiting in the kernel could not be ended after a time
             with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced since we opened it
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
@@ -577,8 +567,7 @@ def hide_state(root: Path) -> None:
 def missing_lines(root: Path) -> tuple[str, ...]:
     """Return the lines that a person's own `.ralph/.gitignore` lacks."""
     own = paths.gitignore(root)
-    exclude = paths.git_exclude(own)
-    if exclude is None or not own.is_file():
+    if (exclude := paths.git_exclude(own)) is None or not own.is_file():
         return ()
     outer = [line for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
     inner = (read(own) or "").splitlines()

@@ -95,7 +95,6 @@ def remember(texts: Iterable[str]) -> None:
 
 def lift(text: str) -> None:
     """Remove the hash of a text that a person adds again."""
-    path = paths.forgotten_file()
-    if path is not None and load().has(text):
+    if (path := paths.forgotten_file()) is not None and load().has(text):
         number = load().hash(text)
         files.update(path, lambda lines: lines.replace(f"\n{number}\n", "\n"), mode=files.PRIVATE)

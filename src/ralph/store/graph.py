@@ -200,8 +200,7 @@ class RecordNames:
 def _supersede(graph: sqlite3.Connection) -> None:
     """A text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
-    sql = f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"
-    graph.execute(sql)
+    graph.execute(f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}")
     pairs = graph.execute(
         "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
         "JOIN nodes old ON old.key = e.target WHERE e.relation = ? AND e.source IS NOT NULL",

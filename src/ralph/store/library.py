@@ -21,8 +21,6 @@ from ralph.store.files import WriteObserver
 from ralph.store.sources import Format, parse_editable, scoped
 
 NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")  # as `--in` names them
-
-
 PROJECT = "project"  # the member of an enclosing project's record that names the project
 _RULE_IDS = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
 
@@ -199,8 +197,7 @@ class Library:
         entries: list[tuple[Collection, Stored]] = []
         for collection in sorted(collections, key=lambda each: not name.startswith(each.prefixes)):
             own = [(collection, stored) for stored in self.read(collection)]
-            same = [pair for pair in own if pair[1].record.id == name]
-            if same:
+            if same := [pair for pair in own if pair[1].record.id == name]:
                 return self._only(name, same)
             entries += own
         known = [stored.record.id for _, stored in entries]
@@ -284,7 +281,5 @@ def check_folders(path: Path, root: Path) -> None:
         if folder == root or not folder.is_relative_to(root):
             return
         if folder.exists() and not folder.is_dir():
-            raise Refused(
-                f"{folder}: is a file, but a folder is needed here for {path.name}",
-                hint="move it away and run the command again; nothing was written",
-            )
+            what = f"{folder}: is a file, but a folder is needed here for {path.name}"
+            raise Refused(what, hint="move it away and run the command again; nothing was written")

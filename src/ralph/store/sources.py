@@ -52,11 +52,7 @@ class Format(StrEnum):
     LOG = "log"
 
 
-_TASK_FILES = {
-    "task.json": Format.TASK,
-    "progress.txt": Format.PROGRESS,
-    "memory/insights.json": Format.INSIGHTS,
-}
+_TASK_FILES = {"task.json": Format.TASK, "progress.txt": Format.PROGRESS, "memory/insights.json": Format.INSIGHTS}
 OUTSIDE = {
     Format.ENCLOSING_MEMORIES: Scope.ENCLOSING,
     Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,

@@ -14,7 +14,6 @@ from ralph.store import lookup
 from ralph.store.queries import FAMILIES, TABLES, safe
 from ralph.store.sources import Contents
 
-_STATUS = lookup.ORIGIN_TASK.replace("task", "status")
 _NAMED = "IN (SELECT value FROM json_each(?))"
 _OBSERVED = """
 INSERT INTO session_list(id, first, last, observations)
@@ -44,7 +43,7 @@ FacetRow = tuple[FacetValues, str, int]  # values, day, and how many records hav
 def facet_columns(family: Family) -> tuple[str, str, str, str, str]:
     """Return the expressions of what is counted over a family's table."""
     status = USUAL[family][0]
-    own = "status" if family is Family.MEMORY else _STATUS
+    own = "status" if family is Family.MEMORY else lookup.ORIGIN_TASK.replace("task", "status")
     return (
         f"'{family.value}'",
         lookup.KIND_COLUMNS[FAMILIES.index(family)],
