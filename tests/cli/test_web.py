@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Project, command
 
+from ralph import paths
+
 
 def start(root: Path, *words: str, env: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
@@ -51,6 +53,30 @@ def test_it_prints_its_address_answers_and_ends_well(ralph: Project, ending: sig
         process.kill()
         process.wait()
     assert (process.returncode, out, err) == (0, b"", b"ended\n")
+
+
+def test_a_further_link_opens_another_window_of_the_running_server(ralph: Project) -> None:
+    none = ralph("web", "--link", "--no-open")
+    assert (none.code, none.out) == (1, "")
+    assert "no `ralph web` runs for this project" in none.err
+    assert ralph("web", "--link", "--port", "8123").code == 2
+    process = start(ralph.root, "--no-open")
+    try:
+        port, path = address(process)
+        note = paths.checkout_cache(ralph.root) / "web.json"
+        assert note.stat().st_mode & 0o777 == 0o600
+        links = [ralph("web", "--link", "--no-open").out.strip() for _ in range(2)]
+        assert len({path, *links}) == 3
+        for link in links:
+            assert status(port, link.removeprefix(f"http://127.0.0.1:{port}")) == 200
+            assert status(port, link.removeprefix(f"http://127.0.0.1:{port}")) == 403
+        assert status(port, path) == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert not note.exists()
+    note.write_text(f'{{"port": {port}, "key": "x"}}', encoding="utf-8")  # as a killed server leaves it
+    assert ralph("web", "--link", "--no-open").code == 1
 
 
 def test_it_opens_the_browser_that_is_named(ralph: Project, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Nobody comes in but the window that was opened: tried at the level of HTTP, with the ways around it."""
 
+import hmac
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_the_token_opens_the_pages_once(client: TestClient, tmp_path: Path) -> N
     again = client.get("/", params={"token": TOKEN})
     assert again.status_code == 403
     assert "set-cookie" not in again.headers
+
+
+def test_only_the_key_signs_a_further_token(tmp_path: Path) -> None:
+    client = TestClient(site.build_app(tmp_path, port=PORT, token=TOKEN, key="the-key"), base_url=HERE)
+    for signed in (
+        "x",
+        "x.",
+        "x." + hmac.digest(b"", b"x", "sha256").hex(),
+        "." + hmac.digest(b"k", b"", "sha256").hex(),
+    ):
+        assert client.get("/", params={"token": signed}).status_code == 403
+    signed = "x." + hmac.digest(b"the-key", b"x", "sha256").hex()
+    assert client.get("/api/state", params={"token": signed}).status_code == 401
+    assert client.get("/", params={"token": signed}).status_code == 200
+    client.cookies.clear()
+    assert client.get("/", params={"token": signed}).status_code == 403
 
 
 def test_an_open_window_can_reload_the_address_with_the_token(inside: TestClient) -> None:

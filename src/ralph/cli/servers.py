@@ -38,13 +38,14 @@ def bind_socket(port: int) -> socket.socket:
     return listening
 
 
-@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open"])
+@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"])
 @click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-def web(call: Invocation, port: int, no_open: bool) -> None:
+@click.option("--link", is_flag=True, help="Open a second window of the server that runs for this project.")
+def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it.
 
-    The printed address works once.
+    The printed address works once; --link prints another one.
     """
     with needs_extra("web", "`ralph web`"):
         from ralph.web import server as site
@@ -54,6 +55,10 @@ def web(call: Invocation, port: int, no_open: bool) -> None:
         if not no_open and not webbrowser.open(address):
             say("no browser could be opened: open the address yourself")
 
+    if link:
+        opt.exclude({"--link": link, "--port": port})
+        opened(site.make_link(call.root))
+        return
     # an interrupt is how one ends it; the server may have seen it first
     with contextlib.suppress(KeyboardInterrupt), bind_socket(port) as listening:
         site.serve(call.root, listening, token=secrets.token_urlsafe(32), opened=opened)

@@ -1,7 +1,8 @@
 """The web application: access checks, events, static files, and the server on the loopback interface.
 
 Only a browser window that `ralph web` opened may send requests: the address carries a token that works once and is
-exchanged for a cookie. Every page is one shell (`static/index.html`).
+exchanged for a cookie. A further one (`ralph web --link`) is signed with a key that only the user can read. Every page
+is one shell (`static/index.html`).
 """
 
 import hashlib
@@ -30,9 +31,11 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ralph import paths
 from ralph.app.lists import Row, Watcher
 from ralph.app.pages.changes import ChangeHistory
-from ralph.errors import RalphError
+from ralph.errors import NotFound, RalphError
+from ralph.store import files
 from ralph.web import api
 from ralph.web.connections import connection_options
 from ralph.web.requests import message_response
@@ -52,6 +55,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_NOTE = "web.json"  # in the cache of a checkout: port and key of the server that runs for it
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -61,7 +65,7 @@ _TYPES = {
     "json": "application/json",
     "txt": "text/plain; charset=utf-8",
 }
-_REOPEN = "Use the window that `ralph web` opened, or run `ralph web` again."
+_REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for another one."
 
 
 class _Rejected(Exception):
@@ -73,13 +77,13 @@ class _Rejected(Exception):
 
 
 class _Guard:
-    """The access checks in front of the application; the token works once."""
+    """The access checks in front of the application; the token, or one that was signed with the key, works once."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, port: int, token: str, key: str) -> None:
         self._app = app
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = f"ralph_{port}"
-        self._token: str | None = token
+        self._token, self._key, self._used = token, key, set[str]()
         self._secret = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,9 +129,10 @@ class _Guard:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if path != "/" or method != "GET" or not token:
             raise _Rejected(401 if is_api else 403, "This window is not the one that was opened.")
-        if self._token is None or not _equal(token, self._token):
+        is_ours = _equal(token, self._token) or _equal(token, _sign(self._key, token.partition(".")[0]))
+        if token in self._used or not is_ours:
             raise _Rejected(403, "Link expired: it was already used, or is not the one that was printed.")
-        self._token = None
+        self._used.add(token)
         return True
 
     def _has_cookie(self, headers: Headers) -> bool:
@@ -188,8 +193,8 @@ def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
-def build_app(root: Path, *, port: int, token: str) -> Starlette:
-    """Return the application for a project, which the token opens once."""
+def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
+    """Return the application for a project, which the token opens once; who has the key can sign further tokens."""
     app = Starlette(
         routes=[
             Route("/api/events", _events),
@@ -199,7 +204,7 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
             Route("/{path:path}", _shell),
         ],
         middleware=[
-            Middleware(_Guard, port=port, token=token),
+            Middleware(_Guard, port=port, token=token, key=key or secrets.token_urlsafe(32)),
             Middleware(GZipMiddleware, minimum_size=800, compresslevel=5),
         ],
     )
@@ -212,7 +217,8 @@ def build_app(root: Path, *, port: int, token: str) -> Starlette:
 def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None]) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
-    app = build_app(root, port=port, token=token)
+    note, key = paths.checkout_cache(root) / _NOTE, secrets.token_urlsafe(32)
+    app = build_app(root, port=port, token=token, key=key)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -224,8 +230,30 @@ def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[
     )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
-    opened(f"http://127.0.0.1:{port}/?token={token}")
-    server.run(sockets=[listening])
+    text = json.dumps({"port": port, "key": key})
+    with suppress(RalphError, OSError):  # where the state folder cannot be written, there are no further links
+        files.write(note, text, root=paths.state_boundary(root), mode=files.PRIVATE)
+    try:
+        opened(f"http://127.0.0.1:{port}/?token={token}")
+        server.run(sockets=[listening])
+    finally:
+        with suppress(RalphError, OSError):
+            if files.read(note) == text:
+                files.delete(note)
+
+
+def make_link(root: Path) -> str:
+    """Return a further one-time address of the server that runs for this project; NotFound when none does."""
+    try:
+        note = json.loads(files.read(paths.checkout_cache(root) / _NOTE) or "{}")
+        socket.create_connection(("127.0.0.1", int(note["port"])), timeout=5).close()
+        return f"http://127.0.0.1:{note['port']}/?token={_sign(note['key'], secrets.token_urlsafe(32))}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise NotFound("no `ralph web` runs for this project", hint="start it with `ralph web`") from error
+
+
+def _sign(key: str, name: str) -> str:
+    return f"{name}.{hmac.digest(key.encode(), name.encode(), 'sha256').hex()}"
 
 
 async def _not_found(request: Request) -> Response:

@@ -80,7 +80,7 @@ def test_the_printed_address_opens_one_window_and_no_second_one(browser: Browser
         assert answer is not None
         assert answer.status == 403
         expect(second.page.locator("body")).to_contain_text("Link expired")
-        expect(second.page.locator("body")).to_contain_text("run `ralph web` again")
+        expect(second.page.locator("body")).to_contain_text("run `ralph web --link`")
         assert second.context.cookies() == []
 
         page.reload()
