@@ -1,9 +1,14 @@
-"""`ralph loop agents`: a table or JSON of what there is."""
+"""`ralph loop agents`: a table or JSON of what there is, and a check that really asks."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from tests.agents.players import player
 from tests.cli.runner import Project
+
+GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY", "total_cost_usd": 0.01}
+LIMIT = GOOD | {"is_error": True, "result": "API Error: 429 rate limit", "api_error_status": 429}
 
 
 @pytest.fixture
@@ -29,3 +34,36 @@ def test_the_list_is_json_on_request(ralph: Project) -> None:
     assert told[0] == {
         "name": "claude", "usable": False, "version": "", "path": "", "note": "claude is not on the PATH",
     }  # fmt: skip
+
+
+def test_installed_agents_are_asked_for_a_word(ralph: Project, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = ralph("loop", "agents", "--check")
+    assert (none.code, none.out) == (1, "No agent is installed.\n")
+    monkeypatch.setenv("PATH", str(player(bare / "p", [GOOD]).installed("claude")))
+    said = ralph("loop", "agents", "--check")
+    assert said.code == 0
+    assert [line.split()[:2] for line in said.out.splitlines()] == [["agent", "answers"], ["claude", "yes"]]
+    assert [each["answer"] for each in ralph("loop", "agents", "--check", "--format", "json").json] == ["READY"]
+
+
+def test_an_agent_that_does_not_answer_is_exit_code_1_with_the_reason(ralph: Project, bare: Path) -> None:
+    played = player(bare / "p", [LIMIT], code=1)
+    said = ralph("loop", "agents", "--check", "claude", "--command", " ".join(played.program))
+    assert said.code == 1
+    assert "API Error: 429 rate limit" in said.out
+    said = ralph("loop", "agents", "--check", "claude")
+    assert (said.code, "claude: there is no such program" in said.out) == (1, True)
+
+
+def test_any_command_can_be_checked(ralph: Project) -> None:
+    program = f"{sys.executable} -c 'print(chr(27) + chr(91) + chr(50) + chr(74))'"
+    said = ralph("loop", "agents", "--check", "command", "--command", program)
+    assert (said.code, "\x1b" in said.out) == (0, False)
+    assert ralph("loop", "agents", "--check", "command").code == 1
+
+
+@pytest.mark.usefixtures("bare")
+def test_wrong_usage_is_exit_code_2(ralph: Project) -> None:
+    assert ralph("loop", "agents", "--check", "telepathy").code == 2
+    assert ralph("loop", "agents", "claude").code == 2
+    assert ralph("loop", "agents", "--check", "--command", "x").code == 2

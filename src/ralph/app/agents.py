@@ -1,4 +1,4 @@
-"""Which agents exist, which are installed, and which one a loop uses.
+"""Which agents exist, which are installed and answer, and which one a loop uses.
 
 In a loop, Claude Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
 """
@@ -15,13 +15,14 @@ from ralph.agents.client import CommandAgent, split_command
 from ralph.app import mcp_servers as servers
 from ralph.app.extras import add_command, has_extra, needs_extra
 from ralph.errors import RalphError, UsageError
-from ralph.model.work import Agent, ignore_text
+from ralph.model.work import Agent, Ask, StopReason, ignore_text
 from ralph.settings import Loop
 
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
 ACP_PROGRAM = "claude-agent-acp"
-_VERSION_TIMEOUT = 20.0
+_VERSION_TIMEOUT, _ANSWER_TIMEOUT = 20.0, 60.0
+_QUESTION = "Answer with the single word READY. Use no tools and change nothing."
 
 
 def create_agent(
@@ -90,6 +91,25 @@ def _find_program(program: str, folder: Path) -> dict[str, Any]:
         error = (result.err.strip().splitlines() or ["no words"])[-1]
         return {"path": path, "note": f"it does not start: {error}"}
     return {"usable": True, "path": path, "version": (result.out.strip().splitlines() or [""])[0]}
+
+
+def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str, Any]]:
+    """Ask this agent, or each that is installed, for one word: its `answer`, or in `note` why there is none."""
+    if name and name not in NAMES:
+        raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join(NAMES)}")
+    checks = []
+    for listed in list_agents(root):
+        if listed["name"] == name if name else listed["path"]:
+            try:
+                agent = loop_agent(root, Loop(agent=listed["name"], agent_command=command))
+                about: dict[str, Any] = {"read_only": agent.reads_only, "environment": {"RALPH_DISABLE": "1"}}
+                reply = agent.run(Ask(_QUESTION, root, timeout=_ANSWER_TIMEOUT, **about))
+                answer = reply.text.strip() if reply.stop is StopReason.END_TURN else ""
+                note = "" if answer else reply.error or f"it ended without an answer ({reply.stop})"
+            except RalphError as error:
+                answer, note = "", error.message
+            checks.append({**listed, "answer": answer, "note": note})
+    return checks
 
 
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:

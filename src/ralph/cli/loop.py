@@ -342,17 +342,26 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
 
 
-@cli.command("agents", examples=["ralph loop agents", "ralph loop agents --format json"])
+@cli.command("agents", examples=["ralph loop agents", "ralph loop agents --check claude"])
+@click.argument("name", metavar="[NAME]", default="")
+@click.option("--check", is_flag=True, help="Ask each that is installed, or NAME, for a word, and pay for that.")
+@click.option("--command", default="", metavar="LINE", help="With --check NAME: its program and arguments.")
 @opt.formats("table", "json")
-def agents_(call: Invocation, form: str) -> None:
-    """List the agents that the loop can use, and what is missing for the others."""
+def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -> int:
+    """List the agents that the loop can use; with --check ask whether they answer (exit 1 when one does not)."""
     from ralph.app import agents
 
     def row(agent: dict[str, Any]) -> Sequence[object]:
         where = f"{agent['path']} ({agent['note']})" if agent["note"] else agent["path"]
-        return agent["name"], "yes" if agent["usable"] else "no", agent["version"] or "-", where
+        usable = agent["answer"] if check else agent["usable"]
+        return agent["name"], "yes" if usable else "no", agent["version"] or "-", where
 
-    print_rows(agents.list_agents(call.root), form, dict, "agent,usable,version,where", row, "")
+    if (name and not check) or (command and not name):
+        raise UsageError("NAME and --command are for --check", hint="ralph loop agents --check acp --command LINE")
+    rows = agents.check_agents(call.root, name, command) if check else agents.list_agents(call.root)
+    heading = f"agent,{'answers' if check else 'usable'},version,where"
+    print_rows(rows, form, dict, heading, row, "No agent is installed.")
+    return 0 if not check or (rows and all(agent["answer"] for agent in rows)) else 1
 
 
 @cli.command("slash", hidden=True)
