@@ -299,3 +299,62 @@ def test_few_questions_serve_many_records(repo: Repository, monkeypatch: pytest.
     found = outdated.check_citations(repo.root)
     assert {each.verdict.value for report in found for each in report.looked} == {"moved", "fresh"}
     assert (counted / "log").read_text(encoding="utf-8").count("\n") <= 10
+
+
+def test_symbols_are_looked_for_in_the_files_of_the_record(repo: Repository) -> None:
+    repo.put("src/a.py", "def keep(): ...\ndef move(): ...\ndef drop(): ...\n")
+    repo.put("src/b.py", "x\n")
+    repo.commit(OLD)
+    repo.put("src/a.py", "def keep(): ...\n")
+    repo.put("src/b.py", "def move(): ...\n")
+    repo.commit(OLD)
+    repo.remembers("in src/a.py call keep(), move(), drop() and never()")
+    assert repo.verdicts()[1:] == [
+        ("keep", "fresh", "src/a.py"),
+        ("move", "moved", "src/b.py"),
+        ("drop", "gone", ""),
+        ("never", "unverifiable", ""),
+    ]
+
+
+def test_commands_are_looked_for_where_they_are_defined(repo: Repository) -> None:
+    repo.put("Makefile", "old:\n\techo\n\nlint test: x\n\techo\n")
+    repo.put("package.json", '{"scripts": {"build": "x", "gone": "y"}}')
+    repo.commit(OLD)
+    repo.put("Makefile", "lint test: x\n\techo\n")
+    repo.put("package.json", '{"scripts": {"build": "x"}}')
+    repo.commit(OLD)
+    repo.remembers("`make lint`, `make old`, `make never`, `npm run build`, `npm run gone`")
+    assert [(what, verdict) for what, verdict, _ in repo.verdicts()] == [
+        ("make lint", "fresh"),
+        ("make old", "gone"),
+        ("make never", "unverifiable"),
+        ("npm run build", "fresh"),
+        ("npm run gone", "gone"),
+    ]
+
+
+def test_a_record_ralph_s_own_files_and_documents_are_no_new_place_of_a_symbol(repo: Repository) -> None:
+    repo.put("refund.py", "def refund():\n    pass\n")
+    repo.commit(OLD)
+    repo.remembers("`refund()` of refund.py gives money back")
+    repo.put("docs/how.md", "refund is documented\n")
+    repo.put("refund.py", "def other():\n    pass\n")
+    repo.commit(NEW)
+    assert ("refund", "gone", "") in repo.verdicts()
+    repo.put("src/money.py", "def refund():\n    pass\n")
+    repo.commit(NEW)
+    assert ("refund", "moved", "src/money.py") in repo.verdicts()
+
+
+def test_a_symbol_is_named_with_its_file_or_by_its_kind(repo: Repository) -> None:
+    repo.put("src/a.ts", "function name() {}\nfunction other() {}\n")
+    repo.commit(OLD)
+    repo.remembers("see src/a.ts#name and symbol:other; docs/x.md#heading is a page")
+    assert repo.verdicts()[:3] == [
+        ("src/a.ts", "fresh", "src/a.ts"), ("docs/x.md", "unverifiable", ""), ("name", "fresh", "src/a.ts"),
+    ]  # fmt: skip
+    repo.put("src/a.ts", "function name() {}\n")
+    repo.commit(NEW)
+    assert ("other", "gone", "") in repo.verdicts()
+    assert ("heading", "gone", "") not in repo.verdicts()

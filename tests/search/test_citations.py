@@ -78,3 +78,27 @@ def test_a_citation_counts_once_with_its_lines() -> None:
 
 def test_a_record_that_names_everything_is_looked_at_in_part() -> None:
     assert len(of(" ".join(f"src/a{number}.py" for number in range(1000)))) == citations.MOST
+
+
+def test_symbols_are_calls_without_arguments_and_dotted_names_in_backticks() -> None:
+    cases = {
+        "call parse_config() first": ["parse_config"],
+        "`Store.write` and Index.sync() and `Foo::bar`": ["Index.sync", "Store.write", "Foo.bar"],
+        "`package.json` and `a.py` are files": [],
+        "no_call here, f(x) and foo.bar": [],
+        "src/a.ts#run and docs/x.md#heading, symbol:stop": ["run", "stop"],
+    }
+    for text, names in cases.items():
+        assert [name for kind, name in of(text) if kind == "symbol"] == names, text
+
+
+def test_commands_are_code_that_runs_something_of_the_project_by_name() -> None:
+    cases = {
+        "run `make lint` first": ["make lint"],
+        "$ npm run build": ["npm run build"],
+        "`npm test`, `npm install x`, `yarn add y`, `npm i`": ["npm test"],
+        "make sure that it works, `make`": [],
+        "`just deploy`": ["just deploy"],
+    }
+    for text, names in cases.items():
+        assert [name for kind, name in of(text) if kind == "command"] == names, text

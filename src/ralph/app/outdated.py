@@ -4,6 +4,7 @@ Records that supersede each other in a circle all count as valid. `check_citatio
 searches and hooks, which may not start git, only read it.
 """
 
+import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,10 @@ _SCORE_SHARE, _BEHIND = 0.5, 0.99
 _SUPERSEDING = {"memories", "guardrails", "personal"}
 _MAX_RENAMES = 8
 _MAX_FILE = 4_000_000
+_MAX_SEARCHES = 40  # in the history of a file, which are slow in git
+_NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
+_PROSE = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
+_SCRIPTS = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
 CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
@@ -288,6 +293,8 @@ class _CitationCheck:
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
         self._moved: dict[str, str] = {}
         self._removed: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._searches: dict[tuple[str, str], bool] = {}
         self._commits = git.commits({each.what for each in cited if each.kind is CitationKind.COMMIT})
         wanted = {each.what for each in cited if each.kind is CitationKind.FILE}
         if all(self._exists(path) for path in wanted):
@@ -308,10 +315,12 @@ class _CitationCheck:
         longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
         return next((name for name in longer if self._exists(name)), "")
 
-    def _count_lines(self, path: str) -> int:
-        with suppress(OSError, ValueError), files.open_regular(self._git.folder / path) as file:
-            return file.read(_MAX_FILE).count(b"\n") + 1
-        return 0
+    def _text(self, path: str) -> str:
+        if path not in self._texts:
+            self._texts[path] = ""
+            with suppress(OSError, ValueError), files.open_regular(self._git.folder / path) as file:
+                self._texts[path] = file.read(_MAX_FILE).decode("utf-8", "replace")
+        return self._texts[path]
 
     def _follow_renames(self, missing: Collection[str]) -> None:
         names = dict.fromkeys(missing, "")
@@ -333,13 +342,47 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        checks = {CitationKind.FILE: self._check_file, CitationKind.COMMIT: self._check_commit}
-        return tuple(CheckedCitation(each, *checks[each.kind](each)) for each in cited)
+        results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
+        places = [place for _, place, _ in results.values() if place]
+        for each in cited:
+            head, _, name = each.what.rpartition("." if each.kind is CitationKind.SYMBOL else " ")
+            word, is_make = re.escape(name), head in _SCRIPTS
+            if each.kind is CitationKind.COMMIT:
+                results[each] = self._check_commit(each)
+            elif each.kind is CitationKind.SYMBOL:
+                results[each] = self._check_definition(rf"(?<!\w){word}(?!\w)", name, places, moves=True)
+            elif each.kind is CitationKind.COMMAND:
+                target = rf"^(?:[^\s#:=]+ +)*{word}(?: +[^\s#:=]+)* *:(?!=)|^{word}\b.*:|^include "
+                pattern, needle = (target, f"{name}:") if is_make else (rf'"{word}"\s*:', f'"{name}"')
+                results[each] = self._check_definition(pattern, needle, _SCRIPTS.get(head, ("package.json",)))
+        return tuple(CheckedCitation(each, *results[each]) for each in cited)
+
+    def _check_definition(
+        self, pattern: str, needle: str, places: Sequence[str], *, moves: bool = False
+    ) -> CheckResult:
+        """Whether one of these files has what a pattern finds, or once had the needle; `moves`: look elsewhere, too."""
+        here = next((place for place in places if re.search(pattern, self._text(place), re.MULTILINE)), "")
+        if here:
+            return CitationState.FRESH, here, ""
+        was = next((place for place in places if self._once_had(needle, place)), "")
+        now = [name for name in (self._git.holding(needle) if was and moves else ()) if not name.startswith(_NO_CODE)]
+        now = [name for name in now if not name.endswith(_PROSE)]
+        if not was or self._git.late:
+            return CitationState.UNVERIFIABLE, "", "no file here is known to have had it"
+        if len(now) == 1:
+            return CitationState.MOVED, now[0], f"moved to {now[0]}"
+        return (CitationState.CHANGED if now else CitationState.GONE), "", f"{was} does not have it any more"
+
+    def _once_had(self, needle: str, place: str) -> bool:
+        if (needle, place) not in self._searches:
+            is_allowed = len(self._searches) < _MAX_SEARCHES and bool(self._text(place))
+            self._searches[needle, place] = is_allowed and self._git.ever(needle, place)
+        return self._searches[needle, place]
 
     def _check_file(self, citation: Citation) -> CheckResult:
         path = citation.what
         if place := self._find(path):
-            if citation.last and citation.last > self._count_lines(place):
+            if citation.last and citation.last > self._text(place).count("\n") + 1:
                 return CitationState.CHANGED, place, f"it has no line {citation.last} any more"
             return CitationState.FRESH, place, ""
         if path in self._moved:

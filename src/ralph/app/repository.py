@@ -184,3 +184,12 @@ class GitHistory(Repository):
     def is_shallow(self) -> bool:
         """Return whether the repository's past was cut off."""
         return self._output("rev-parse", "--is-shallow-repository").strip() == "true"
+
+    def ever(self, needle: str, path: str) -> bool:
+        """Return whether a file once had these words more or less often than before."""
+        return bool(self._output("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path).strip())
+
+    def holding(self, word: str) -> list[str]:
+        """Return the files that have a word, whole."""
+        out = self._output("grep", "--no-textconv", "-l", "-I", "-w", "-z", "-F", "-e", word)
+        return [name for name in out.split("\0") if name]

@@ -140,7 +140,7 @@ def statusline(call: Invocation) -> None:
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--fix", is_flag=True, help="Repair what is safe to repair; a file whose text changes gets a backup.")
 @click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
-@click.option("--citations", is_flag=True, help="Check the files and commits that records cite.")
+@click.option("--citations", is_flag=True, help="Check the files, symbols, commands and commits that records cite.")
 @click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
 @opt.formats("table", "json")
 def doctor(

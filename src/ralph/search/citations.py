@@ -1,6 +1,7 @@
-"""Citations: the files with lines, and the commits, that a record cites.
+"""Citations: the files with lines, symbols, commands and commits that a record cites.
 
-A commit follows the word "commit", is in backticks, or in the metadata.
+A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`; a command is code that runs
+something of the project by name (`make lint`); a commit follows the word "commit", is in backticks, or in the metadata.
 """
 
 import re
@@ -25,13 +26,26 @@ _LONGEST_ENDING = 8
 _REFERENCE = re.compile(r"(.*?)(?:#L(\d{1,7})(?:-L?(\d{1,7}))?|:(\d{1,7})(?:[-–](\d{1,7}))?(?::.*)?|#.*)?")
 """A file with its lines: `:12`, `:12-20`, `:12:5`, `#L12`, `#L12-L20`."""
 _NAMED_COMMIT = re.compile(r"\bcommit:?\s+`?([0-9a-f]{7,40})\b`?", re.IGNORECASE)
-_HEX = re.compile(r"`(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])([0-9a-f]{7,40})`")
+_CODE = re.compile(r"`([^`\n]{1,200})`|^[ \t>]*\$[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
+_SYMBOL = re.compile(
+    r"(?<![\w./-])([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\(\)"
+    r"|\w\.(?!(?:html?|mdx?|rst|txt)#)[A-Za-z]\w{0,9}#(?!L\d)([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)"  # no heading
+    r"|(?<![\w:/])symbol:([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?![\w/#])"
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.|::)[A-Za-z_]\w*")
+_COMMAND = re.compile(
+    r"((?:make|just|(?:npm|pnpm|yarn|bun) run) +[A-Za-z][\w:.-]*|(?:npm|pnpm|yarn) +(?:test|start))(?=\s|\Z)"
+)
+"""Without `run` only two names are scripts: others are subcommands of the tool, or packages."""
+_HEX = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}")
 
 
 class CitationKind(StrEnum):
     """The kind of a citation."""
 
     FILE = "file"
+    SYMBOL = "symbol"
+    COMMAND = "command"
     COMMIT = "commit"
 
 
@@ -90,10 +104,17 @@ def _all(record: Record, text: str) -> Iterator[Citation]:
             yield Citation(CitationKind.FILE, parsed[0], sure=True)
     for path, first, last in cited_files(text):
         yield Citation(CitationKind.FILE, path, first, last)
+    code = [(match[1] or match[2]).strip() for match in _CODE.finditer(text)]
+    symbols = [match[1] or match[2] or match[3] for match in _SYMBOL.finditer(text)]
+    for name in (*symbols, *filter(_DOTTED.fullmatch, code)):
+        if _parse_file(name) is None:
+            yield Citation(CitationKind.SYMBOL, name.replace("::", "."))
+    for command in filter(None, map(_COMMAND.match, code)):
+        yield Citation(CitationKind.COMMAND, " ".join(command[1].split()))
     if record.origin.commit:
         yield Citation(CitationKind.COMMIT, record.origin.commit, sure=True)
     yield from (Citation(CitationKind.COMMIT, match[1], sure=True) for match in _NAMED_COMMIT.finditer(text))
-    yield from (Citation(CitationKind.COMMIT, match[1]) for match in _HEX.finditer(text))
+    yield from (Citation(CitationKind.COMMIT, each) for each in filter(_HEX.fullmatch, code))
 
 
 def cited_files(text: str) -> list[tuple[str, int, int]]:
