@@ -179,6 +179,15 @@ def test_control_characters_do_not_get_through(ralph: Project) -> None:
     assert "\x07" not in said
 
 
+def test_it_says_why_others_are_not_given(known: Project) -> None:
+    for number in range(7):
+        known("memory", "add", f"Redis integration tests need case {number} of the printer")
+    told = known("context", "redis integration", "--explain")
+    left = [line for line in told.err.splitlines() if line.startswith("not ")]
+    assert "others that fit better take the room" in left[0]
+    assert not any(line.startswith("not ") for line in known("context", "redis integration").err.splitlines())
+
+
 def test_the_best_matches_are_given_on_request_where_a_hook_gives_nothing(ralph: Project) -> None:
     ralph.memories(
         Block("ECONNREFUSED: run docker compose up first", numbered(1)),

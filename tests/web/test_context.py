@@ -19,7 +19,7 @@ def traces(root: Path) -> dict[str, bytes]:
 class TestPrompt:
     def test_what_fits_is_handed_over_in_order_with_reasons(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt=HANG, event="UserPromptSubmit")
-        assert sorted(told) == ["budget", "cap", "items", "notes", "text", "tokens", "used"]
+        assert sorted(told) == ["budget", "cap", "items", "left_out", "notes", "text", "tokens", "used"]
         assert [item["order"] for item in told["items"]] == list(range(1, len(told["items"]) + 1))
         assert {item["id"] for item in told["items"][:2]} == {here.memories["redis"], here.memories["duplicate"]}
         assert all(item["why"] and item["tokens"] for item in told["items"])
@@ -29,6 +29,8 @@ class TestPrompt:
     def test_what_a_session_knows_already_is_left_out(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt=HANG, session=here.sessions[0])
         assert here.memories["redis"] not in {item["id"] for item in told["items"]}
+        reasons = {each["id"]: each["why"] for each in told["left_out"]}
+        assert reasons[here.memories["redis"]] == "this session knows it already"
 
     def test_a_stale_record_says_so(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt="orders of the old supplier through soap")

@@ -1,10 +1,11 @@
 """What is injected: the brief at a session's start, the answer to a prompt, and a preview of both with reasons.
 
 Lines of a summary that look like prompt injection, and records of other unfinished tasks, are left out. A preview asks
-the same functions as hooks.
+the same functions as hooks, and names the first rule that excludes a record.
 """
 
 import sqlite3
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from ralph.store.lookup import RecordRow
 
 SUMMARY_TOKENS = 1_000
-
+MOST_LEFT_OUT = 100  # records that a preview names as left out
+_CANDIDATES = 30  # of them for a prompt, which all records of the project are
 _SKILL = "skill"  # its mark in the list of what a session has seen
 _VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
 _SUMMARIES = 3
@@ -47,6 +49,8 @@ _REASONS = {
     "personal": "a personal memory, for all projects",
     "sessions": "what a session did lately",
 }
+_SEEN = "this session knows it already"
+_INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
 
 
 class PromptContext(NamedTuple):
@@ -286,7 +290,61 @@ def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", s
         notes.append("memories.enabled is false: memories and guardrails are not injected")
     items = [{"order": order, **item} for order, item in enumerate(shown["items"], 1)]
     tokens = {"used": sum(item["tokens"] for item in items), "tokens": estimate(shown["text"]), "cap": _cap(config)}
-    return {**shown, **tokens, "items": items, "notes": [*notes, *shown["notes"]]}
+    others = left_out(root, config, prompt, {item["id"] for item in items}, task=task, session=session)
+    return {**shown, **tokens, "items": items, "left_out": others, "notes": [*notes, *shown["notes"]]}
+
+
+def left_out(
+    root: Path, config: Config, prompt: str | None, shown: Collection[str], *, task: str = "", session: str = ""
+) -> list[dict[str, str]]:
+    """Return what relates to a prompt, or to a session's start (None), and is not `shown`, each with the reason."""
+    options = _recall_options(root, config, session, task)
+    if prompt is None:
+        rules, learned = _curated(root)
+        may_inject, choice = quarantine.injectable(root), config.memories.filter
+        is_on = config.memories.inject is Inject.AUTO and config.memories.enabled
+        chosen = brief.filter_memories(memory.current(learned), choice.types, choice.tags, choice.recent)
+        allowed = {record.id for record in (*memory.current(rules), *chosen)} if is_on else set()
+        return [
+            _omitted(
+                (record.id, record.title, record.text),
+                (record.id in options.seen, _SEEN),
+                (record.id not in allowed, "it is out of date, or the settings (memories.*) leave it out"),
+                (not may_inject(record), _INJECTION),
+                (True, "there is no room for it in the budget"),
+            )
+            for record in (*rules, *learned)
+            if record.id not in shown
+        ][:MOST_LEFT_OUT]
+    question = recall.human_question(prompt)
+
+    def ask(connection: sqlite3.Connection) -> list[dict[str, str]]:
+        best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+        keys = [ranked.row.key for ranked in best]
+        visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task)) if options.task else keys
+        allowed = lookup.filter_keys(connection, keys, recall.prompt_filter(connection, options))
+        fitting = {ranked.row.key for ranked in recall.fitting(best, rank.Recipe(injected=_CANDIDATES))}
+        return [
+            _omitted(
+                (row.id, row.title, row.text),
+                (row.key not in visible, "it belongs to another task that is not finished"),
+                (row.id in options.seen, _SEEN),
+                (row.title in render.SPEECH_TITLES, "it is one turn of a conversation"),
+                (row.key not in allowed, "it is out of date, or the settings (memories.*) leave it out"),
+                (recall.is_withheld(row, options), _INJECTION),
+                (row.key not in fitting, "it does not fit closely enough"),
+                (True, "others that fit better take the room"),
+            )
+            for row in (ranked.row for ranked in best)
+            if row.id not in shown
+        ]
+
+    return index.ask(root, ask) if question else []
+
+
+def _omitted(record: Sequence[str], *rules: tuple[bool, str]) -> dict[str, str]:
+    name, title, text = record
+    return {"id": name, "title": title_line(title, text), "why": next(why for applies, why in rules if applies)}
 
 
 def title_line(title: str, text: str) -> str:

@@ -27,6 +27,7 @@ LIMIT, AROUND = 5, 20
 """Records shown by a search, and by --around, unless more are requested."""
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
+_MAX_LEFT_OUT = 10  # records left out that --explain names
 _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 """The option at either end of what standard input has."""
 
@@ -145,7 +146,7 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
 @click.argument("prompt", nargs=-1)
 @click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
 @click.option("--best", is_flag=True, help="The best matches for words or ids, also those that hooks leave out.")
-@click.option("--explain", is_flag=True, help="Print why each record is given.")
+@click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
 @click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
 @click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
 @click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
@@ -202,8 +203,12 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
     print_raw(f"{nearest}\n{text}" if nearest else text)
     say("" if text else nothing)
     if explain:
-        short = short_ids(call.root, [name for name, _ in reasons])
+        shown, about = [name for name, _ in reasons], {"session": session, "task": within}
+        others = injected_context.left_out(call.root, call.config, words or None, shown, **about)[:_MAX_LEFT_OUT]
+        others = [] if options["best"] else others
+        short = short_ids(call.root, [*shown, *(each["id"] for each in others)])
         say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
+        say(*(f"not {visible(short.get(each['id'], each['id']))}: {visible(each['why'])}" for each in others))
 
 
 def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:

@@ -50,6 +50,11 @@ def test_the_exact_text_and_the_address_belong_to_the_prompt(reader: OpenReader,
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
     preview(page, answer)
+    told = answer["left_out"]
+    assert told
+    reasons = page.locator(".left")
+    expect(reasons).to_have_count(len({each["why"] for each in told}))
+    assert sorted(reasons.locator("a").all_inner_texts()) == sorted(each["title"].replace("`", "") for each in told)
     page.get_by_text(f"Exactly what the agent would read ({answer['tokens']:,} tokens)").click()
     assert page.locator(".exact pre").inner_text().strip() == answer["text"].strip()
     page.reload()

@@ -1,5 +1,5 @@
-// The context preview: what would be injected with a prompt, in order, and why. It records nothing. The prompt is part
-// of the address.
+// The context preview: what would be injected with a prompt, in order, and what was left out and why. It records
+// nothing. The prompt is part of the address.
 import { html, useEffect, useId, useState } from "../lib.js";
 import { isAbort, post, useGet } from "../parts/api.js";
 import { Budget } from "../parts/budget.js";
@@ -9,7 +9,7 @@ import { Empty, Failure, Loading, RichText } from "../parts/placeholders.js";
 import { Choice, Section } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { PageHead } from "../parts/shell.js";
-import { useQueryText } from "../parts/hooks.js";
+import { useMedia, useQueryText } from "../parts/hooks.js";
 import { coded, Kind, number, sentence } from "../parts/format.js";
 
 const EVENTS = [
@@ -71,16 +71,17 @@ function usePreview(body) {
 
 function spoken({ data, busy }) {
   if (busy || !data) return "";
-  return `${data.items.length} items of ${number(data.used)} tokens would be injected.`;
+  return `${data.items.length} items of ${number(data.used)} tokens would be injected, ${data.left_out.length} were left out.`;
 }
 
 function Preview({ preview }) {
   const { data, error, busy } = preview;
   const [chosen, setChosen] = useState(null);
+  const narrow = useMedia("(max-width: 640px)");
   if (error) return html`<${Failure} error=${error} />`;
   if (!data && busy) return html`<${Loading} lines=${6} what="the preview" />`;
   if (!data) return html`<${Empty} title="Type a prompt"
-      text="The preview lists the memories that would be injected, in order, with the reason. In the terminal:"
+      text="The preview lists the memories that would be injected, in order, and those that were left out, with the reason. In the terminal:"
       command='ralph context "why do the tests hang?"' />`;
   const choose = (id) => {
     setChosen(id);
@@ -92,6 +93,8 @@ function Preview({ preview }) {
     ${data.notes?.length > 0 && html`<ul class="remarks">${data.notes.map((note) => html`<li key=${note}><${RichText} text=${sentence(note)} /></li>`)}</ul>`}
     <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
       <${Items} data=${data} chosen=${chosen} /><//>
+    ${data.left_out.length > 0 && html`<details class="more-of left-out" open=${!narrow || undefined}>
+          <summary>Left out: ${number(data.left_out.length)}, and why</summary><${LeftOut} items=${data.left_out} /></details>`}
     ${data.text && html`<details class="more-of exact">
           <summary>Exactly what the agent would read (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
   </div>`;
@@ -115,4 +118,12 @@ function Item({ item }) {
       ${item.area && html`<span class="badge">${item.area}</span>`}${item.why.map((one) =>
           html`<span key=${one} class="reason">${one}</span>`)}</p>
     ${item.text && html`<details class="item-text"><summary>Text</summary><pre class="code">${item.text}</pre></details>`}`;
+}
+
+/** What was left out, by reason: each reason is listed once. */
+function LeftOut({ items }) {
+  const reasons = [...new Set(items.map((item) => item.why))];
+  return html`<div>${reasons.map((why) => html`<div key=${why} class="left"><h3><${RichText} text=${sentence(why)} /></h3>
+    <ul class="found">${items.filter((item) => item.why === why).map((item) => html`<li key=${item.id}>
+      <a href=${recordPath(item.id)} data-link>${coded(item.title || item.id)}</a></li>`)}</ul></div>`)}</div>`;
 }
