@@ -13,6 +13,7 @@ from tests.team.machines import EVERYTHING, Fleet, iteration, observation, sessi
 from ralph import paths
 from ralph.app import index, team
 from ralph.app.forget import ForgetRequest, forget, plan_forget
+from ralph.app.team_rows import RowCleaner
 from ralph.errors import NotFound, RalphError
 from ralph.model import ids
 from ralph.model.record import Query
@@ -107,6 +108,13 @@ def test_nothing_of_the_machine_is_shared(fleet: Fleet, monkeypatch: pytest.Monk
         '\\"files\\": [\\"src/a.py\\"]',
     ):
         assert word in dump or word.replace(": [", ":[") in dump
+
+
+def test_a_project_in_a_short_folder_keeps_names_that_end_like_it() -> None:
+    clean = RowCleaner(Path("/app"), Privacy())
+    assert (
+        clean.localise("cd /app && cat /app/a.py src/app/b.py src/apple") == "cd . && cat a.py src/app/b.py src/apple"
+    )
 
 
 def test_no_secret_reaches_the_server(fleet: Fleet) -> None:

@@ -49,10 +49,11 @@ SUMMARY = "summary"
 _GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
 _EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
-_LOCAL = r"(?<![\w.~-])(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
+_START = r"(?<![\w.~-])"  # of a path
+_LOCAL = _START + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
 _MARKS = r"/home/ /Users/ /root \Users\ /tmp/ /var/ /private/ /dev/shm/".split()
 """Parts of paths, one of which is in every text that names one of this machine; others are the names of its folders."""
-_TEMPORARY = r"(?<![\w.~-])(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
+_TEMPORARY = _START + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
 
 
 class Part(NamedTuple):
@@ -167,8 +168,9 @@ def _row(record: Record, seq: int) -> PushedRow:
 
 
 def _any_of(folders: Collection[str]) -> str:
-    """Return a pattern for folders, also with slashes as JSON may have them."""
-    names = (re.escape(each).replace("/", r"\\*/") for each in sorted(folders, key=len, reverse=True))
+    """Return a pattern for folders, also with slashes as JSON may have them; `/app` is no part of `src/app`."""
+    longest_first = sorted(folders, key=len, reverse=True)
+    names = (_START * (each.count("/") < 2) + re.escape(each).replace("/", r"\\*/") for each in longest_first)
     return rf"(?:{'|'.join(names)})" if folders else "(?!)"
 
 
