@@ -253,8 +253,8 @@ class TeamSearch(StrEnum):
 class Team:
     """The section `team`: one memory for many machines."""
 
-    url: str = setting("", "The team's PostgreSQL server.", personal=True, trusted=_always)
-    search_url: str = setting("", "A replica for searches; empty: team.url.", personal=True, trusted=_always)
+    url: str = setting("", "The team's PostgreSQL server.", personal=True, trusted=bool)
+    search_url: str = setting("", "A replica for searches; empty: team.url.", personal=True, trusted=bool)
     project: str = setting("", "The project's name there; empty: the name of its folder.")
     share: tuple[Shared, ...] = setting(
         tuple(Shared)[:-1], "What is pushed; observations only where they are named.", choices=tuple(Shared)

@@ -126,10 +126,11 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
     root = paths.main_checkout(root)
     shared, result = SharedRows(root, config.team.share, config.privacy), PushResult()
     with _joined(root, config.team) as (server, project):
-        tombstones = _forgotten_ids(root) - _tombstones(server, project)
-        result.forgotten = len(tombstones)
-        if tombstones and not dry_run:
-            server.call("forget", project, sorted(tombstones))
+        tombstones, own_tombstones = _tombstones(server, project), _forgotten_ids(root)
+        result.forgotten = len(own_tombstones - tombstones)
+        if result.forgotten and not dry_run:
+            server.call("forget", project, sorted(own_tombstones - tombstones))
+        tombstones |= own_tombstones
         machine = machine_name(root)
         known = _own_sources(server, project, machine)
         with index.of(root).open_current() as connection:
@@ -140,6 +141,7 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
                 before = known.get(part.path)
                 prefix = before if before and _is_prefix(root, part, before, shared.rules) else None
                 rows = shared.rows(connection, part, prefix.lines if prefix else 0)
+                rows = [row for row in rows if row.id not in tombstones]
                 try:
                     if not dry_run:
                         digest = prefix.digest if prefix else None
@@ -376,7 +378,9 @@ def status(root: Path, config: Config) -> dict[str, Any]:
             for name, may_write, number in server.call("my_projects"):
                 if name == project:
                     state |= {"role": server.connection.info.user, "may_write": may_write, "server_rows": number}
-            known = _own_sources(server, project, machine_name(root))
+            machine = machine_name(root)
+            state["machines"] = len({source.machine for source in server.sources(project)} - {machine})
+            known = _own_sources(server, project, machine)
             shared = SharedRows(root, team.share, config.privacy)
             with index.of(root).open_current() as connection:
                 state["to_push"] = sum(_is_changed(part, known, shared.rules) for part in shared.parts(connection))
@@ -404,4 +408,6 @@ def check(url: str) -> tuple[int, list[str]]:
     """Return the version of a server's schema and what is wrong with it, for its owner."""
     with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
         version = server.version()
+        if not version:
+            return 0, ["the server has no tables of Ralph's: `ralph team migrate URL` makes them"]
         return version, server.problems() if version == VERSION else [f"this Ralph's schema is {VERSION}"]

