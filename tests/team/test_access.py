@@ -4,12 +4,14 @@ import os
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.cases import for_each
-from tests.team.machines import Fleet, iteration, observation, session
+from tests.team.machines import Fleet, Machine, iteration, observation, session
 
 from ralph.app import team
 from ralph.errors import RalphError, UsageError
@@ -109,34 +111,64 @@ def fill(fleet: Fleet) -> None:
     shop.push()
 
 
+COMMANDS: tuple[Callable[[Machine, str], object], ...] = (
+    lambda machine, word: machine.search(word, server=True),
+    lambda machine, word: machine.search(f"{word} common", limit=20),
+    lambda machine, word: team.forget(machine.root, machine.config, word),
+    lambda machine, word: team.join(machine.root, machine.config.team, machine.config.team.url, word),
+    lambda machine, word: team.pull(
+        machine.root, replace(machine.config, team=replace(machine.config.team, project=word))
+    ),
+    lambda machine, word: team.push(machine.root, machine.config, dry_run=True),
+    lambda machine, word: team.status(machine.root, machine.config),
+    lambda machine, word: (machine.pull(), machine.pulled()),
+    lambda machine, word: team.check(machine.config.team.url),
+)
+
+
+def ask(connection: "psycopg.Connection[tuple[object, ...]]", statement: str) -> str:
+    """Run a statement; return what it answers, also when it fails."""
+    try:
+        if statement.startswith("COPY"):
+            with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+                return b"".join(copy).decode()
+        cursor = connection.execute(statement.encode())
+        return repr(cursor.fetchall() if cursor.description else [])
+    except psycopg.Error as error:
+        return repr(error.diag.message_primary) + repr(error.diag.message_detail) + repr(error.diag.context)
+
+
 @pytest.mark.soak
 def test_a_member_of_one_project_sees_nothing_of_another(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
     fill(fleet)
-    choose = random.Random(11)
+    ann, choose = fleet.machine("probing", "ann", "shop"), random.Random(11)
     leaks, answers = [], 0
     with psycopg.connect(fleet.url("ann"), autocommit=True) as connection:
         for _ in range(rounds(10_000, 400)):
-            statement = probe(choose)
-            try:
-                if statement.startswith("COPY"):
-                    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-                        text = b"".join(copy).decode()
-                else:
-                    cursor = connection.execute(statement.encode())
-                    rows = cursor.fetchall() if cursor.description else []
-                    answers += bool(rows)
-                    text = repr(rows)
-            except psycopg.Error as error:
-                text = repr(error.diag.message_primary) + repr(error.diag.message_detail) + repr(error.diag.context)
+            if choose.random() < 0.2:
+                word = choose.choice([*SECRET, NAME, "shop", "obs-v1-000001", "comon", "mem-1"])
+                number = choose.randrange(len(COMMANDS))
+                probed, text = f"{number} {word}", _text_of(partial(COMMANDS[number], ann, word))
+            else:
+                probed = probe(choose)
+                text = ask(connection, probed)
+            answers += text not in ("[]", "None")
             for word in (*SECRET, "quuxli", "frobnic", NAME, "initech"):
-                if word in text and word not in statement:
-                    leaks.append((statement, word))
+                if word in text and word not in probed:
+                    leaks.append((probed, word))
     assert leaks == []
     assert answers > 20
     assert team.check(fleet.url()) == (1, [])
     words = [row[0] for row in _words(fleet)]
     assert SECRET[2] not in " ".join(words)  # what was forgotten is in no vocabulary
     assert SECRET[0] in words
+
+
+def _text_of(command: Callable[[], object]) -> str:
+    try:
+        return repr(command())
+    except RalphError as error:
+        return f"{error.message} {error.hint}"
 
 
 @pytest.mark.parametrize(

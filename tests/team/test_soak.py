@@ -1,106 +1,62 @@
 """Machines push, pull and forget at random, are killed, and lose their server: in the end all have the same rows."""
 
-import os
 import random
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
-from tests.team.machines import Fleet, Machine, iteration, observation, session
+from tests.team.machines import EVERYTHING, Fleet, Machine, iteration, observation, session
 
-from ralph.app import team
+from ralph import paths
+from ralph.app import index, team
+from ralph.app.team_rows import SharedRows
 from ralph.errors import RalphError
 
 T = TypeVar("T")
-_RUN = (
-    "import sys\nfrom pathlib import Path\nfrom ralph.settings import Config, Shared, Team\nfrom ralph.app import team"
-    "\nconfig = Config(team=Team(url=sys.argv[3], project='shop', share=tuple(Shared))); print('ready', flush=True); "
-    "getattr(team, sys.argv[1])(Path(sys.argv[2]), config)"
+SOURCES = Path(__file__).parents[2]
+FORGOTTEN = "forgotten.txt"  # what a machine has forgotten, as it was told that it is done
+WRONG_WORDS = (
+    "SELECT * FROM (SELECT term, docs FROM ralph_team.vocabulary EXCEPT SELECT substr(t, strpos(t, '/') + 2), count(*) "
+    "FROM ralph_team.records, unnest(terms) t GROUP BY 1) w"
 )
+DOUBLE = "SELECT id FROM ralph_team.records GROUP BY source, id HAVING count(*) > 1"
 
 
-class Play:
-    """The machines, and what should be on all of them."""
-
-    def __init__(self, fleet: Fleet, count: int) -> None:
-        self.fleet, self.choose = fleet, random.Random(5)
-        self.machines = [fleet.machine(f"m{number}", f"r{number % 3}") for number in range(count)]
-        self.made: dict[str, Machine] = {}
-        self.forgotten: set[str] = set()
-
-    def learn(self, machine: Machine) -> None:
-        """Add a memory, an observation, a journal entry or a summary."""
-        number, name = len(self.made), machine.root.name
-        what = self.choose.randrange(4)
-        if what == 0:
-            self.made[machine.remember(f"lesson number {number} of {name}")] = machine
-        elif what == 1:
-            machine.log(observation(number, f"event {number}", f"{name}-s"), name=f"{name}-{number % 3}")
-            self.made[f"obs-{name}-s-{number:06x}"] = machine
-        elif what == 2:
-            machine.log(iteration(number, f"iteration {number}", f"{name}r"), name=f"{name}r", kind="runs")
-            self.made[f"jrn-{name}r-{number}"] = machine
-        else:
-            machine.log(session(f"{name}-session", f"summary {number}"), name=f"{name}-session")
-
-    def forget(self, machine: Machine) -> None:
-        """Forget something that this machine knows of."""
-        known = [name for name in _try(machine.pulled) or [] if name in self.made and name not in self.forgotten]
-        if known:
-            name = self.choose.choice(known)
-            if _try(lambda: team.forget(machine.root, machine.config, name)) is not None:
-                self.forgotten.add(name)
-
-    def kill(self, machine: Machine) -> None:
-        """Push or pull in a process of its own, and kill it somewhere."""
-        argv = [
-            sys.executable,
-            "-c",
-            _RUN,
-            self.choose.choice(["push", "pull"]),
-            str(machine.root),
-            machine.config.team.url,
-        ]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            try:
-                process.wait(self.choose.random() * 0.3)
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
-
-    def step(self) -> None:
-        """Let a machine do something."""
-        machine = self.choose.choice(self.machines)
-        share = self.choose.random()
-        if share < 0.5:
-            self.learn(machine)
-        elif share < 0.72:
+def work(root: Path, url: str, seed: str) -> None:
+    """Be one machine, until the process is killed: learn, push, pull, forget."""
+    machine, choose = Machine(root, url), random.Random(seed)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    for number in range(1_000_000):
+        action = choose.random()
+        if action < 0.5:
+            _learn(machine, choose.randrange(4), f"{seed}x{number}")
+        elif action < 0.72:
             _try(machine.push)
-        elif share < 0.92:
+        elif action < 0.92:
             _try(machine.pull)
-        else:
-            self.forget(machine)
+        elif known := _try(machine.pulled):
+            name = choose.choice(known)
+            if _try(lambda name=name: team.forget(machine.root, machine.config, name)) is not None:  # type: ignore[misc]
+                with (root / FORGOTTEN).open("a", encoding="utf-8") as file:
+                    file.write(f"{name}\n")
 
-    def check(self) -> None:
-        """Let all push and pull, and compare."""
-        for machine in (*self.machines, *self.machines):
-            machine.pull()
-            machine.push()
-        for machine in self.machines:
-            machine.pull()
-            others = sorted(
-                name for name, owner in self.made.items() if owner is not machine and name not in self.forgotten
-            )
-            assert [name for name in machine.pulled() if not name.startswith("sum-")] == others
-        sums = [{*machine.pulled()} for machine in self.machines]
-        everything = set.union(*sums)
-        for machine, pulled in zip(self.machines, sums, strict=True):
-            missing = {name for name in everything - pulled if name.startswith("sum-")}
-            assert len(missing) <= 1, machine  # its own
+
+def _learn(machine: Machine, what: int, name: str) -> None:
+    """Add a memory, an observation, a journal entry or a summary."""
+    if what == 0:
+        machine.remember(f"lesson number {name}")
+    elif what == 1:
+        machine.log(observation(1, f"event {name}", name), name=f"{machine.root.name}-s")
+    elif what == 2:
+        machine.log(iteration(1, f"iteration {name}", name), name=f"{machine.root.name}-r", kind="runs")
+    else:
+        machine.log(session(f"{machine.root.name}-session", f"summary {name}"), name=f"{machine.root.name}-session")
 
 
 def _try(task: Callable[[], T]) -> T | None:
@@ -110,22 +66,101 @@ def _try(task: Callable[[], T]) -> T | None:
         return None
 
 
+class Play:
+    """The machines, each a process that is killed now and then, and what they forgot."""
+
+    def __init__(self, fleet: Fleet, count: int) -> None:
+        self.fleet, self.choose, self.kills = fleet, random.Random(5), 0
+        self.machines = [fleet.machine(f"m{number}", f"r{number % 3}") for number in range(count)]
+        self.machines[0].remember("A memory that git has brought to every machine")
+        page = Path(".agent/memories.md")
+        for machine in self.machines[1:]:
+            (machine.root / page).write_bytes((self.machines[0].root / page).read_bytes())
+        self.workers = [self._start(machine) for machine in self.machines]
+
+    def _start(self, machine: Machine) -> "subprocess.Popen[bytes]":
+        argv = [sys.executable, "-m", "tests.team.test_soak", str(machine.root), machine.config.team.url]
+        argv.append(f"{machine.root.name}n{self.kills}")
+        with (self.fleet.folder / "errors").open("ab") as errors:
+            worker = subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE, stderr=errors)
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        worker.stdout.close()
+        return worker
+
+    def kill(self, longest: float) -> None:
+        """Let a machine work for a moment, kill it, and start it again."""
+        number = self.choose.randrange(len(self.workers))
+        with pytest.raises(subprocess.TimeoutExpired):  # it ends by a kill alone
+            self.workers[number].wait(self.choose.random() * longest)
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.kills += 1
+        self.workers[number] = self._start(self.machines[number])
+
+    def rebuild_server(self) -> None:
+        """Delete the database; its administrator makes it anew."""
+        self.fleet.drop()
+        self.fleet.make()
+        for role in range(3):
+            self.fleet.join(f"r{role}", "shop")
+
+    def end(self) -> None:
+        """Kill all machines."""
+        for worker, machine in zip(self.workers, self.machines, strict=True):
+            assert worker.poll() is None, machine.root.name
+            worker.kill()
+            worker.wait()
+        assert (self.fleet.folder / "errors").read_text(encoding="utf-8") == ""
+
+    def check(self) -> str:
+        """Let all push and pull, and compare; returns the figures."""
+        for machine in (*self.machines, *self.machines):
+            machine.pull()
+            machine.push()
+        gone = _lines(paths.team_tombstones(machine.root) for machine in self.machines)
+        assert _lines(machine.root / FORGOTTEN for machine in self.machines) <= gone
+        own = [_shared_ids(machine) - gone for machine in self.machines]
+        for machine in self.machines:
+            machine.pull()
+            others = (ids for each, ids in zip(self.machines, own, strict=True) if each is not machine)
+            assert machine.pulled() == sorted(set[str]().union(*others))
+        with psycopg.connect(self.fleet.url(), autocommit=True) as owner:
+            assert owner.execute(WRONG_WORDS).fetchall() == []
+            assert owner.execute(DOUBLE).fetchall() == []
+        assert team.check(self.fleet.url()) == (1, [])
+        return f"{len(own)} machines, {self.kills} kills, {sum(map(len, own))} rows, {len(gone)} ids forgotten"
+
+
+def _lines(paths: Iterable[Path]) -> set[str]:
+    texts = (path.read_text(encoding="utf-8") for path in paths if path.exists())
+    return {line for text in texts for line in text.split("\n") if line}
+
+
+def _shared_ids(machine: Machine) -> set[str]:
+    """Return the ids of all records that a machine shares."""
+    shared = SharedRows(machine.root, EVERYTHING, machine.config.privacy)
+    with index.of(machine.root).open_current() as connection:
+        parts = list(shared.parts(connection))
+        return {row.id for part in parts for row in shared.rows(connection, part) if row.family < 3}
+
+
 @pytest.mark.soak
 def test_all_machines_end_with_the_same_rows(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
     play = Play(fleet, rounds(8, 3))
-    steps = rounds(3_000, 30)
-    for number in range(steps):
-        play.step()
-        if number % (steps // 3) == steps // 6:
-            play.kill(play.choose.choice(play.machines))
-        if number == steps // 3:
+    begun, seconds, step = time.monotonic(), rounds(600, 0), 0
+    while step < 4 or time.monotonic() < begun + seconds:
+        play.kill(rounds(5, 1) / 2)
+        step += 1
+        if step % rounds(20, 2) == 0:
             fleet.postgres.stop(at_once=play.choose.random() < 0.5)
-            play.step()
+            play.kill(1)
             fleet.postgres.start()
-        if number == 2 * steps // 3:  # deleted, and made anew by its administrator
-            fleet.drop()
-            fleet.make()
-            for role in range(3):
-                fleet.join(f"r{role}", "shop")
-    play.check()
-    assert play.made
+        if step == rounds(90, 3):
+            play.rebuild_server()
+    play.end()
+    sys.stdout.write(play.check())
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]), *sys.argv[2:])
