@@ -42,7 +42,6 @@ LAUNCHERS = {
     + f'echo "{_GONE}" >&2\nexit 1\n',
 }
 """The scripts in the state folder. Another Python in the same environment has another path of run.py: they look."""
-_PLUGIN = "plugin"
 _FOLDER_PREFIX = "folder "
 _NO_MCP_PREFIX = "no-mcp "
 
@@ -96,7 +95,7 @@ class InstallTarget:
     @property
     def list_entry(self) -> str:
         """The line of this installation in the list of installations."""
-        return _PLUGIN if self.plugin else f"{self.host} {self.scope} {self.settings}"
+        return "plugin" if self.plugin else f"{self.host} {self.scope} {self.settings}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +260,12 @@ class _Edits:
             if server is not None and not is_ralph_server(server):
                 self.notes.append(f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is")
                 return
-            setting = _server_setting(target)
+            setting = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if server is None or not same_json(server, check_json(setting)):
                 what = "the MCP server added" if server is None else "the MCP server put in anew"
-                if is_toml:
-                    self.put(path, host_files.with_toml_server(base, setting), what, inside)
-                else:
-                    self.put(path, host_files.with_json_entry(base, keys, setting), what, inside)
+                with_entry = host_files.with_json_entry
+                after = host_files.with_toml_server(base, setting) if is_toml else with_entry(base, keys, setting)
+                self.put(path, after, what, inside)
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
@@ -275,10 +273,6 @@ def _find_server(target: InstallTarget, text: str | None) -> object | None:
     if target.host is Host.CODEX:
         return host_files.toml_server(text)
     return host_files.json_entry(text, (*target.servers[1], SERVER_NAME))
-
-
-def _server_setting(target: InstallTarget) -> dict[str, object]:
-    return clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
 
 
 def has_entries(target: InstallTarget) -> bool:
@@ -360,7 +354,11 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
 def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
     """Return everything that is listed as installed, in all projects, what the user's files have, and `root`'s."""
     users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
-    targets = {target.list_entry: target for target in users if target.host is Host.CLAUDE or _mentions_us(target)}
+    targets = {}
+    for target in users:  # whether one of its files may be about us, without parsing what others wrote
+        paths = (target.settings, target.servers[0], *target.own_files)
+        if target.host is Host.CLAUDE or any("ralph" in (files.read(path) or "") for path in paths):
+            targets[target.list_entry] = target
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
         with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
@@ -369,17 +367,12 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
     for entry in _read_installed(env)[0]:
         name, _, rest = entry.partition(" ")
         place, _, path = rest.partition(" ")
-        if entry == _PLUGIN:
+        if entry == "plugin":
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
             host, scope = Host(name), InstallScope(place)
             targets[entry] = InstallTarget(host, scope, *clients.installed_at(host, scope, Path(path), env))
     return list(targets.values())
-
-
-def _mentions_us(target: InstallTarget) -> bool:
-    """Check whether one of a host's files may be about us, without parsing what others wrote."""
-    return any("ralph" in (files.read(path) or "") for path in (target.settings, target.servers[0], *target.own_files))
 
 
 def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
@@ -459,13 +452,11 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
     for scope in InstallScope if host in (*Host,) else ():
         with suppress(RalphError, OSError):
-            path, keys = clients.servers_file(Host(host), scope, root, env)
-            text = files.read(path) or ""
-            if f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text:  # the file has all of a user's projects
-                names = (*keys, SERVER_NAME)
-                server = host_files.json_entry(text, names) if keys else host_files.toml_server(text)
-                if is_ralph_server(server):
-                    return True
+            target = InstallTarget(Host(host), scope, root, env)
+            text = files.read(target.servers[0]) or ""
+            is_named = f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text  # it has all of a user's projects
+            if is_named and is_ralph_server(_find_server(target, text)):
+                return True
     return False
 
 

@@ -29,12 +29,10 @@ from ralph.model.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.settings import Config
 from ralph.store import files
 
-NO_CRITERIA = "none"
 _TITLE_LENGTH = 100
 _CITATION_SECONDS = 30.0  # for checking the citations of records, before the first iteration
 _CONTINUED = (EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR)
 """After these reasons a run goes on within its limits; after any other one the limits count anew."""
-_REDACTED = "[redacted: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,18 @@ def prepare(
     name = request.task or (_open_task(root, goal) if goal else "")
     if name and not resumed:
         _check_free(root, name)
-    required = _criteria(root, config, request)
-    return LoopPlan(agent or agents.loop_agent(root, config.loop, tell), required, bool(request.criteria), goal)
+    detected = detect.detect_commands(root)
+    required = [
+        Criterion(each.type, each.command, (), each.expected_exit_code, each.marker or criteria.MARKER, each.timeout)
+        for each in config.loop.success_criteria
+    ]
+    if not required and CriterionKind.TEST_PASS in detected:
+        required = [Criterion(CriterionKind.TEST_PASS)]
+    if request.criteria:
+        texts = tuple(text for text in request.criteria if text.strip().lower() != "none")
+        required = [*criteria.parse_criteria(texts)]
+    checks = criteria.add_detected_commands(required, detected)
+    return LoopPlan(agent or agents.loop_agent(root, config.loop, tell), checks, bool(request.criteria), goal)
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -98,21 +106,6 @@ def _check_free(root: Path, name: str, run: str = "") -> None:
     if work.claim is not None and work.claim.run != run and is_live(work.claim, ids.now()):
         hint = f"`ralph loop stop {work.claim.run}` stops it; then try again"
         raise Conflict(f"{work.claim.run} works on {name}", hint=hint)
-
-
-def _criteria(root: Path, config: Config, request: LoopRequest) -> tuple[Criterion, ...]:
-    detected = detect.detect_commands(root)
-    if request.criteria:
-        texts = tuple(text for text in request.criteria if text.strip().lower() != NO_CRITERIA)
-        return criteria.add_detected_commands(criteria.parse_criteria(texts), detected)
-    configured = []
-    for setting in config.loop.success_criteria:
-        kind, marker = setting.type, setting.marker or criteria.MARKER
-        criterion = Criterion(kind, setting.command, (), setting.expected_exit_code, marker, setting.timeout)
-        configured.append(criterion)
-    if not configured and CriterionKind.TEST_PASS in detected:
-        configured = [Criterion(CriterionKind.TEST_PASS)]
-    return criteria.add_detected_commands(configured, detected)
 
 
 def start(
@@ -241,9 +234,8 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
     finally:
         _best_effort(lambda: task.release_run(root, bench.run.id))
         _best_effort(lambda: runs.forget_signals(root, bench.run.id))
-    bench.printer.print_line(
-        f"{run.id} ended after {count_noun(run.iterations, 'iteration')}: {run.reason}: {run.words}"
-    )
+    iterations = count_noun(run.iterations, "iteration")
+    bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
     if shared := team.exchange(root, bench.config):
         bench.printer.print_line(shared)
     return run
@@ -256,8 +248,7 @@ def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run
 
 
 def _best_effort(action: Callable[[], object]) -> None:
-    """Do something whose failure must not hide an earlier one."""
-    with suppress(RalphError, OSError):
+    with suppress(RalphError, OSError):  # it must not hide an earlier failure
         action()
 
 
@@ -326,7 +317,7 @@ def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
     if "criteria" in stored:
         stored["criteria"] = tuple(stored["criteria"])
     changed = {"goal", *_changed_options(later)}
-    lost = [name for name, value in stored.items() if name not in changed and _REDACTED in str(value)]
+    lost = [name for name, value in stored.items() if name not in changed and "[redacted: " in str(value)]
     if lost:
         option = f"--{lost[0].replace('_', '-')}"
         message = f"{run.id} was started with a secret in {option}, which was not stored"

@@ -74,15 +74,11 @@ class Workbench:
     ) -> None:
         self.home = self.root = root
         self.config, self.plan, self.printer, self._rest = config, plan, printer, rest
-        self.agent = plan.agent
-        loop = config.loop
-        self.limits = Limits(
-            loop.max_iterations + run.past_iterations,
-            loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0,
-            loop.max_cost + run.past_cost if loop.max_cost else 0.0,
-        )
+        self.agent, self.run, loop = plan.agent, run, config.loop
+        seconds = loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0
+        cost = loop.max_cost + run.past_cost if loop.max_cost else 0.0
+        self.limits = Limits(loop.max_iterations + run.past_iterations, seconds, cost)
         self.saved: Run | None = None
-        self.run = run
         self._beaten = self._renewed = 0.0
         self.disk = changes.ChangeTracker(root, process.run)
         self._prompt = self._story = ""
@@ -90,9 +86,11 @@ class Workbench:
         self._first: CriteriaVerdict | None = None
         self._checks: list[dict[str, object]] = []
         self._patterns = config.privacy.patterns
-        self._compress = sessions.CommandCompressor(
-            root, config, lambda why: printer.print_line(f"warning: {why}"), stopped=self.must_stop_now
-        )
+
+        def warn(why: str) -> None:
+            printer.print_line(f"warning: {why}")
+
+        self._compress = sessions.CommandCompressor(root, config, warn, stopped=self.must_stop_now)
         self.cooldown = config.loop.cooldown_ms / 1000
         self._programs = dict.fromkeys(("ralph", hosts.agent_program(sys.executable, os.environ)))
 
@@ -109,14 +107,14 @@ class Workbench:
 
     def assign(self, run: Run) -> Task | None:
         """Claim and return the current task, else the next one that is free."""
-        ended = {*run.done, *run.failed}
-        for name in run.only or ((run.task,) if run.task else ()):
-            if name not in ended and (claimed := self._claim(run, name)):
-                return claimed
+        names = [*(run.only or ([run.task] if run.task else []))]
         for work in task.ready(self.root) if not run.only else ():
-            if run.feature in ("", work.feature or "") and work.id not in ended:
-                usable = worktree.problem_of(self.home, work, quick=True) is None
-                if usable and (claimed := self._claim(run, work.id)):
+            is_usable = worktree.problem_of(self.home, work, quick=True) is None
+            names += [work.id] if is_usable and run.feature in ("", work.feature or "") else []
+        for name in names:
+            if name not in (*run.done, *run.failed):
+                claimed = task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
+                if claimed is not None:
                     return claimed
         return None
 
@@ -136,9 +134,6 @@ class Workbench:
             lines.append(f"{work.id} {why}")
         more = [f"{len(lines) - _MOST_WAITING} more"] if len(lines) > _MOST_WAITING else []
         return "; ".join(["no task is ready", *lines[:_MOST_WAITING], *more])
-
-    def _claim(self, run: Run, name: str) -> Task | None:
-        return task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
 
     def before(self) -> CriteriaVerdict:
         """Check the criteria before the first iteration; a marker cannot be there yet."""
@@ -169,12 +164,11 @@ class Workbench:
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
-        attempts = task.count_attempt(
-            self.root, work.id, run.id, iteration=run.iterations + 1, note=judgement.reason, patterns=self._patterns
-        )
+        reason, patterns, number = judgement.reason, self._patterns, run.iterations + 1
+        attempts = task.count_attempt(self.root, work.id, run.id, iteration=number, note=reason, patterns=patterns)
         if attempts <= self.config.execution.max_retries:
             return run
-        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=judgement.reason, patterns=self._patterns)
+        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=reason, patterns=patterns)
         self.printer.print_line(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
@@ -227,9 +221,8 @@ class Workbench:
             self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
         )
         for entry in self._learned:
-            self.printer.print_line(
-                f"knowledge {entry.change.value}: {entry.title}{f' ({entry.why})' if entry.why else ''}"
-            )
+            why = f" ({entry.why})" if entry.why else ""
+            self.printer.print_line(f"knowledge {entry.change.value}: {entry.title}{why}")
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
                 self.printer.print_line(f"warning: the agent speaks of {name}, which is not the assigned task")
@@ -270,9 +263,8 @@ class Workbench:
             return Judgement(Outcome.BLOCKED, f"The verification did not end: {doubt}")
         self.printer.print_line(f"  no  verification: {doubt}" if doubt else "  ok  verification")
         self._checks.append(_check_json("verification", not doubt, doubt))
-        return (
-            Judgement(Outcome.RETRIED, f"The verification did not agree: {doubt}") if doubt else Judgement(Outcome.DONE)
-        )
+        why = f"The verification did not agree: {doubt}"
+        return Judgement(Outcome.RETRIED, why) if doubt else Judgement(Outcome.DONE)
 
     def journal(self, entry: JournalEntry, reason: str) -> None:
         """Append the entry of an iteration, with its checks, update the task's memory, and print why it ended so."""
@@ -295,10 +287,8 @@ class Workbench:
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""
-        redacted: dict[str, Any] = {
-            name: redact(text, self._patterns).text for name in _TEXTS if (text := getattr(run, name))
-        }
-        run = replace(run, **redacted)
+        texts: dict[str, Any] = {name: redact(getattr(run, name), self._patterns).text for name in _TEXTS}
+        run = replace(run, **texts)
         if run.status is not RunStatus.RUNNING:
             runs.conclude(self.root, run)  # first: a run that is killed here is not ended yet, and will be concluded
         self.saved = self.run = runs.save(self.root, self.saved, run, durable=not run.step)

@@ -161,8 +161,7 @@ def build(
 
 def join_sections(sections: Sequence[tuple[str, int]], budget: int) -> str:
     """Join the sections (text, rank) that fit, in their order; rank 0 goes in whatever it costs."""
-    room = budget
-    included: dict[int, str] = {}
+    room, included = budget, dict[int, str]()
     for number, (text, importance) in sorted(enumerate(sections), key=lambda item: item[1][1]):
         if importance != ALWAYS:
             text = truncate_text(text, room)
@@ -206,9 +205,8 @@ def render_retry(attempt: int, retries: int, run: Run) -> str:
     parts = []
     number, failed = min(attempt, retries), run.attempt_failure
     if number > 0 and failed and failed != run.failure:
-        parts.append(
-            f"This is retry {number} of {retries}. The attempt before it failed like this:\n\n{_fence(failed)}\n"
-        )
+        before = f"The attempt before it failed like this:\n\n{_fence(failed)}\n"
+        parts.append(f"This is retry {number} of {retries}. {before}")
         number = 0
     if run.failure:
         count = f"This is retry {number} of {retries}. " if number > 0 else ""
@@ -231,8 +229,7 @@ def _fence(text: str) -> str:
 
 
 def _or_empty(read: Callable[[], str]) -> str:
-    """A goal that is no task yet has no folder."""
-    with suppress(NotFound):
+    with suppress(NotFound):  # a goal that is no task yet has no folder
         return read()
     return ""
 
@@ -266,30 +263,26 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[lis
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:
-    blocks: list[str] = []
+    blocks = []
     for record in (records[position] for position in order):
         words = (record.title, record.text, record.created_at, record.tags)
         blocks.append(render.entry(3, record.id, record.kind.value, *words, by=record.origin.by))
     if budget <= 0 or estimate("\n".join(blocks)) <= budget:
         return "\n".join(blocks)
-    shown: list[str] = []
-    room = budget - _NOTE
+    shown, room = [], budget - _NOTE
     for block in blocks:
-        cost = estimate(block) + 1
-        if cost <= room:
+        if (cost := estimate(block) + 1) <= room:
             shown.append(block)
             room -= cost
     return "\n".join([*shown, render.shown_note(len(shown), len(records), where)])
 
 
 def _patterns(root: Path) -> str:
-    text = files.read(paths.patterns_file(root)) or ""
-    document, may_inject = parse_patterns(text), quarantine.injectable(root)
+    document, may_inject = parse_patterns(files.read(paths.patterns_file(root)) or ""), quarantine.injectable(root)
     for entry in document.entries:
         if not may_inject(entry.record):
             document = document.remove(entry.record.id)
-    text = str(document)
-    lines = [line for line in text.split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
+    lines = [line for line in str(document).split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
     body = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)
     return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""

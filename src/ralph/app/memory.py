@@ -30,14 +30,9 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MEMORIES = ("memories",)
-_DEFAULT_KINDS = {
-    "memories": MemoryKind.PATTERN,
-    "guardrails": MemoryKind.FIX,
-    "patterns": MemoryKind.PATTERN,
-    "personal": MemoryKind.PATTERN,
-}
+_DEFAULT_KINDS = dict.fromkeys(("memories", "guardrails", "patterns", "personal"), MemoryKind.PATTERN)
+_DEFAULT_KINDS["guardrails"] = MemoryKind.FIX
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
-_NOT_INJECTED = (AT, WHO, SESSION, WHY)
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
 
 
@@ -52,17 +47,13 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedMemory:
-    """The entry as it is stored now, and what changed.
-
-    `same_as` is the id of another entry with the same text; `replaced` the id under which the log keeps the body that
-    a knowledge entry had before.
-    """
+    """The entry as it is stored now, and what changed."""
 
     stored: Stored
     change: Change
     private_parts: int = 0
-    same_as: str = ""
-    replaced: str = ""
+    same_as: str = ""  # the id of another entry with the same text
+    replaced: str = ""  # the id under which the log keeps the body that a knowledge entry had before
     shortened: bool = False
     is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
 
@@ -129,15 +120,12 @@ def list_(
 
 
 def injected(root: Path, in_: str = "memories") -> list[Record]:
-    """Return the memories or guardrails that agents are given here: the project's, those around it, and personal ones.
-
-    A file outside of the project that cannot be read is left out.
-    """
+    """Return the memories or guardrails that agents get here: the project's, those around it, and personal ones."""
     library = Library(root)
     collections = [each for each in library.enclosing if each.name == in_]
     records = [stored.record for stored in list_(root, in_=(in_,))]
     for collection in [*collections, *([library.personal] if in_ == "memories" else [])]:
-        with contextlib.suppress(RalphError):
+        with contextlib.suppress(RalphError):  # a file outside of the project that cannot be read
             records += [each.record for each in library.read(collection) if each.record.status is not Status.RETIRED]
     return records
 
@@ -246,7 +234,10 @@ def _fit(
 
     is_knowledge = collection.name == "knowledge"
     by_time = records if is_knowledge else sorted(records, key=lambda record: record.added_at)
-    plain = [*map(without_provenance, by_time)]
+    plain = []  # as agents are given them: without their instants, names and reasons
+    for record in by_time:
+        extra = {name: value for name, value in record.extra.items() if name not in (AT, WHO, SESSION, WHY)}
+        plain.append(replace(record, updated_at=record.updated_at[:10], extra=extra))
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
@@ -407,12 +398,6 @@ def _sign(root: Path, record: Record, by: str, via: str = "", signed: Mapping[st
     return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
 
 
-def without_provenance(record: Record) -> Record:
-    """Return an entry as agents are given it: without its instant, names and reasons."""
-    extra = {name: value for name, value in record.extra.items() if name not in _NOT_INJECTED}
-    return replace(record, updated_at=record.updated_at[:10], extra=extra)
-
-
 def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
     """Hold a new entry for review (Refused) if no person adds it and it reads like an instruction to an agent."""
     from ralph.app import quarantine
@@ -469,6 +454,7 @@ def edit(
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
     """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
+    from ralph.app import quarantine
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
@@ -503,7 +489,9 @@ def edit(
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
         changed = replace(record, **members)
         changed = _sign(root, changed, by) if by and changed.text != record.text else changed
-        _check_edit(record, changed, by)
+        if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
+            what = f"{record.id} would read like an instruction to an agent: nothing was changed"
+            raise Refused(what, hint="only a person at a terminal can store that")
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
     edited = change_entry(root, library, collection, before.record.id, change, observer)
@@ -513,15 +501,6 @@ def edit(
     normal = normalise_text(record.text)
     same = [other.id for other in others if other.id != record.id and normalise_text(other.text) == normal]
     return replace(saved, private_parts=private, same_as=same[0] if same else "", shortened=shortened)
-
-
-def _check_edit(record: Record, changed: Record, by: str) -> None:
-    """Refuse an agent's edit that would make an instruction to an agent of an entry."""
-    from ralph.app import quarantine
-
-    if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
-        what = f"{record.id} would read like an instruction to an agent: nothing was changed"
-        raise Refused(what, hint="only a person at a terminal can store that")
 
 
 def change_entry(

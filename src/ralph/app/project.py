@@ -32,7 +32,7 @@ from ralph.store.library import Collection, Library, check_folders
 
 def init(root: Path) -> list[str]:
     """Make what is missing; one line for each thing that was done."""
-    changes: list[str] = []
+    changes = []
     own_files = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
     for places, layout in own_files:  # a worktree gets files of its own
         changes += _make_file(root, Collection(layout.title, root, places, layout).home, layout.template())
@@ -47,8 +47,7 @@ def init(root: Path) -> list[str]:
     changes += _make_file(root, paths.config_file(root), template())
     for folder, top in ((paths.knowledge_folder(root), root), (paths.tasks_folder(root), main)):
         changes += [f"made {paths.shown(folder, root)}/"] if files.make_folder(folder, root=top) else []
-    missing = missing_lines(root)
-    if missing:
+    if missing := missing_lines(root):
         lines = f"git does not ignore {', '.join(missing)}; add these lines to it"
         changes.append(f"left {paths.shown(ignore, root)} as it is: {lines}")
     try:
@@ -92,16 +91,13 @@ def _move_skills(root: Path) -> list[str]:
 def move_old_state(root: Path) -> list[str]:
     """Move logs and caches of earlier versions out of the work tree; return a note.
 
-    What git tracks came with the repository: it is left alone and never read. Of anything else nobody can tell whether
-    an archive brought it, so the logs count as those of another machine until `ralph trust`.
+    Nobody can tell whether an archive brought them: the logs count as another machine's until `ralph trust`.
     """
     log, cache, index = paths.old_state(root)
-    main, own = paths.main_checkout(root), paths.state_folder(root)
-    if not paths.has_old_state(root):
-        return []
-    if Repository(main).answer("ls-files", "--", ".ralph/log", ".ralph/cache", ".ralph/ralph.db"):
-        return []
-    state = own.with_name("earlier")
+    main, names = paths.main_checkout(root), (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
+    if not paths.has_old_state(root) or Repository(main).answer("ls-files", "--", *names):
+        return []  # what git tracks came with the repository: it is left alone and never read
+    state = paths.state_folder(root).with_name("earlier")
     is_moved = index.exists() and not index.is_symlink()
     with files.lock(index):
         for path in (index, *index.parent.glob("ralph.db-*")) if not index.is_symlink() else ():

@@ -18,7 +18,7 @@ from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Un
 from ralph.formats.log import encode_line, parse_log, put_record
 from ralph.loop.state import EndReason, Run, end_run
 from ralph.model import ids
-from ralph.model.record import Family, Origin, Outcome, Record, Scope
+from ralph.model.record import Family, Origin, Outcome, Record
 from ralph.model.work import JournalEntry, RunStatus, TaskStatus
 from ralph.store import files
 
@@ -37,10 +37,9 @@ DOING = {  # descriptions of a run's step
 
 def mint(root: Path) -> str:
     """Return a new id that no run has."""
-    while True:
-        name = ids.short("run", 4)
-        if not paths.run_log(root, name).exists():
-            return name
+    while paths.run_log(root, name := ids.short("run", 4)).exists():
+        pass
+    return name
 
 
 def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> Run:
@@ -216,18 +215,10 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     sigils = read_sigils(text, echo=prompt) if heading else Sigils()
     learned = knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
     members = insights.knowledge_members([(each.slug, each.change) for each in learned])
-    entry = JournalEntry(
-        run.id,
-        iteration,
-        Outcome.INTERRUPTED,
-        task=run.task,
-        title=run.goal,
-        agent=run.agent,
-        notes="\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}."))),
-        created_at=at,
-        extra={insights.KNOWLEDGE_MEMBER: members} if members else {},
-    )
-    journal.append(root, entry, patterns)
+    notes = "\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}.")))
+    entry = JournalEntry(run.id, iteration, Outcome.INTERRUPTED, run.task, run.goal, agent=run.agent, notes=notes)
+    extra = {insights.KNOWLEDGE_MEMBER: members} if members else {}
+    journal.append(root, replace(entry, created_at=at, extra=extra), patterns)
     return replace(run, iterations=iteration, step="")
 
 
@@ -239,16 +230,10 @@ def _reconcile(root: Path, run: Run) -> Run:
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
             continue
-        interrupted = entry.outcome is Outcome.INTERRUPTED
-        run = replace(
-            run,
-            iterations=entry.iteration,
-            seconds=run.seconds + entry.duration,
-            cost=run.cost + entry.cost,
-            failure=run.failure if interrupted else entry.notes,
-            feedback=entry.notes.partition(FEEDBACK)[2] if interrupted else "",
-            step="",
-        )
+        interrupted, seconds, cost = entry.outcome is Outcome.INTERRUPTED, entry.duration, entry.cost
+        run = replace(run, iterations=entry.iteration, seconds=run.seconds + seconds, cost=run.cost + cost, step="")
+        feedback = entry.notes.partition(FEEDBACK)[2] if interrupted else ""
+        run = replace(run, failure=run.failure if interrupted else entry.notes, feedback=feedback)
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
             with suppress(NotFound, Unreadable):
                 task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
@@ -319,24 +304,14 @@ def conclude(root: Path, run: Run) -> Record:
     for entry in entries[-_LISTED_ITERATIONS:]:
         first = entry.notes.strip().split("\n", 1)[0]
         lines.append(f"{entry.iteration}. {entry.outcome}: {first}".rstrip(": "))
+    changed = tuple(dict.fromkeys(file for entry in entries for file in entry.files))
+    origin = Origin(by="agent", run=run.id, task="".join(run.only[:1]), agent=run.agent, files=changed)
+    kind, title = kinds.get(run.status, Outcome.FAILED), run.goal.split("\n", 1)[0]
     record = Record(
-        id=run.id,
-        kind=kinds.get(run.status, Outcome.FAILED),
-        text="\n".join(lines),
-        family=Family.JOURNAL,
-        label="run",
-        title=run.goal.split("\n", 1)[0],
-        scope=Scope.PROJECT,
-        origin=Origin(
-            by="agent",
-            run=run.id,
-            task=run.only[0] if run.only else "",
-            agent=run.agent,
-            files=tuple(dict.fromkeys(file for entry in entries for file in entry.files)),
-        ),
-        created_at=run.ended_at,
-        extra={"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations},
+        run.id, kind, "\n".join(lines), Family.JOURNAL, "run", title, origin=origin, created_at=run.ended_at
     )
+    extra = {"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations}
+    record = replace(record, extra=extra)
     path, boundary = paths.run_log(root, run.id), paths.state_boundary(root)
     files.update(path, lambda text: put_record(text, record), root=boundary, mode=files.PRIVATE)
     return record

@@ -65,8 +65,7 @@ class Session:
     summary: str = ""
     tags: tuple[str, ...] = ()
     task: str = ""
-    messages: int = 0
-    """Prompts and answers."""
+    messages: int = 0  # prompts and answers
 
     @property
     def seconds(self) -> int | None:
@@ -259,12 +258,8 @@ def improve_summary(
     records = index.ask(root, lambda connection: queries.session_records(connection, name, most=_MAX_OBSERVATIONS))
     if not records:
         return "nothing is recorded of this session"
-    parts = [
-        SUMMARY_PROMPT,
-        render.framed("## The summary so far\n", render.clean(current.text)),
-        render.framed("## The session\n", "\n".join(_trim_session(records))),
-    ]
-    prompt = "\n".join(parts)
+    so_far = render.framed("## The summary so far\n", render.clean(current.text))
+    prompt = "\n".join([SUMMARY_PROMPT, so_far, render.framed("## The session\n", "\n".join(_trim_session(records)))])
     text, why = ask_command(root, command, prompt, current.text, _MAX_SUMMARY, patterns=patterns, timeout=timeout)
     if not why and (log.stat().st_size if log.exists() else 0) != before:
         why = "the session went on meanwhile"
@@ -275,8 +270,7 @@ def improve_summary(
 
 
 def _trim_session(records: Sequence[Record]) -> list[str]:
-    texts: list[list[str]] = []
-    items: list[budget.BudgetItem] = []
+    texts, items = list[list[str]](), list[budget.BudgetItem]()
     for number, record in enumerate(records):
         kind = f"{record.kind.value} by {record.origin.by}" if record.origin.by else record.kind.value
         parts = (record.id, kind, record.title, record.text, record.created_at, (), record.origin.files)
@@ -310,10 +304,9 @@ def ask_command(
     timeout: float = COMMAND_SECONDS,
     stopped: Callable[[], bool] = never_stop,
 ) -> tuple[str, str]:
-    """Run the user's command on a redacted prompt; return its cleaned answer, and why it is rejected or "".
+    """Run the user's command, in no shell, on a redacted prompt; return its clean answer, and why it is rejected or "".
 
-    It is split into words, never given to a shell. Its answer loses lines that look like prompt injection, unless they
-    were in the text before.
+    The answer loses lines that look like prompt injection, unless they were in the text before.
     """
     from ralph.agents import process
 

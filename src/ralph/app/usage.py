@@ -8,7 +8,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import cache
@@ -44,7 +44,6 @@ _CODE = """branch client command commit config configuration create default dele
 """Words that any text about code may have; compared by their stems."""
 _EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"')
 ALL_BYTES = 1 << 28
-_WEEK = 7  # days
 
 
 class Injection(NamedTuple):
@@ -115,9 +114,7 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
         values = []
     if len(values) != len(lines):  # of a torn line, what can still be read
         values = [entry.value for line in lines for entry in parse_log(line).lines]
-    injections: list[Injection] = []
-    skill: list[Injection] = []
-    uses: set[tuple[str, str]] = set()
+    injections, skill, uses = list[Injection](), list[Injection](), set[tuple[str, str]]()
     for value in values:
         record_id, session = (value.get("record"), value.get("session")) if isinstance(value, Mapping) else ("", None)
         if not (isinstance(record_id, str) and isinstance(session, str)):
@@ -199,15 +196,13 @@ def references(
 
 
 def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    """Terms of other records or from before the injection do not count."""
     record, since = marks[name], marks[name].at
     if since is None:
         return False
     after = [each for each in utterances if each.at is not None and each.at > since]
     before = [each for each in utterances if each.at is None or each.at <= since]
     others = [other for other_name, other in marks.items() if other_name != name]
-    rare = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}
-    files_of = record.files
+    rare, files_of = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}, record.files
     id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not an id that only begins so
     return any(
         id_in_text.search(each.text)
@@ -251,17 +246,15 @@ def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
     return [by_id[name] for name in names if name in by_id]
 
 
-def _curated(root: Path) -> Iterator[Record]:
+def _curated(root: Path) -> list[Record]:
     library = Library(root)
-    for shelf in (library.guardrails, library.memories):
-        yield from (stored.record for stored in library.read(shelf))
+    return [stored.record for shelf in (library.guardrails, library.memories) for stored in library.read(shelf)]
 
 
 def usage_stats(root: Path) -> dict[str, Any]:
     """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
     ledger = read_ledger(root, ALL_BYTES)
-    total = _count(ledger)
-    injected = count_uses(ledger).keys()
+    total, injected = _count(ledger), {each.record for each in ledger.injections}
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
@@ -274,7 +267,7 @@ def usage_stats(root: Path) -> dict[str, Any]:
 
 def count_week(ledger: Ledger) -> dict[str, Any]:
     """Count what was injected and used in the last seven days; `since` is the first of them."""
-    since = ids.first_day(_WEEK)
+    since = ids.first_day(7)
     return {"since": since, **_count(ledger, since=since)}
 
 
@@ -295,9 +288,8 @@ def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
 
 def hook_usage(root: Path) -> dict[str, Any]:
     """Count what the hooks recorded and how often they failed, as far as possible by the index."""
-    recorded, is_outside = 0, index.outside(root) is not None  # nothing is read behind such a link
-    hosts: set[str] = set()
-    sessions = f"{log_folders(root)[0]}/"
+    recorded, hosts, sessions = 0, set[str](), f"{log_folders(root)[0]}/"
+    is_outside = index.outside(root) is not None  # nothing is read behind such a link
     for path, (read, size) in ({} if is_outside else index.read_logs(root)).items():
         if not path.startswith(sessions):
             continue
@@ -329,9 +321,9 @@ def loop_usage(root: Path) -> dict[str, Any]:
     has_runs = any(paths.runs_folder(root).glob("*.jsonl"))
     counts = index.ask(root, queries.count_loops) if has_runs else {}
     statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
-    succeeded, failed, stopped, running = (counts.get(status.value, (0, 0))[0] for status in statuses)
+    (succeeded, iterations), *rest = (counts.get(status.value, (0, 0)) for status in statuses)
+    failed, stopped, running = (count for count, _ in rest)
     ended = succeeded + failed + stopped
-    iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))[1]
     return {
         "success_rate": _rate(succeeded, ended),
         "mean_iterations": _rate(iterations, succeeded),

@@ -71,8 +71,7 @@ def repository_lock(
     """Lock the project's repository while `what` is done; Conflict when another process has it for too long."""
     owner = f"{what}, process {os.getpid()}, since {ids.timestamp()}"
     path = paths.cache_folder(paths.main_checkout(root)) / "repository"
-    until = time.monotonic() + patience
-    waiting = False
+    until, waiting = time.monotonic() + patience, False
     with ExitStack() as stack:
         while True:
             try:
@@ -112,8 +111,8 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     folder, main, branch = folder_of(root, task), paths.main_checkout(root), task.branch or ""
     if folder is None:
         return None
-    git, again = Repository(main), f"`ralph task start {task.id} --worktree`"
-    lost_branch = not quick and bool(branch) and not git.is_branch(branch)
+    again = f"`ralph task start {task.id} --worktree`"
+    lost_branch = not quick and bool(branch) and not Repository(main).is_branch(branch)
     what = hint = ""
     if not folder.is_dir() and lost_branch:
         what = f"its worktree {task.worktree} and its branch {branch} are gone"
@@ -222,18 +221,15 @@ def _registered(git: Repository) -> set[str]:
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
-    """Put what was learned into a worktree's AGENTS.md, and commit that; return what is new.
-
-    Texts that read like prompt injection stay out: agents trust this page. A page with other changes is not committed.
-    """
-    records = [record for record in learned if not looks_like_instructions(record.text)]
+    """Put what was learned into a worktree's AGENTS.md, and commit a page without other changes; return what is new."""
+    records = [record for record in learned if not looks_like_instructions(record.text)]  # agents trust this page
     if not records:
         return []
 
     def edit(text: str) -> tuple[str, list[Record]]:
         document = parse_region(text)
         matcher = TextMatcher(entry.record.text for entry in document.entries)
-        added: list[Record] = []
+        added = []
         for record in records:
             if matcher.nearest(record.text) is None:
                 with suppress(Refused):  # it cannot be stored there, or the marks do not pair: progress.txt has it
@@ -309,13 +305,13 @@ def _ignored(git: Repository) -> tuple[str, ...]:
     names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
     names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}
     names.update(git.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent"))
-    files_lost: list[str] = []
-    for name in sorted(names):
+
+    def is_lost(name: str) -> bool:
         parts = name.rstrip("/").split("/")
         is_ours = parts[-1].endswith(_OUR_FILES) or any(folder in f"{name}/" for folder in _OUR_FOLDERS)
-        if _CACHES.isdisjoint(parts) and not (".ralph" in parts and is_ours):
-            files_lost.append(name)
-    return tuple(files_lost)
+        return _CACHES.isdisjoint(parts) and not (".ralph" in parts and is_ours)
+
+    return tuple(filter(is_lost, sorted(names)))
 
 
 def uncommitted(git: Repository) -> list[str]:
@@ -343,15 +339,11 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
         files.target(main / FOLDER, main, folder=True)
         lost = losses(root, task_id)
         if memory := [path for path in lost.uncommitted if _MEMORY.fullmatch(path)]:
-            raise Refused(
-                f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}",
-                hint=f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git",
-            )
+            hint = f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git"
+            raise Refused(f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}", hint=hint)
         if lost and lost != agreed:
-            raise Refused(
-                f"this would be lost with the worktree of {task_id}: {lost.description}",
-                hint=f"`ralph task merge {task_id}` first; --yes drops it all the same",
-            )
+            hint = f"`ralph task merge {task_id}` first; --yes drops it all the same"
+            raise Refused(f"this would be lost with the worktree of {task_id}: {lost.description}", hint=hint)
         git, folder = Repository(main), checkout_folder(root, task.id)
         name = paths.worktree_name(folder) if folder.exists() else ""
         if folder.exists() or os.path.realpath(folder) in _registered(git):
@@ -366,11 +358,10 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
                 raise Refused(f"git did not delete {branch}: {first_line(result)}", hint="look at `git worktree list`")
         if name:
             index.remove_worktree_index(root, name)
-        return board.change(root, task_id, _without_worktree)
 
+        def edit(old: Task) -> Task:  # a branch that its PRD names is the next worktree's, too
+            is_ours = old.extra.get(_BRANCH_BY) and old.branch == f"{BRANCH}{old.id}"
+            extra = {key: value for key, value in old.extra.items() if key != _BRANCH_BY}
+            return replace(old, worktree=None, branch=None if is_ours else old.branch, extra=extra)
 
-def _without_worktree(task: Task) -> Task:
-    """A branch that its PRD names is the next worktree's, too."""
-    is_ours = task.extra.get(_BRANCH_BY) and task.branch == f"{BRANCH}{task.id}"
-    extra = {key: value for key, value in task.extra.items() if key != _BRANCH_BY}
-    return replace(task, worktree=None, branch=None if is_ours else task.branch, extra=extra)
+        return board.change(root, task_id, edit)

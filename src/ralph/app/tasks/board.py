@@ -38,12 +38,6 @@ MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 host_name = platform.node
-_VERBS = {
-    TaskStatus.IN_PROGRESS: "started",
-    TaskStatus.BLOCKED: "blocked",
-    TaskStatus.DONE: "finished",
-    TaskStatus.FAILED: "failed",
-}
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # an id that can be a folder's name on every system
 Edit = Callable[[Task], Task]  # a pure function, as it may be called again
 
@@ -147,8 +141,7 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        stopped: set[str] = set()
-        pending = []
+        stopped, pending = set[str](), []
         for name in self.children:
             task = self.get(name)
             if task is None or status_of(task) not in _OPEN or not self.done.issuperset(task.blocked_by):
@@ -161,12 +154,8 @@ class Board:
         return stopped
 
     def cycle(self, *names: str) -> tuple[str, ...]:
-        """Return the names along a cycle that these tasks (or any) are in or wait for.
-
-        A task's beginning needs the end of its blockers and its parent's beginning; its end needs its beginning and its
-        children's end.
-        """
-        graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}
+        """Return the names along a cycle that these tasks (or any) are in or wait for."""
+        graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}  # what a task's beginning or end needs
         pending = [(name, True) for name in names or self.placed]
         while pending:
             name, is_end = node = pending.pop()
@@ -256,7 +245,8 @@ def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", cla
     if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
         state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
         hint = f"`ralph task reset {task.id}` makes it pending again"
-        raise Refused(f"{task.id} is {state}: it cannot be {_VERBS[to]}", hint=hint)
+        verb = {TaskStatus.IN_PROGRESS: "started", TaskStatus.DONE: "finished"}.get(to, to.value)
+        raise Refused(f"{task.id} is {state}: it cannot be {verb}", hint=hint)
     extra = {key: value for key, value in task.extra.items() if key != REASON}
     if to is TaskStatus.DONE:
         extra.pop(FAILURE, None)
@@ -313,11 +303,8 @@ def delete_task(root: Path, task_id: str) -> None:
 def check_links(everything: Board, task: Task) -> None:
     """Refuse a task that waits for what is not there, or in the end for itself."""
     after = everything.with_tasks([task])
-    unknown = [each for each in (*task.blocked_by, task.parent) if each and not after.get(each)]
-    if unknown:
+    if unknown := [each for each in (*task.blocked_by, task.parent) if each and not after.get(each)]:
         raise NotFound(f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`")
     if way := after.cycle(task.id):
-        raise Refused(
-            f"{task.id} would wait for itself: {' -> '.join(way)}",
-            hint="nothing was changed; choose another one, or take one of these links out of its task.json",
-        )
+        hint = "nothing was changed; choose another one, or take one of these links out of its task.json"
+        raise Refused(f"{task.id} would wait for itself: {' -> '.join(way)}", hint=hint)

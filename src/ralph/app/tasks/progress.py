@@ -59,8 +59,7 @@ def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocum
         raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
     clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
     document = parse_prd(clean.text + "\n")
-    wrong = next((each for each in document.problems if each.level == "error"), None)
-    if wrong is not None:
+    if wrong := next((each for each in document.problems if each.level == "error"), None):
         raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
     return document
 
@@ -106,10 +105,9 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Coll
     """Return progress.txt for a prompt: patterns, then the newest blocks that fit, without those `told` elsewhere."""
     path = folder(root, task_id) / "progress.txt"
     records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
-    patterns: list[str] = []
-    room = budget - 40
-    for text in [record.text for record in records if pages.is_progress_pattern(record)]:
-        line = "- " + text.replace("\n", "\n  ")
+    patterns, room = list[str](), budget - 40
+    for record in filter(pages.is_progress_pattern, records):
+        line = "- " + record.text.replace("\n", "\n  ")
         if (cost := estimate(line) + 1) <= room:
             room -= cost
             patterns.append(line)
@@ -128,12 +126,7 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Coll
 
 
 def append_iteration(
-    root: Path,
-    entry: JournalEntry,
-    learned: Sequence[LearnedEntry] = (),
-    *,
-    story: str = "",
-    patterns: Sequence[str] = (),
+    root: Path, entry: JournalEntry, learned: Sequence[LearnedEntry] = (), story: str = "", patterns: Sequence[str] = ()
 ) -> list[Record]:
     """Append the block of an iteration, once; return the new patterns that it brings."""
 
@@ -199,11 +192,9 @@ def _sentence(text: str) -> str:
 def _with_patterns(
     document: pages.ProgressDocument, known: Sequence[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
-    texts = [
-        pages.without_pointer(each.record.text) for each in document.entries if pages.is_progress_pattern(each.record)
-    ]
-    patterns = TextMatcher(texts)
-    added: list[Record] = []
+    records = (entry.record for entry in document.entries)
+    texts = [pages.without_pointer(record.text) for record in records if pages.is_progress_pattern(record)]
+    patterns, added = TextMatcher(texts), list[Record]()
     for text in [*known, *_repeated_learnings(document)]:
         short = pages.without_pointer(text)
         if short in texts or patterns.nearest(short) is not None:
@@ -220,12 +211,9 @@ def _with_patterns(
 
 
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
-    matcher = TextMatcher()
-    first: list[tuple[str, str]] = []
-    for record in (entry.record for entry in document.entries):
-        block = next((link.target for link in record.links if link.relation == "learned_in"), "")
-        if not block:
-            continue
+    matcher, first = TextMatcher(), list[tuple[str, str]]()
+    links = [(entry.record, link) for entry in document.entries for link in entry.record.links]
+    for record, block in [(record, link.target) for record, link in links if link.relation == "learned_in"]:
         text = " ".join(record.text.split())
         at = matcher.nearest(text)
         if at is None:  # texts that are too short to be compared

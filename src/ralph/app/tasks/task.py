@@ -142,21 +142,18 @@ def finish(
 def count_attempt(
     root: Path, task_id: str, run: str, *, iteration: int = 0, note: str = "", patterns: Sequence[str] = ()
 ) -> int:
-    """Count one more attempt, with why it failed; return how many there are.
-
-    An iteration counts once: a kill may come between counting it and noting that.
-    """
+    """Count one more attempt, of an iteration once, with why it failed; return how many there are."""
     from ralph.capture import privacy
 
     note = privacy.redact_note(note, patterns)
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        if (task.claim is not None and not _holds(run, task)) or (attempt and task.extra.get(board.ATTEMPT) == attempt):
+        is_counted = attempt and task.extra.get(board.ATTEMPT) == attempt  # then a kill came before this was noted
+        if is_counted or (task.claim is not None and not _holds(run, task)):
             return task
-        return board.with_member(
-            board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note), board.ATTEMPT, attempt
-        )
+        after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
+        return board.with_member(after, board.ATTEMPT, attempt)
 
     return board.change(root, task_id, edit).attempts
 
@@ -211,18 +208,10 @@ def add(
         if above is not None and board.status_of(above) in _ENDED:
             hint = f"`ralph task reset {above.id}` first, or leave the parent out"
             raise Refused(f"{above.id} is {above.status}: it gets no more children", hint=hint)
-        now = board.stamp()
-        task = Task(
-            board.fresh_id(everything, paths.tasks_folder(root)),
-            name.text,
-            body.text,
-            priority=priority,
-            blocked_by=tuple(dict.fromkeys(blocked_by)),
-            parent=parent or None,
-            feature=feature_id or None,
-            created_at=now,
-            updated_at=now,
-        )
+        task_id, now = board.fresh_id(everything, paths.tasks_folder(root)), board.stamp()
+        task = Task(task_id, name.text, body.text, priority=priority, created_at=now, updated_at=now)
+        blockers = tuple(dict.fromkeys(blocked_by))
+        task = replace(task, blocked_by=blockers, parent=parent or None, feature=feature_id or None)
         board.check_links(everything, task)
         board.create(root, task)
     if about is not None or in_worktree:
@@ -374,9 +363,8 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
         if not force:
             _check_free(task)
         after = replace(task, attempts=0, claim=None)
-        if board.status_of(task) is not TaskStatus.PENDING:
-            after = board.with_status(after, TaskStatus.PENDING)
-        return after
+        is_pending = board.status_of(task) is TaskStatus.PENDING
+        return after if is_pending else board.with_status(after, TaskStatus.PENDING)
 
     def reopen(task: Task) -> Task:
         is_done = board.status_of(task) is TaskStatus.DONE
@@ -384,8 +372,7 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
 
     after = _change(root, task_id, edit)
     everything = board.read(root)
-    parents: list[Task] = []
-    above = everything.get(after.task.parent or "")
+    parents, above = list[Task](), everything.get(after.task.parent or "")
     while above is not None and board.status_of(above) is TaskStatus.DONE:
         parents.append(board.change(root, above.id, reopen))
         above = everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
