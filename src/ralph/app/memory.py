@@ -469,9 +469,8 @@ def edit(
     private, shortened = 0, False
     if text is not None:
         public, private = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
-        text = shorten(public) if is_knowledge else public
+        text = members["text"] = shorten(public) if is_knowledge else public
         shortened = text != public
-        members["text"] = text
     if title is not None:
         clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
         members["title"], private = clean.text, private + clean.private
@@ -496,11 +495,10 @@ def edit(
 
     edited = change_entry(root, library, collection, before.record.id, change, observer)
     saved = accept_by_author(root, edited, by, observer)
-    record = saved.stored.record
-    others = [stored.record for stored in library.read(collection)] if text is not None and saved.changed else []
-    normal = normalise_text(record.text)
-    same = [other.id for other in others if other.id != record.id and normalise_text(other.text) == normal]
-    return replace(saved, private_parts=private, same_as=same[0] if same else "", shortened=shortened)
+    others = [each.record for each in library.read(collection)] if text is not None and saved.changed else []
+    name, normal = saved.stored.record.id, normalise_text(saved.stored.record.text)
+    same = (other.id for other in others if other.id != name and normalise_text(other.text) == normal)
+    return replace(saved, private_parts=private, same_as=next(same, ""), shortened=shortened)
 
 
 def change_entry(
