@@ -482,10 +482,10 @@ def edit(
             raise Refused(why, hint="name a tag, or pass an empty string to remove the tags of a memory")
 
     def change(record: Record) -> Record:
-        if expect is not None and record.text != expect:
-            if text == expect:
-                return record
+        if expect not in (None, record.text, text):
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
+        if expect not in (None, record.text):
+            return record
         changed = replace(record, **members)
         changed = _sign(root, changed, by) if by and changed.text != record.text else changed
         if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
@@ -493,8 +493,8 @@ def edit(
             raise Refused(what, hint="only a person at a terminal can store that")
         return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
 
-    edited = change_entry(root, library, collection, before.record.id, change, observer)
-    saved = accept_by_author(root, edited, by, observer)
+    saved = change_entry(root, library, collection, before.record.id, change, observer)
+    saved = accept_by_author(root, saved, by, observer)
     others = [each.record for each in library.read(collection)] if text is not None and saved.changed else []
     name, normal = saved.stored.record.id, normalise_text(saved.stored.record.text)
     same = (other.id for other in others if other.id != name and normalise_text(other.text) == normal)
