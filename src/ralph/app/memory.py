@@ -458,8 +458,7 @@ def edit(
     from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
     from ralph.formats.knowledge import shorten
 
-    library = Library(root, observer)
-    collection, before = find(library, name)
+    collection, before = find(library := Library(root, observer), name)
     is_knowledge = collection.name == "knowledge"
     if title is not None and not is_knowledge:
         raise UsageError(f"{before.record.id} has no title", hint="only knowledge has one")
@@ -482,10 +481,10 @@ def edit(
             raise Refused(why, hint="name a tag, or pass an empty string to remove the tags of a memory")
 
     def change(record: Record) -> Record:
-        if expect not in (None, record.text, text):
+        if expect is not None and record.text != expect:
+            if text == expect:
+                return record
             raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
-        if expect not in (None, record.text):
-            return record
         changed = replace(record, **members)
         changed = _sign(root, changed, by) if by and changed.text != record.text else changed
         if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
