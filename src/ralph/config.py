@@ -1,7 +1,6 @@
 """Load the settings: keys from `ralph.settings`, values from files and the environment; later layers win.
 
-`.ralph/config.sh` is never executed. Commands and servers that a project names (`TRUSTED`) count only when the user's
-own trust file holds that value for that folder.
+`.ralph/config.sh` is never executed. What a project names (`TRUSTED`) counts only when the user's trust file has it.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """Find a project, its git folders and its state folder from any folder inside it, without starting git.
 
-State lives in `<git common dir>/ralph/<project>/<machine id>/`, which no clone, checkout or clean can touch. Hooks load
-this module, so it imports only `os`.
+State is in `<git common dir>/ralph/<project>/<machine id>/`, which no clone or clean touches. Hooks load this module.
 """
 
 import os

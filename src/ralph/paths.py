@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from ralph import discovery
@@ -20,10 +21,7 @@ _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
-    """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`.
-
-    Without any, the top of the git checkout counts, unless that is the home, else the folder itself.
-    """
+    """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`."""
     env = env or {}
     root = explicit or env.get("RALPH_ROOT")
     name = root or env.get("CLAUDE_PROJECT_DIR") or start
@@ -125,12 +123,8 @@ def _several_in_project(*names: str) -> Callable[[Path], tuple[Path, ...]]:
     return lambda root: tuple(root / name for name in names)
 
 
-def _in_main(name: str) -> PathOf:
-    return lambda root: main_checkout(root) / name
-
-
-def _in_state(name: str) -> PathOf:
-    return lambda root: state_folder(root) / name
+def _below(folder: PathOf, name: str) -> PathOf:
+    return lambda root: folder(root) / name
 
 
 def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
@@ -147,6 +141,7 @@ def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
 
 main_checkout = _located(lambda here: here.main)  # the project's folder there; the root itself outside worktrees
 state_folder = _located(lambda here: here.state)  # logs, index, caches and ledger of this machine
+_in_main, _in_state = partial(_below, main_checkout), partial(_below, state_folder)
 state_boundary = _located(lambda here: here.boundary)  # no write to the state may leave it, wherever links lead
 index_file = _located(lambda here: here.index)  # the SQLite index of a checkout; it can be deleted at any time
 

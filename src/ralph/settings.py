@@ -1,7 +1,6 @@
 """The settings: each key is one line with its default and a sentence about it.
 
-A `personal` key is ignored in a project's files. A key with `trusted` may be set there; a value for which that function
-returns true counts once the user has run `ralph trust`.
+A `personal` key is ignored in a project's files; a value there that `trusted` is true of counts after `ralph trust`.
 """
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does

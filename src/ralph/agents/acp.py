@@ -1,7 +1,6 @@
 """Any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
 
-Reading is allowed, edits are allowed inside the folder, everything else only with `bypass`; a read-only question gets
-the agent's mode for reading.
+Reading and edits inside the folder are allowed, the rest only with `bypass`; a read-only question gets such a mode.
 """
 
 import asyncio

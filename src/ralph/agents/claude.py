@@ -1,7 +1,6 @@
 """Claude Code as an agent: `claude -p` with a stream of JSON events.
 
-The reply is all text of the main conversation: a sigil may be anywhere. Read-only means reading tools alone, since plan
-mode would leave a shell to a classifier.
+The reply is all text of the main conversation. Read-only means reading tools: plan mode leaves a shell to a classifier.
 """
 
 from collections.abc import Mapping, Sequence

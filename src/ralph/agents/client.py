@@ -1,8 +1,7 @@
 """What agents have in common (environment, paths, JSON events, failures), and any program as an agent.
 
 The agent gets our environment (a user's key must reach it) without the variables of an enclosing session. Error texts
-change with every version of a client, so an HTTP status decides where one is reported; the rest is a crash, after which
-the loop tries again.
+change with every version of a client, so an HTTP status decides; the rest is a crash, after which the loop tries again.
 """
 
 import json
@@ -227,11 +226,7 @@ class EventReader(ABC):
 
 
 class CommandAgent:
-    """Any program as an agent: it gets the prompt, and what it prints is the reply.
-
-    The prompt is its standard input, or replaces `{prompt}` in its arguments; no shell is started. RALPH_MODEL names
-    the model that was asked for.
-    """
+    """Any program as an agent: it gets the prompt as standard input or `{prompt}`, and what it prints is the reply."""
 
     name = "command"
     reads_only = False

@@ -47,27 +47,25 @@ class _CodexEventReader(client.EventReader):
             case "thread.started":
                 self.session = get_text(event, "thread_id") or self.session
             case "item.completed":
-                self._read_item(get_object(event, "item"))
+                item = get_object(event, "item")
+                kind, ok = get_text(item, "type"), get_text(item, "status") not in ("failed", "declined")
+                if kind == "agent_message" and get_text(item, "text"):
+                    self.add_text(get_text(item, "text"))
+                elif kind == "file_change":
+                    paths = [get_text(change, "path") for change in get_objects(item, "changes")]
+                    self.add_call("apply_patch", paths, ok=ok, writes=ok)
+                elif kind in ("command_execution", "mcp_tool_call", "web_search"):
+                    mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
+                    name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
+                    self.add_call(name, ok=ok, writes=False)
+                    result = client.content_text(get_object(item, "result").get("content"))
+                    self.outputs += filter(None, (get_text(item, "aggregated_output"), result))
             case "turn.completed":
                 self._completed = True
             case "turn.failed":
                 self._failure = get_text(get_object(event, "error"), "message") or "the turn failed"
             case "error":
                 self._failure = get_text(event, "message") or "an error without a message"
-
-    def _read_item(self, item: Mapping[str, object]) -> None:
-        kind, ok = get_text(item, "type"), get_text(item, "status") not in ("failed", "declined")
-        if kind == "agent_message" and get_text(item, "text"):
-            self.add_text(get_text(item, "text"))
-        elif kind == "file_change":
-            paths = [get_text(change, "path") for change in get_objects(item, "changes")]
-            self.add_call("apply_patch", paths, ok=ok, writes=ok)
-        elif kind in ("command_execution", "mcp_tool_call", "web_search"):
-            mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
-            name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
-            self.add_call(name, ok=ok, writes=False)
-            result = client.content_text(get_object(item, "result").get("content"))
-            self.outputs += filter(None, (get_text(item, "aggregated_output"), result))
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
         if result.code == 0 and (self._completed or self.texts):

@@ -1,8 +1,7 @@
 """Run programs to their end, and find, signal and reap the processes that they started.
 
-A program gets its own session, so that a signal reaches its whole group. Coding agents start shells in further groups,
-so descendants are looked up as well (`/proc` on Linux, else `ps`). A process is identified by number and start time,
-since numbers are reused.
+A program gets its own session, so that a signal reaches its group. Coding agents start shells in further groups, so
+descendants are looked up (`/proc`, else `ps`). Numbers are reused: a process is identified by number and start time.
 """
 
 import codecs
@@ -29,7 +28,6 @@ LIMIT = 4_000_000
 
 _TICK = 0.05
 _STOP_CHECK = 0.2
-_NAP = 0.001
 _PIECE = 1 << 16
 _LINE_LIMIT = 1 << 26  # characters of a line that are read in one go; the SDK joins longer ones
 _PROC = Path("/proc")
@@ -158,7 +156,7 @@ class _RunningProgram:
 
     def _move(self, wait: float) -> None:
         if not self._selector.get_map():
-            time.sleep(_NAP)  # all pipes are closed: it has ended, or will soon
+            time.sleep(0.001)  # all pipes are closed: it has ended, or will soon
             return
         for key, _ in self._selector.select(wait):
             pipe, text = key.data

@@ -1,7 +1,6 @@
 """An agent that plays a script: the same prompt at the same iteration gets the same reply.
 
-Steps that name an iteration, a text of the prompt or a read-only question are tried first; the others are played one
-per iteration, by the loop's count where there is one.
+Steps that name an iteration, a text of the prompt or a read-only question come first, then one for each iteration.
 """
 
 import json

@@ -20,7 +20,6 @@ from ralph.cli.options import Command, Invocation
 from ralph.errors import RalphError
 from ralph.store import files
 
-_SHOWN_HOME = "/home/ann"
 _RALPH = [sys.executable, "-c", "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())"]
 """Ralph in a process of its own, with both streams in one, so that lines keep their order."""
 _SKILL = "[ralph] Reference from earlier work is kept by Ralph."
@@ -75,9 +74,8 @@ def cli(call: Invocation) -> None:
 class _Stage:
     """A user with an empty home and a project; runs programs there and prints what they print."""
 
-    def __init__(self, home: Path, shown_home: str = _SHOWN_HOME) -> None:
-        self.home = home
-        self._shown_home = shown_home
+    def __init__(self, home: Path, shown_home: str = "/home/ann") -> None:
+        self.home, self._shown_home = home, shown_home
         self.project = home / "shop"
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)

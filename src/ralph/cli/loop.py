@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from ralph.app.loop import LoopRequest
 
 _PAUSE = 0.3
-_START_SECONDS = 30.0
-"""How long a detached run may take to begin."""
+_START_SECONDS = 30.0  # that a detached run may take to begin
 _COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
 """Variables of an agent within a loop, which a run that it starts must not inherit."""

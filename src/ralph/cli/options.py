@@ -104,15 +104,12 @@ class Invocation:
 
 
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:
-    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`.
-
-    That is the task whose records are visible: the given one, RALPH_TASK, or the worktree's; "" for all.
-    """
+    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""
 
     def command(*args: Any, **options: Any) -> T:
         ctx = click.get_current_context()
         call = ctx.find_object(Invocation) or Invocation()
-        if "all_tasks" in options:
+        if "all_tasks" in options:  # `within` is the task whose records are visible; "" for all
             task, all_tasks = options.get("within", ""), options.pop("all_tasks")
             exclude({"--task": task, "--all-tasks": all_tasks})
             if not (task or all_tasks or ctx.invoked_subcommand):
@@ -203,8 +200,7 @@ class Group(click.Group):
     """A group of such commands; it takes --root as well."""
 
     command_class = Command
-    elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Words that people try as a command, and the command that does it."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}  # words that people try as a command, and the command that does it
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -272,8 +268,8 @@ def formats(*choices: str) -> Callable[[Fn], Fn]:
 
 def limit(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
     """`--limit N`."""
-    shown = default is not None
-    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=shown, help=what)
+    number = click.IntRange(min=1)
+    return click.option("--limit", type=number, default=default, show_default=default is not None, help=what)
 
 
 def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:

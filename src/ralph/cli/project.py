@@ -134,16 +134,14 @@ def config(call: Invocation, key: str | None, value: str | None, local: bool, us
     Comments and everything else in the file stay. A list is printed as JSON, and given with commas.
     """
     exclude({"--local": local, "--user": user})
-    if key is None:
-        _print_settings(call, **options)
-    elif value is None:
-        click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
-    else:
+    if key is not None and value is not None:
         _set_key(call, key, value, Layer.LOCAL if local else Layer.USER if user else Layer.PROJECT)
-
-
-def _print_settings(call: Invocation, origin: bool, files: bool, form: str) -> None:
-    if files:
+        return
+    if key is not None:
+        click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
+        return
+    origin, form = options["origin"], options["form"]
+    if options["files"]:
         layers = [(source.layer.value, path) for source, path in sources(call.folder, os.environ)]
         if form == "json":
             output.print_json([{"layer": layer, "path": str(path), "exists": path.is_file()} for layer, path in layers])
@@ -154,14 +152,13 @@ def _print_settings(call: Invocation, origin: bool, files: bool, form: str) -> N
     loaded = _load_config(call)
     values, places = loaded.json_values, loaded.origins
     if form == "json" and origin:
-        for name, value in values.items():
-            place = places[name]
+        for name, place in places.items():
             where = {"layer": place.layer.value, "where": place.where or None, "line": place.line or None}
-            values[name] = {"value": value, **where}
+            values[name] = {"value": values[name], **where}
     if form == "json":
         output.print_json(values)
         return
-    texts = {name: cut_cell(one_line(_format_value(value)), 60) for name, value in values.items()}
+    texts = {name: cut_cell(one_line(_format_value(each)), 60) for name, each in values.items()}
     if origin:
         output.print_table("key,value,from", [(name, text, places[name]) for name, text in texts.items()])
     else:
@@ -360,10 +357,6 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
         count = project.revoke_trust(call.root, os.environ)
         click.echo(f"Revoked {count} value(s) in {call.root}" if count else "Nothing of this project was trusted.")
         return 0
-    return _trust_project(call, yes)
-
-
-def _trust_project(call: Invocation, yes: bool) -> int:
     from ralph.app import mcp_servers as servers
 
     values = (*load(call.root, env=os.environ).trusted_values, *servers.trust_candidates(call.root, os.environ))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from ralph.cli.output import one_line, print_fields, print_json, print_raw, prin
 from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.store.library import Stored
-
-if TYPE_CHECKING:
-    from ralph.app.pages.changes import ChangeRequest
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
 _VERBS = "accept reject edit merge supersede archive promote delete next undo quit".split()
@@ -80,7 +77,8 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bo
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
     """Show one item after the other, and do what a key says; `u` takes the last change back."""
-    from ralph.app.pages.changes import ChangeHistory, apply_planned
+    from ralph.app.pages.changes import ChangeHistory, ChangeRequest, apply_planned
+    from ralph.cli.memory import open_editor
 
     history, undoable = ChangeHistory(call.root), list[tuple[str, int]]()
     at = 0
@@ -96,7 +94,13 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
                 name, at = undoable.pop()
                 click.echo(one_line(history.undo(name)["summary"]))
             elif verb in item.verbs:
-                change = apply_planned(history, _request(call, item, verb), call.patterns)
+                text, to = None, {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
+                if verb == "edit":
+                    text = open_editor(item.text)
+                elif verb == "merge" and item.kind == inbox.CONFLICT:
+                    text = open_editor(f"{memory.show(call.root, item.other).record.text}\n{item.text}")
+                request = ChangeRequest(verb, item.id, to=to, text=text)
+                change = apply_planned(history, request, call.patterns)
                 undoable.append((change.undo, at))
                 click.echo(one_line(change.result["summary"]))
             at += verb in (*item.verbs, "next")
@@ -106,19 +110,6 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
             warn(one_line(f"{error.message}; {error.hint}"))
         if verb == "quit":
             return
-
-
-def _request(call: Invocation, item: ReviewItem, verb: str) -> "ChangeRequest":
-    """Return what a verb does with an item; an editor opens for new words, and for two wordings to be merged."""
-    from ralph.app.pages.changes import ChangeRequest
-    from ralph.cli.memory import open_editor
-
-    text, to = None, {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
-    if verb == "edit":
-        text = open_editor(item.text)
-    elif verb == "merge" and item.kind == inbox.CONFLICT:
-        text = open_editor(f"{memory.show(call.root, item.other).record.text}\n{item.text}")
-    return ChangeRequest(verb, item.id, to=to, text=text)
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])

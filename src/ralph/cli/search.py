@@ -23,8 +23,7 @@ from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
 
-LIMIT, AROUND = 5, 20
-"""Records shown by a search, and by --around, unless more are requested."""
+LIMIT, AROUND = 5, 20  # records shown by a search, and by --around, unless more are requested
 ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
 _MAX_LEFT_OUT = 10  # records left out that --explain names

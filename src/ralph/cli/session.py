@@ -28,8 +28,7 @@ from ralph.model.work import StopReason
 if TYPE_CHECKING:
     from ralph.app.chats import ChatReply, ChatRequest
 
-_SHORT_ID = 12
-"""Characters of an id in tables; every command takes them in place of the id."""
+_SHORT_ID = 12  # characters of an id in tables; every command takes them in place of the id
 _MODES = click.Choice([mode.value for mode in Mode])
 _HINTS = {
     StopReason.UNAVAILABLE: "see that its own client works; then `ralph session resume` goes on",

@@ -24,7 +24,6 @@ from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
 _TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
-_COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
 
 
@@ -182,7 +181,7 @@ def doctor(
         click.echo(f"fixed {call.show_path(repair.path)}: {visible(repair.what)}{backup}")
     for finding in findings:
         problem = finding.problem
-        level = click.style(problem.level, fg=_COLOURS.get(problem.level))
+        level = click.style(problem.level, fg={"error": "red", "warning": "yellow"}.get(problem.level))
         source = f"{call.show_path(finding.path)}:{problem.line}"
         click.echo(f"{source}: {level}: {visible(problem.what)}; {visible(problem.hint)}")
     notes = len(findings) - serious

@@ -86,7 +86,8 @@ def show(call: Invocation, task_id: str, form: str) -> None:
         output.print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
     else:
         _print_task(view, call)
-        warn(*([f"{visible(problem.what)}; {visible(problem.hint)}"] if problem is not None else []))
+        if problem is not None:
+            warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
 @cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])

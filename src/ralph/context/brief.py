@@ -89,10 +89,7 @@ def filter_memories(
 
 
 def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
-    """Return the indices of the records, the most useful first, within a kind by use.
-
-    Stale ones come last, and all that are not the project's own behind them.
-    """
+    """Return the indices of the records, the most useful first; behind them stale ones, and those of other projects."""
     order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
 
@@ -125,11 +122,7 @@ def session_brief(
     so_far: str = "",
     may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
-    """Return the brief within its caps, empty when there is nothing to say; summaries come newest first.
-
-    `may_inject` tells of an entry whether it may be shown; it is asked about those that may fit. `so_far` is what
-    happened in this session before it was compacted.
-    """
+    """Return the brief within its caps, with `so_far`, what happened before a compaction; summaries: newest first."""
     rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
     own = [each for each in memories if each.scope not in _FURTHER]
     learned, withheld_memories = _candidates(own, uses, stale, may_inject, caps)
@@ -289,8 +282,7 @@ def render_journal(
 ) -> str:
     """Render the section Run Journal: this run's entries in order, then those of other runs; 0 is unlimited.
 
-    When not all fits, the newest entry goes in first; where the room ends, its notes are cut, and none takes more
-    than half of the room. Notes are cleaned and indented, so that no heading in them ends the section.
+    The newest entry goes in first; where the room ends, notes are cut, and none takes more than half of the room.
     """
     entries = [*((entry, False) for entry in reversed(recent)), *((entry, True) for entry in others)]
 

@@ -1,8 +1,7 @@
 """Fit records into a budget of tokens, and trim items by one of four strategies.
 
 Complete entries only. The kinds take turns (fix, decision, pattern, context) so that none starves, the newest first
-within a kind; an entry that is too large does not end the list. A strategy decides what goes first; a larger budget
-never keeps fewer tokens. A budget of 0 is unlimited.
+within a kind; an entry that is too large does not end the list. A larger budget never keeps fewer tokens, 0 keeps all.
 """
 
 from bisect import bisect_left
@@ -95,8 +94,7 @@ def guardrails_budget(budget: int, cost: int, others: int) -> int:
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
     """Return the end of a markdown text within the budget, and the titles of the headings that are left out.
 
-    It begins at a heading or after a blank line where that costs at most half of what would fit, never within a line
-    unless the last line alone is too long, and outside of a fence if possible.
+    It begins at a heading or paragraph where that costs at most half of what would fit, outside of a fence if possible.
     """
     if not budget or estimate(text) <= budget:
         return text, ()

@@ -168,10 +168,7 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
 
 
 def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> list[str]:
-    """Render hits, each a head, a text and the place of its match, on one line each with the words around the match.
-
-    To `fit` LINES tokens, hits at the end are left out, but three stay. Otherwise all are rendered.
-    """
+    """Render hits (head, text, place of the match) on a line each; to `fit`, the last are left out, but three stay."""
     windows = [_Window(*hit) for hit in hits]
     costs = [estimate(window.line() + "\n") for window in windows]
     while fit and len(costs) > FEWEST and sum(costs) > LINES:
@@ -371,14 +368,10 @@ def withheld(by: str, text: str) -> bool:
 
 
 def is_order(record: "Record") -> bool:
-    """Whether a record reads like an instruction to an agent.
-
-    Of a tool's record only the line of an error is tested: the rest that is injected is what the agent did itself. A
-    person's prompt is tested too, for it may quote anything.
-    """
+    """Whether a record reads like an instruction to an agent; a person's prompt is tested, too: it may quote all."""
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "tool" and "own" in record.extra:
+    elif record.origin.by == "tool" and "own" in record.extra:  # the rest is what the agent did itself
         text = str(record.extra.get("error") or "")
     else:
         text = f"{record.title}\n{record.text}"

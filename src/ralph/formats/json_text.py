@@ -1,7 +1,6 @@
 """JSON with positions: read a text into nodes, read members by their types, and serialise values.
 
-`json` forgets positions, which edits and reports need; a text without problems is decoded by `json` alone, because a
-board reads thousands.
+`json` forgets positions, which edits and reports need; a text without problems is decoded by `json` alone.
 """
 
 import json

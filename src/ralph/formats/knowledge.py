@@ -1,7 +1,6 @@
 """Codec of knowledge/*.md: YAML front matter and a markdown body.
 
-Edits change only the lines of the fields that differ. YAML is composed, not loaded, because the positions of the values
-are needed to splice them.
+Edits change only the lines of the fields that differ: YAML is composed, not loaded, for the positions of the values.
 """
 
 import itertools

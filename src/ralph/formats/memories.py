@@ -1,7 +1,6 @@
 """Codec of memories.md and guardrails.md: records in sections, legacy Signs, and their problems.
 
-The section's heading gives the kind, or the id's prefix in an unknown section. Every edit is parsed again, and refused
-when it would alter a neighbouring entry.
+The heading gives the kind, else the id's prefix. Every edit is parsed again, and refused if it alters another entry.
 """
 
 import itertools
@@ -464,10 +463,8 @@ class MemoriesDocument:
             if [_without_sign_id(record) for record in records] == before:
                 return after
         name = added.id if added is not None else removed.record.id if removed is not None else ""
-        raise Refused(
-            f"{name}: the change would not read back, or would alter a neighbouring entry",
-            hint="run `ralph doctor` on this file and mend what it reports, or edit the file by hand",
-        )
+        hint = "run `ralph doctor` on this file and mend what it reports, or edit the file by hand"
+        raise Refused(f"{name}: the change would not read back, or would alter a neighbouring entry", hint=hint)
 
 
 parse_memories = MemoriesDocument

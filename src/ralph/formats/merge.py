@@ -491,10 +491,8 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
     old = before[0] if before else None
     one, two = (document.entries[0].record for document in sides)
     text, conflicts = merge_lines(*(f"{each.text}\n" if each is not None else "" for each in (old, one, two)))
-    fields = {
-        name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name))
-        for name in ("title", "kind", "label", "created_at")
-    }
+    names = ("title", "kind", "label", "created_at")
+    fields = {name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name)) for name in names}
     record = replace(_merge_fields(old, older, newer), **fields, text=text.removesuffix("\n"))
     return Merged(str(documents[1].replace(newer.id, record)), conflicts)
 

@@ -1,7 +1,6 @@
 """Codecs of bullets in pages: global-patterns.md, and marked regions in AGENTS.md or CLAUDE.md.
 
-Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between `<!-- ralph:start
--->` and `<!-- ralph:end -->`.
+Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between its two marks.
 """
 
 import dataclasses
@@ -106,10 +105,8 @@ def _check_splice(before: Sequence[Entry], after: Sequence[Entry], start: int, e
     above = [entry.record for entry in before if entry.start < start]
     below = [entry.record for entry in before if entry.start >= end]
     if [entry.record for entry in after] != [*above, expected, *below]:
-        raise Refused(
-            "this text cannot be written here: it would not read back the same",
-            hint="close its fences and comments, and do not begin it with list marks or rules",
-        )
+        hint = "close its fences and comments, and do not begin it with list marks or rules"
+        raise Refused("this text cannot be written here: it would not read back the same", hint=hint)
 
 
 def patterns_template(newline: str = "\n") -> str:

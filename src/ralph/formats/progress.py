@@ -216,10 +216,8 @@ class ProgressDocument(TextDocument):
         contents = [_content(entry.record) for entry in after.entries]
         same_below = contents[len(contents) - len(below) :] == below
         if contents[: len(above) + 1] != [*above, _content(expected)] or not same_below:
-            raise Refused(
-                "this text cannot be written to progress.txt: it would not read back the same",
-                hint="put `## ` and `---` lines into a fence, and close its fences and comments",
-            )
+            hint = "put `## ` and `---` lines into a fence, and close its fences and comments"
+            raise Refused("this text cannot be written to progress.txt: it would not read back the same", hint=hint)
         return after
 
 

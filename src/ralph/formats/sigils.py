@@ -1,8 +1,7 @@
 """Reader of sigils: the tags by which an agent reports what it did and learned.
 
 Tags in code, comments and quotes are examples, unless a code block holds nothing else. What repeats the prompt (`echo`)
-or a tool's output is not the agent's own. What decides over a task must be alone on a line of the last message. Any
-text is read in linear time.
+or a tool's output is not the agent's own. What decides over a task must be alone on a line of the last message.
 """
 
 import html
@@ -52,18 +51,15 @@ class KnowledgeSigil:
 
 @dataclass(frozen=True, slots=True)
 class Sigils:
-    """The sigils of an answer; of a single value the last one counts.
-
-    `failed` has the reason for each task; `verified` is None without a verdict, and False with both.
-    """
+    """The sigils of an answer; of a single value the last one counts."""
 
     journal: str = ""
     knowledge: tuple[KnowledgeSigil, ...] = ()
     done: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    failed: Mapping[str, str] = field(default_factory=dict, hash=False)  # the reason for each task
     promise: str = ""
     next_model: str = ""
-    verified: bool | None = None
+    verified: bool | None = None  # without a verdict; False with both
     reason: str = ""
 
 

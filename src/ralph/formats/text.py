@@ -1,7 +1,6 @@
 """Lines, bullets and splices that the markdown formats share, and what every codec returns.
 
-A Document keeps every byte of its file; an edit returns a new one. Lines in a code fence or an HTML comment are
-examples. Every reader is one pass, linear in the size.
+A Document keeps every byte of its file. Lines in a code fence or HTML comment are examples. Every reader is one pass.
 """
 
 import re
@@ -18,15 +17,12 @@ from ralph.model.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem at a line: what it is and what to do about it.
-
-    `level` is `error` (content is not read or may get lost), `warning` (read, but maybe not as meant) or `note`.
-    """
+    """A problem at a line: what it is and what to do about it."""
 
     line: int
     what: str
     hint: str
-    level: str = "warning"
+    level: str = "warning"  # read, but maybe not as meant; or `error` (not read, or may get lost), or `note`
     code: str = ""
 
 
@@ -249,10 +245,7 @@ def continues_paragraph(line: Line) -> bool:
 
 
 def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
-    """Where a block goes below the last text before `at`, and what to write there.
-
-    The block brings only the line ends above it, so that `cut_lines` finds them all again.
-    """
+    """Where a block goes below the last text before `at`, and what to write: `cut_lines` finds all its line ends."""
     if position := text_end(text, at):
         # `\r` before `\n` would look like one line end, of which `cut_lines` would take both halves
         above = "\r\n" if text[position - 1] == "\r" else newline

@@ -1,12 +1,11 @@
 """Codecs of the files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
 
-A member of the wrong type is reported, kept, and counts as absent. Unknown members keep their places. prd.json is a
-person's file: only `passes` is ever changed.
+A member of the wrong type is reported, kept, and counts as absent. Of a prd.json only `passes` is ever changed.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ralph.errors import Conflict, Refused
@@ -27,11 +26,8 @@ from ralph.model.ids import derived
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
 from ralph.model.work import Claim, Feature, Story, Task
 
-TASK_KEYS = tuple(
-    "id title description status priority blocked_by parent feature attempts worktree branch claim created_at "
-    "updated_at".split()
-)
-FEATURE_KEYS = ("id", "title", "description", "status", "created_at", "updated_at")
+TASK_KEYS = tuple(each.name for each in fields(Task) if each.name != "extra")
+FEATURE_KEYS = tuple(each.name for each in fields(Feature) if each.name != "extra")
 INSIGHT_KEYS = tuple(
     "id kind label title text tags files source status created_at updated_at valid_until links".split()
 )
@@ -342,19 +338,10 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
         else:
             hint = 'write it as {"relation": ..., "target": ...}'
             reader.report(here, "a link needs a relation and a target", hint, code="wrong-type")
-    fields = {"id": derived("ins", values["text"]), "label": word} | {
-        key: value for key, value in values.items() if value != "" or key != "id"
-    }
-    origin = Origin(**source, files=fields.pop("files", ()))
-    return Record(
-        **fields,
-        kind=kind or MemoryKind.CONTEXT,
-        status=Status(status),
-        scope=Scope.TASK,
-        origin=origin,
-        links=tuple(links),
-        extra=extra,
-    )
+    values["id"] = values.get("id") or derived("ins", values["text"])
+    origin = Origin(**source, files=values.pop("files", ()))
+    named = {"label": word, **values, "kind": kind or MemoryKind.CONTEXT, "status": Status(status)}
+    return Record(**named, scope=Scope.TASK, origin=origin, links=tuple(links), extra=extra)
 
 
 def _insight_members(record: Record) -> Members:

@@ -124,7 +124,15 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
     if judgement.uses_retry:
         state = replace(state, attempt_failure=judgement.reason)
     state = parts.save(_advance(parts.settle(state, task, judgement), work, judgement.reason))
-    return state, _check_end(state, work, judgement, parts)
+    end = None
+    if work.reply.stop is StopReason.UNAVAILABLE:
+        end = RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
+    elif state.only and set(state.only) <= {*state.done, *state.failed}:
+        end = _all_tasks_ended(state, parts)
+    elif work.sigils.promise:
+        reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
+        end = RunEnd(reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip())
+    return state, end
 
 
 def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
@@ -211,17 +219,6 @@ def _advance(state: Run, work: AgentWork, failure: str) -> Run:
         cost=state.cost + work.reply.cost,
         step="",
     )
-
-
-def _check_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -> RunEnd | None:
-    if work.reply.stop is StopReason.UNAVAILABLE:
-        return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
-    if state.only and set(state.only) <= {*state.done, *state.failed}:
-        return _all_tasks_ended(state, parts)
-    if not work.sigils.promise:
-        return None
-    reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
-    return RunEnd(reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip())
 
 
 def _all_tasks_ended(state: Run, parts: Parts) -> RunEnd:

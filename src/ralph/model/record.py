@@ -1,7 +1,6 @@
 """Record, the one value that index, search, budget and renderers share, and the Query that finds it.
 
-Four kinds of memory are enough; an author's own word (gotcha, sign, tip) is kept as the label. Times are ISO 8601
-strings; "" is unknown, never today.
+An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601; "" is unknown, never today.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """Tasks, features, PRD stories, runs and their journal; requests to agents; MCP servers.
 
-An agent never raises for what its program did: the `Reply` says it in `stop`, because the loop must journal how every
-iteration ended.
+An agent never raises for what its program did: `Reply.stop` says it, because the loop must journal every iteration.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """Which files changed since the index read them: by time, size and inode, and by digest where these differ.
 
-There may be thousands of logs of ended sessions. A process that lives on looks at logs that were quiet for two days
-only when their folder changed, and once a minute.
+There may be thousands of logs: those quiet for two days are looked at when their folder changed, and once a minute.
 """
 
 import hashlib

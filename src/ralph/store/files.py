@@ -189,10 +189,7 @@ def update(
     mode: int | None = None,
     observer: WriteObserver | None = None,
 ) -> T:
-    """Change a file under its lock; return what `change(text)` did: the new text, or that and a result.
-
-    It gets "" for a missing file and runs again when another program changed the file. No change, no write.
-    """
+    """Change a file under its lock; return what `change(text)` did, which runs again when another program wrote."""
     real = target(path, root)
     with _lock_folder_of(real, observer):
         for _ in range(20):

@@ -1,7 +1,6 @@
 """SELECTs over the SQLite files of other programs: read-only, and nothing is left beside them.
 
-Tables and columns are what these programs had when this was written; another form raises sqlite3.Error, which callers
-report as a store that cannot be read.
+Another form than these programs had when this was written raises sqlite3.Error, which callers report as unreadable.
 """
 
 import json

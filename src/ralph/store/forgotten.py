@@ -1,7 +1,6 @@
 """Salted hashes of what `ralph forget` removed, so that no import, pull, restore or old log brings it back.
 
-One file in the user's state folder serves all projects: a random key, then one hash a line. Recorded events are hashed
-by their ids: a text such as "continue" is not one event's own.
+One file serves all projects: a random key, then one hash a line. Events are hashed by id: many have the same text.
 """
 
 import hmac

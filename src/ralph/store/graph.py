@@ -1,8 +1,7 @@
 """The graph in a database of its own: nodes and edges, brought up to date source by source.
 
 A cache over the index: each source that changed is removed and read again (`search/graph.py` decides what its rows
-mean). Ends that are words are resolved at the end of every change, so that the result depends on the rows alone, never
-on their order.
+mean). Ends that are words are resolved at the end of every change, so that the order of rows does not matter.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Library: the curated memory files of a project and a person, changed through their codecs.
 
-A collection is one kind of file, or a folder of them (knowledge). A worktree without such a file uses the main
-checkout's. An id is also found in the projects around this one.
+A worktree without such a file uses the main checkout's. An id is also found in the projects around this one.
 """
 
 from collections.abc import Callable, Sequence

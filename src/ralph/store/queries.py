@@ -1,7 +1,6 @@
 """Every SELECT over the index except those of the ranking (`lookup.py`), and the records they return.
 
-The rest of a record that has no column is a JSON object in `metadata`, with only what differs from the family's usual
-values.
+What has no column is a JSON object in `metadata`, with only what differs from the usual values of the family.
 """
 
 import hashlib
@@ -422,14 +421,10 @@ def source_format(connection: sqlite3.Connection, path: str) -> str:
 
 
 def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = "") -> "lookup.Filter":
-    """Return the filter of chosen facets; archived records only where that is chosen.
-
-    A tag is chosen by the lists of tags, as rows have them, that contain it.
-    """
+    """Return the filter of chosen facets: of tags, the lists of tags with one; archived records only where chosen."""
     parts: list[tuple[int, str, Sequence[object]]] = []
-    families, kinds, tags, statuses = (
-        [*map(safe, chosen.get(facet, ()))] for facet in ("family", "type", "tag", "status")
-    )
+    facets = ("family", "type", "tag", "status")
+    families, kinds, tags, statuses = ([*map(safe, chosen.get(facet, ()))] for facet in facets)
     marks = lookup.placeholders
     for place, family in enumerate(FAMILIES):
         if families and family.value not in families:

@@ -1,7 +1,6 @@
 """Lists the files that have records, and reads them.
 
-A layer above passes `interpret`, which makes records of a raw line of the type `event`. It is a function of the line
-alone, so that a log reads the same at once or in portions.
+A layer above passes `interpret`, which makes records of one raw line: a log reads the same at once or in portions.
 """
 
 import os
@@ -79,19 +78,15 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source has: records, tasks, and the other lines of a log by their type.
-
-    `in_own_turn`: it ends in the turn of a slash command of Ralph's that did nothing else. `events` are lines of hooks,
-    `hosts` their agents.
-    """
+    """What one source has: records, tasks, and the other lines of a log by their type."""
 
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
-    in_own_turn: bool = False
+    in_own_turn: bool = False  # it ends in the turn of a slash command of Ralph's that did nothing else
     problems: int = 0
-    events: int = 0
-    hosts: frozenset[str] = frozenset()
+    events: int = 0  # lines of hooks
+    hosts: frozenset[str] = frozenset()  # their agents
 
 
 def sources(root: Path) -> Iterator[Source]:
