@@ -17,7 +17,7 @@ from tests.cases import for_each
 
 import ralph
 from ralph.app import slash_commands
-from ralph.app.clients import Host, hook_events, hook_settings
+from ralph.app.clients import CLIENTS, Host, hook_settings
 from ralph.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def test_the_manifest_has_the_packages_version_and_the_marketplace_leads_to_the_
 
 def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> None:
     hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
-    assert list(hooks) == list(hook_events(Host.CLAUDE))
+    assert list(hooks) == list(CLIENTS[Host.CLAUDE].events)
     for event, group in hook_settings(Host.CLAUDE, Path("/ralph/bin/ralph-hook")).items():
         assert isinstance(group, dict)
         assert hooks[event] == [
@@ -188,7 +188,7 @@ def test_last_a_ralph_on_the_path_is_tried_and_other_programs_of_that_name_are_n
 
 
 def test_without_ralph_only_the_start_of_a_session_says_so_in_one_line(launcher: Launcher) -> None:
-    for event in hook_events(Host.CLAUDE):
+    for event in CLIENTS[Host.CLAUDE].events:
         done = launcher("claude", event)
         assert (done.returncode, done.stderr) == (0, "")
         if event == "SessionStart":

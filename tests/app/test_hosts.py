@@ -14,7 +14,7 @@ from tests.cases import for_each
 
 from ralph.app import hosts as verbs
 from ralph.app import slash_commands
-from ralph.app.clients import CLIENTS, HookForm, Host, InstallScope, hook_events, hook_settings
+from ralph.app.clients import CLIENTS, HookForm, Host, InstallScope, hook_settings
 from ralph.app.hosts import HookProgram, InstallTarget, apply_plan, plan_install, plan_uninstall
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
@@ -89,7 +89,7 @@ def test_install_and_uninstall_leave_no_trace_where_nothing_was(
         return
     install(where)
     if CLIENTS[host].form in (HookForm.GROUPS, HookForm.ENTRIES):
-        assert set(hooks_of(where.settings)) == set(hook_events(host))
+        assert set(hooks_of(where.settings)) == set(CLIENTS[host].events)
     elif CLIENTS[host].form is not HookForm.NONE:
         assert str(home / ".local/state/ralph/bin/ralph-hook") in where.settings.read_text(encoding="utf-8")
     uninstall(where)

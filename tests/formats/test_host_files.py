@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cases import for_each
 
-from ralph.app.clients import Host, hook_events, hook_settings
+from ralph.app.clients import CLIENTS, Host, hook_settings
 from ralph.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,
@@ -45,7 +45,7 @@ _VALUES = st.recursive(
 _GROUP_LISTS = st.lists(
     st.sampled_from([OTHER_GROUP, {"hooks": []}, {"hooks": [{"type": "prompt", "prompt": "?"}]}]), max_size=2
 )
-_HOOKS = st.dictionaries(st.sampled_from([*hook_events(Host.CLAUDE), "Notification"]), _GROUP_LISTS, max_size=4)
+_HOOKS = st.dictionaries(st.sampled_from([*CLIENTS[Host.CLAUDE].events, "Notification"]), _GROUP_LISTS, max_size=4)
 
 
 @st.composite

@@ -26,11 +26,7 @@ _QUESTION = "Answer with the single word READY. Use no tools and change nothing.
 
 
 def create_agent(
-    name: str,
-    *,
-    command: str | Sequence[str] = (),
-    permission: str = "",
-    script: Path | None = None,
+    name: str, *, command: str | Sequence[str] = (), permission: str = "", script: Path | None = None
 ) -> Agent:
     """Return the agent of this name; `command` is its program where that is not the usual one."""
     name = resolve_name(name)
@@ -58,10 +54,8 @@ def resolve_name(name: str) -> str:
     for installed in ("claude", "codex"):
         if shutil.which(installed):
             return installed
-    raise UsageError(
-        "neither claude nor codex is installed",
-        hint="install one of them, or name an agent: `ralph loop agents` shows what there is",
-    )
+    hint = "install one of them, or name an agent: `ralph loop agents` shows what there is"
+    raise UsageError("neither claude nor codex is installed", hint=hint)
 
 
 def list_agents(folder: Path) -> list[dict[str, Any]]:

@@ -194,8 +194,7 @@ def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, message: s
     start = ids.parse_time(began)
     times = [(ids.parse_time(record.created_at), record) for record in recorded]
     since = [record for at, record in times if start and at and at >= start]
-    missing: list[Record] = []
-    full_texts: list[dict[str, str]] = []
+    missing, full_texts = list[Record](), list[dict[str, str]]()
     for event in turn:
         is_same = _TEXT_EVENTS.get(event.happening)
         observation = next((record for record in reversed(since) if is_same is not None and is_same(record)), None)
@@ -230,12 +229,9 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
     """Return observations as turns, ordered by time; those without a time come first."""
-    texts = texts or {}
-    turns: list[Turn] = []
-    tools: list[ToolUse] = []
-    for record in sorted(
-        records, key=lambda record: at.timestamp() if (at := ids.parse_time(record.created_at)) else -math.inf
-    ):
+    texts, turns, tools = texts or {}, list[Turn](), list[ToolUse]()
+    instants = [(at.timestamp() if (at := ids.parse_time(each.created_at)) else -math.inf, each) for each in records]
+    for _, record in sorted(instants, key=lambda each: each[0]):
         if summaries.is_message(record):
             text = texts.get(record.id, record.text)
             turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
@@ -258,14 +254,8 @@ def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) 
 def render_markdown(history: ChatHistory) -> str:
     """Render a history as a page."""
     session = history.session
-    facts = {
-        "session": session.id,
-        "task": session.task,
-        "mode": session.mode,
-        "host": session.host,
-        "started": _time(session.started_at),
-        "messages": str(session.messages),
-    }
+    facts = {"session": session.id, "task": session.task, "mode": session.mode, "host": session.host}
+    facts |= {"started": _time(session.started_at), "messages": str(session.messages)}
     head = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
     parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n"]
     for turn in history.turns:

@@ -65,15 +65,17 @@ NO_REQUEST = ChatRequest()
 
 def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatReply:
     """Begin a chat about a task with a message, and wait for the answer."""
-    _check_message(message)
     task = board.find(root, request.task).task
     agent = _choose_agent(root, config, request)
     tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
     folder = relative_folder(root, tree if tree.is_dir() else root)
     model = request.model or config.loop.model
     chat = Chat("", task.id, request.mode or Mode.AGENT, agent.name, model, folder)
-    _check_mode(chat.mode, agent)
-    chat, agent = _assign_id(chat, agent)
+    _check_turn(chat.mode, agent, message)
+    chat = replace(chat, id=ids.short(chat_log.PREFIX))
+    if isinstance(agent, Claude):  # it uses an id that we choose
+        name = str(uuid.uuid4())
+        chat, agent = replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
     prompt = f"{render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())}\n{message}"
     with chat_lock(root, chat.id):
         at, first_log = board.stamp(), ""
@@ -103,8 +105,7 @@ def resume(root: Path, config: Config, session_id: str, message: str, request: C
         raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=hint)
     if not chat_folder(root, chat).is_dir():
         raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=hint)
-    _check_mode(chat.mode, agent)
-    _check_message(message)
+    _check_turn(chat.mode, agent, message)
     chat = replace(chat, model=request.model or chat.model)
     with chat_lock(root, chat.id):
         answer = _run_turn(root, config, request, chat, agent, message, message)
@@ -115,15 +116,12 @@ def resume(root: Path, config: Config, session_id: str, message: str, request: C
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
-    """Return the chat of this id, or a session that hooks have recorded as one.
-
-    If we were killed before a chat's host reported its id, it is the first session of that task and agent since.
-    """
+    """Return the chat of this id, or a session that hooks have recorded as one."""
     session = sessions.find(root, session_id)
     chat = chat_log.read_chat(root, session.id)
     if chat is not None:
         return chat if chat.task else replace(chat, task=session.task)
-    for unnamed, began in chat_log.unnamed_chats(root):
+    for unnamed, began in chat_log.unnamed_chats(root):  # its first session since, when we were killed in between
         if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:
             with chat_lock(root, unnamed.id):
                 chat = replace(unnamed, id=session.id, host=session.id)
@@ -160,13 +158,10 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     return agent
 
 
-def _check_mode(mode: Mode, agent: Agent) -> None:
+def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
     if mode is Mode.PLAN and not agent.reads_only:
         hint = "claude and codex have one; --mode agent lets it write"
         raise UsageError(f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan", hint=hint)
-
-
-def _check_message(message: str) -> None:
     if not message.strip():
         raise UsageError("there is no message", hint='put it in quotes, or use "-" for standard input')
 
@@ -190,18 +185,10 @@ def _run_turn(
     first_log: str = "",
 ) -> ChatReply:
     """`first_log` is the log of a chat that has just begun."""
-    began = board.stamp()
-    ask = Ask(
-        prompt,
-        chat_folder(root, chat),
-        chat.model,
-        session="" if first_log else chat.host,
-        read_only=chat.mode is Mode.PLAN,
-        environment={"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""},  # hooks attribute it by these
-        show=request.show,
-        stopped=request.stopped,
-    )
-    reply = agent.run(ask)
+    began, session = board.stamp(), "" if first_log else chat.host
+    ask = Ask(prompt, chat_folder(root, chat), chat.model, session, chat.mode is Mode.PLAN)
+    environment = {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}  # hooks attribute it by these
+    reply = agent.run(replace(ask, environment=environment, show=request.show, stopped=request.stopped))
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
     after = chat
     if agent.name in NAMELESS:
@@ -216,14 +203,6 @@ def _run_turn(
         return ChatReply(after, reply, recorded=False)
     chat_log.record_turn(root, config.privacy, after, began, message, None if request.silent else reply)
     return ChatReply(after, reply, recorded=not request.silent)
-
-
-def _assign_id(chat: Chat, agent: Agent) -> tuple[Chat, Agent]:
-    """Claude Code uses an id that we choose."""
-    if isinstance(agent, Claude):
-        name = str(uuid.uuid4())
-        return replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
-    return replace(chat, id=ids.short(chat_log.PREFIX)), agent
 
 
 @contextmanager

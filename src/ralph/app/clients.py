@@ -193,9 +193,7 @@ def servers_file(host: Host, scope: InstallScope, root: Path, env: Env) -> tuple
     return folder / client.servers, client.keys if scope is InstallScope.USER else ("projects", str(root), *client.keys)
 
 
-def installed_at(
-    host: Host, scope: InstallScope, settings: Path, env: Mapping[str, str]
-) -> tuple[Path, dict[str, str]]:
+def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> tuple[Path, dict[str, str]]:
     """Return the project and the environment with which `settings_file` gives this file."""
     client = CLIENTS[host]
     folder = settings.parents[len(Path(client.hooks or client.servers).parts) - 1]
@@ -215,27 +213,17 @@ def is_there(host: Host, env: Env) -> bool:
 # --- entries and files of ours ----------------------------------------------------------------------
 
 
-def hook_events(host: Host) -> tuple[str, ...]:
-    """Return the events of a client that Ralph hooks into, by the client's names."""
-    return tuple(CLIENTS[host].events)
-
-
 def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
-    """Return the hooks for the client's settings, by event: one line that a person can read before they trust it.
-
-    Claude Code starts a program with arguments; the others pass a string to a shell.
-    """
+    """Return the hooks for the client's settings, by event: one line that a person can read before they trust it."""
     program, client = str(launcher), CLIENTS[host]
     if host is Host.GEMINI and "$" in program:
-        raise Refused(
-            f"{program}: Gemini would read the `$` in this path as a variable",
-            hint="set XDG_STATE_HOME to a folder without `$` in its name; nothing was written",
-        )
+        hint = "set XDG_STATE_HOME to a folder without `$` in its name; nothing was written"
+        raise Refused(f"{program}: Gemini would read the `$` in this path as a variable", hint=hint)
     settings: dict[str, object] = {}
     for event, ours in client.events.items() if client.form in (HookForm.GROUPS, HookForm.ENTRIES) else ():
         command, seconds = shlex.join([program, host.value, ours]), _TIMEOUTS.get(ours, _TIMEOUT)
         hook: dict[str, object] = {"type": "command", "command": command, "timeout": seconds}
-        if host is Host.CLAUDE:
+        if host is Host.CLAUDE:  # it starts a program with arguments; the others pass a string to a shell
             hook = {"type": "command", "command": program, "args": [host.value, ours], "timeout": seconds}
         elif host is Host.GEMINI:
             hook = {"type": "command", "name": "ralph", "command": command, "timeout": seconds * 1000}
@@ -269,8 +257,7 @@ def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, t
         return {folder / client.hooks: (sign_text(text, host, "//"), "the plugin", None)}
     if client.form is not HookForm.SCRIPTS:
         return {}
-    scripts = {
-        event: f"#!/bin/sh\nexec {shlex.join([str(hook), host, ours])}\n" for event, ours in client.events.items()
-    }
+    commands = {event: shlex.join([str(hook), host, ours]) for event, ours in client.events.items()}
+    scripts = {event: sign_text(f"#!/bin/sh\nexec {command}\n", host) for event, command in commands.items()}
     parent = (folder / client.hooks).parent
-    return {parent / event: (sign_text(text, host), f"hook {event}", 0o755) for event, text in scripts.items()}
+    return {parent / event: (text, f"hook {event}", 0o755) for event, text in scripts.items()}

@@ -94,7 +94,6 @@ def flow(value: object) -> str:
 
 
 def _values_of(node: ConfigNode) -> object:
-    """Return a tree as plain Python values."""
     if isinstance(node.value, Mapping):
         return {name: _values_of(item) for name, item in node.value.items()}
     return [_values_of(item) for item in node.value] if isinstance(node.value, tuple) else node.value
@@ -116,8 +115,8 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
         if json.dumps(result, sort_keys=True) != json.dumps(_with(expected, path, value), sort_keys=True):
             raise _CannotSplice(line, "other settings would change with it")
     except _CannotSplice as error:
-        what = f"{where}:{error.line}: cannot be changed here: {error}"
-        raise Refused(what, hint="edit the file by hand") from error
+        line, why = error.args
+        raise Refused(f"{where}:{line}: cannot be changed here: {why}", hint="edit the file by hand") from error
     return after
 
 
@@ -129,15 +128,12 @@ def _with(tree: object, path: list[str], value: object) -> object:
 
 
 class _CannotSplice(Exception):
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(why)
-        self.line = line
+    """Its arguments are a line and the reason."""
 
 
 def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> tuple[int, int, str]:
-    for problem in parsed.problems:
-        if problem.code == FLOW_ROOT:
-            raise _CannotSplice(problem.line, problem.what)
+    if problem := next((each for each in parsed.problems if each.code == FLOW_ROOT), None):
+        raise _CannotSplice(problem.line, problem.what)
     entries, end = parsed.entries, len(text)
     for depth, part in enumerate(path):
         node = entries.get(part)
@@ -165,8 +161,7 @@ def _insert_lines(text: str, position: int, column: int, path: list[str], value:
     newline = newline_of(text)
     lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
     lines[-1] += f" {flow(value)}"
-    is_line_start = position == 0 or text[position - 1] == "\n"
-    at = position if is_line_start else text.find("\n", position) + 1
+    at = position if text[:position].endswith("\n") or not position else text.find("\n", position) + 1
     if at == 0 and text:
         return len(text), len(text), newline + newline.join(lines)
     return at, at, newline.join(lines) + newline

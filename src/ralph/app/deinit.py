@@ -54,13 +54,16 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     if trees.is_dir() and any(trees.iterdir()):
         hint = "`ralph task merge ID` or `ralph task drop ID` first: they may hold work that is not merged"
         raise Conflict(f"{trees}: there are worktrees of tasks", hint=hint)
-    stays: list[tuple[Path, str]] = []
+    stays, ours = list[tuple[Path, str]](), {name.partition(".")[0] for name in config.BY_NAME}
     own = [path for path in _own_files(root) if os.path.lexists(path) and _is_inside(path, root)]
-    for path in (paths.config_file(root), paths.local_config_file(root)):
-        if os.path.lexists(path):
-            why = _foreign_settings(path)
-            stays += [(path, why)] if why else []
-            own += [] if why else [path]
+    for path in filter(os.path.lexists, (paths.config_file(root), paths.local_config_file(root))):
+        try:
+            foreign = [name for name in parse_yaml(files.read(path) or "", path.name).entries if name not in ours]
+            why = f"it has settings of another program: {', '.join(foreign)}" if foreign else ""
+        except RalphError as error:
+            why = f"it cannot be read: {error.message}"
+        stays += [(path, why)] if why else []
+        own += [] if why else [path]
     boundaries = (root, paths.state_boundary(root))
     folders = dict.fromkeys([*(paths.ralph_folder(root) / name for name in _TREES), _home(root)])
     there = [each for each in folders if each.is_dir() and any(_is_inside(each, top) for top in boundaries)]
@@ -114,17 +117,6 @@ def _own_files(root: Path) -> Iterator[Path]:
 def _is_inside(path: Path, top: Path) -> bool:
     """Return whether a file or link is in a folder, whatever links lead there."""
     return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(top))
-
-
-def _foreign_settings(path: Path) -> str:
-    """Return why a file of settings is not Ralph's alone; "" when it is."""
-    try:
-        entries = parse_yaml(files.read(path) or "", path.name).entries
-    except RalphError as error:
-        return f"it cannot be read: {error.message}"
-    ours = {name.partition(".")[0] for name in config.BY_NAME}
-    foreign = [name for name in entries if name not in ours]
-    return f"it has settings of another program: {', '.join(foreign)}" if foreign else ""
 
 
 def _foreign_files(root: Path, gone: set[Path]) -> Iterator[tuple[Path, str]]:

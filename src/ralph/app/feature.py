@@ -112,8 +112,7 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
 
 def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    views: dict[str, FeatureView] = {}
-    unread: list[UnreadableFile] = []
+    views, unread = dict[str, FeatureView](), list[UnreadableFile]()
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
             feature, problems = parse_feature(files.read(path) or "")

@@ -70,7 +70,6 @@ def record_at(root: Path, record: Record, day: str) -> Record:
 
 
 def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
-    """Return the changes of an entry of a memory file that only git still has."""
     root = repository.folder
     name_of = source_names(root)
     for source in (Source(path, name_of(path), form) for path, form in memory_files(root)):
@@ -89,7 +88,6 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
 
 
 def _commits(repository: Repository, source: Source, record_id: str, start: str) -> list[dict[str, Any]]:
-    """Return the changes that git has up to a commit, the newest first."""
     items: list[dict[str, Any]] = []
     block, line = _find_block(source, repository.text(f"{start}:./{source.name}"), record_id)
     while block and len(items) < MAX_CHANGES:
@@ -116,7 +114,6 @@ def _commits(repository: Repository, source: Source, record_id: str, start: str)
 
 
 def _change(name: str, before: str, after: str, commit: str, at: str, author: str, subject: str) -> dict[str, str]:
-    """Return what was done to an entry: in a word, its old and new text, and the diff."""
     change = "edited" if before and after else "added" if after else "deleted"
     if change == "edited" and ("status=retired" in before) != ("status=retired" in after):
         change = "archived" if "status=retired" in after else "unarchived"

@@ -25,8 +25,6 @@ from ralph.search import rank as ranking
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.store import files, lookup, queries, sessions
 
-RECENT = 5
-MATCHES = 5
 LIMIT = 20
 NOTES = 20_000  # characters of notes that are stored; of longer ones, both ends
 FILES = 500  # file names that are stored
@@ -115,9 +113,8 @@ def _read_log(path: Path, run: str) -> list[JournalEntry]:
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
     entries: dict[str, JournalEntry] = {}
-    for record in records:
-        if is_journal_entry(record) and record.id not in entries:
-            entries[record.id] = journal_entry(record)
+    for record in filter(is_journal_entry, records):
+        entries.setdefault(record.id, journal_entry(record))
     return list(entries.values())
 
 
@@ -134,7 +131,7 @@ def for_prompt(
     return own, matches(root, run, words, task=task)
 
 
-def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple[JournalEntry, ...]:
+def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return the newest entries of a run that a task may see, the oldest of them first."""
     entries = _read_log(run_file(root, run), run)
     if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
@@ -143,7 +140,7 @@ def recent(root: Path, run: str, most: int = RECENT, *, task: str = "") -> tuple
     return tuple(entries[-most:])
 
 
-def matches(root: Path, run: str, words: str, most: int = MATCHES, *, task: str = "") -> tuple[JournalEntry, ...]:
+def matches(root: Path, run: str, words: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return entries of other runs that match a text, best first, each text once."""
     condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
@@ -243,10 +240,10 @@ def search(
     def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()
         ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
-        matches = (
-            JournalMatch(entry, round(row.score, 4), tuple(ranking.explain(row, ranked.words, today)), ranked.weak)
-            for row, entry in ranked_entries
-        )
+        matches = []
+        for row, entry in ranked_entries:
+            why = tuple(ranking.explain(row, ranked.words, today))
+            matches.append(JournalMatch(entry, round(row.score, 4), why, ranked.weak))
         return tuple(matches), ranked.total
 
     return index.ask(root, question)
@@ -255,6 +252,5 @@ def search(
 def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
-    return _unique_entries(
-        record for _, record in queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
-    )
+    rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))
+    return _unique_entries(record for _, record in rows)

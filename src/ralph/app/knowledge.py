@@ -131,16 +131,14 @@ def learn(
     for sigil in sigils:
         title = ""
         try:
-            clean = [
-                privacy.redact(invisible_characters.clean_text(each), patterns) for each in (sigil.title, sigil.text)
-            ]
+            texts = map(invisible_characters.clean_text, (sigil.title, sigil.text))
+            clean = [privacy.redact(each, patterns) for each in texts]
             title, text = " ".join(clean[0].text.split()), clean[1].text.strip()
             invisible_characters.check_text(title + text)
             check_forgotten(text, "agent")
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
             tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
-            extra = {"feature": feature, "run": run}
-            entry = _new_entry(title, text, tags, MemoryKind.CONTEXT, extra)
+            entry = _new_entry(title, text, tags, MemoryKind.CONTEXT, {"feature": feature, "run": run})
             check_author(root, entry, "agent", in_="knowledge", feature=feature)
             saved = _save(root, entry)
         except RalphError as error:
@@ -154,9 +152,8 @@ def learn(
 
 
 def _new_entry(title: str, text: str, tags: Sequence[str], kind: MemoryKind, extra: dict[str, str]) -> Record:
-    """Return an entry as its own file would hold it; Refused when it lacks something."""
-    missing = [name for name, value in (("title", title.strip()), ("tag", knowledge.clean_tags(tags))) if not value]
-    if missing:
+    needed = {"title": title.strip(), "tag": knowledge.clean_tags(tags)}
+    if missing := [name for name, value in needed.items() if not value]:
         hint = "a title, at least one tag and a text are needed"
         raise Refused(f"a knowledge entry without a {' and a '.join(missing)} would never be found", hint=hint)
     label = knowledge.KNOWLEDGE_LABEL if kind is MemoryKind.CONTEXT else kind.value
@@ -188,16 +185,11 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
 def _file_for(root: Path, entry: Record) -> Path:
     """Return the file of the entry about the same subject (by title, else by most common tags), or a new one."""
     library = Library(root)
-    similar = [
-        stored
-        for stored in library.read(library.knowledge)
-        if knowledge.same_entry(stored.record.title, stored.record.tags, entry.title, entry.tags)
-    ]
+    records = [(stored.record, stored.path) for stored in library.read(library.knowledge)]
+    similar = [each for each in records if knowledge.same_entry(each[0].title, each[0].tags, entry.title, entry.tags)]
     if similar:
-        titled = [each for each in similar if knowledge.same_entry(each.record.title, (), entry.title, ())]
-        return (
-            titled[0].path if titled else max(similar, key=lambda each: len({*each.record.tags} & {*entry.tags})).path
-        )
+        titled = [path for record, path in similar if knowledge.same_entry(record.title, (), entry.title, ())]
+        return titled[0] if titled else max(similar, key=lambda each: len({*each[0].tags} & {*entry.tags}))[1]
     taken = {unicodedata.normalize("NFC", path.stem).lower(): "" for path in library.files_of(library.knowledge)}
     return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
 

@@ -31,7 +31,6 @@ T = TypeVar("T")
 SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _TITLE_LENGTH = 160
-_LEDGER = 1 << 28
 _NEWEST_RUNS = 20
 """The newest runs that are checked for a task, beside those that the journal names, and that a watcher compares."""
 _ALL_LOGS, _SETTLED, _DAY = 60.0, 2.0, 86_400.0
@@ -136,16 +135,10 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     for session in page:
         members = session_json(session)
         is_chat = bool(session.task) or session.mode == "plan"
-        rows.append(
-            {
-                **{name: members[name] for name in _SESSION_MEMBERS.split()},
-                "title": session_title(session),
-                "agent": session.host if is_chat else "",
-                "mode": session.mode if is_chat else "",
-                "tokens_injected": tokens[session.id],
-                "status": "ended" if session.id in ended else "open",
-            }
-        )
+        row = {name: members[name] for name in _SESSION_MEMBERS.split()} | {"title": session_title(session)}
+        row |= {"agent": session.host if is_chat else "", "mode": session.mode if is_chat else ""}
+        row |= {"tokens_injected": tokens[session.id], "status": "ended" if session.id in ended else "open"}
+        rows.append(row)
     return rows
 
 
@@ -183,7 +176,9 @@ def _complete(ledger: usage.Ledger) -> usage.Ledger:
 @lru_cache(maxsize=8)
 def _cached_value(root: Path, compute: Callable[[usage.Ledger], Any], changed: int, size: int) -> Any:
     is_read = compute is _complete
-    return compute(usage.read_ledger(root, _LEDGER) if is_read else _cached_value(root, _complete, changed, size))
+    return compute(
+        usage.read_ledger(root, usage.ALL_BYTES) if is_read else _cached_value(root, _complete, changed, size)
+    )
 
 
 class Watcher:
@@ -232,13 +227,8 @@ class _LogFolder:
 
 def _part_marks(root: Path, session_logs: _LogFolder, run_logs: _LogFolder) -> dict[str, int]:
     folders = _scan_folder(paths.tasks_folder(root))
-    records = (
-        *paths.memories_files(root),
-        *paths.guardrails_files(root),
-        *paths.progress_files(root),
-        paths.global_patterns(root),
-        *_scan_folder(paths.knowledge_folder(root)),
-    )
+    records = [*paths.memories_files(root), *paths.guardrails_files(root), *paths.progress_files(root)]
+    records += [paths.global_patterns(root), *_scan_folder(paths.knowledge_folder(root))]
     names = ("task.json", "prd.json", "progress.txt")
     return {
         "records": _mark(records),

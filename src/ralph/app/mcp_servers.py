@@ -29,12 +29,8 @@ SECONDS = 5.0  # how long one server may take to answer
 _VERSION = 1
 _NO_SDK = "the extra 'mcp' is not installed"
 _PROJECT_FILE = ".mcp.json"
-_TRANSPORTS = {
-    "stdio": Transport.STDIO,
-    "http": Transport.HTTP,
-    "streamable-http": Transport.HTTP,
-    "sse": Transport.SSE,
-}
+_TRANSPORTS = {"stdio": Transport.STDIO, "http": Transport.HTTP, "sse": Transport.SSE}
+_TRANSPORTS["streamable-http"] = Transport.HTTP
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
@@ -72,10 +68,8 @@ def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, 
 
 def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]) -> TrustedValue:
     value = TrustedValue(f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False)
-    key = (os.path.realpath(root), value.key, value.digest)
-    return replace(
-        value, trusted=any((entry.root, entry.key, entry.digest) == key for entry in project.trusted_values(env))
-    )
+    trusted = {(entry.root, entry.key, entry.digest) for entry in project.trusted_values(env)}
+    return replace(value, trusted=(os.path.realpath(root), value.key, value.digest) in trusted)
 
 
 class _ServerReader:
@@ -116,8 +110,7 @@ class _ServerReader:
         args = spec.get("args")
         arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
         command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
-        url = _expand(spec.get("url"), env)
-        kind = spec.get("type")
+        url, kind = _expand(spec.get("url"), env), spec.get("type")
         transport = Transport.HTTP if url and not command else Transport.STDIO
         if isinstance(kind, str):
             transport = _TRANSPORTS.get(kind, Transport.OTHER)
@@ -129,18 +122,9 @@ class _ServerReader:
             why_not = "it names neither a command nor an address"
         elif spec.get("headersHelper"):
             why_not = "its headers come from a command of its own"
-        return McpServer(
-            name=name,
-            whose=scope,
-            way=transport,
-            command=command,
-            url=url,
-            env=_expand_pairs(spec.get("env"), env),
-            headers=_expand_pairs(spec.get("headers"), env),
-            where=paths.shown(path, self.root),
-            why_not=why_not,
-            trusted=trusted,
-        )
+        own, headers = (_expand_pairs(spec.get(member), env) for member in ("env", "headers"))
+        where = paths.shown(path, self.root)
+        return McpServer(name, scope, transport, command, own, url, headers, where, why_not, trusted)
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
@@ -234,8 +218,7 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
     def edit(text: str) -> str:
         cached = _parse_cache(text)
         entries = get_object(cached, "entries")
-        entry = get_object(entries, key)
-        servers = {}
+        entry, servers = get_object(entries, key), {}
         for state in states:
             known = get_object(entry, "servers", state.server.name)
             servers[state.server.name] = {**known, "status": state.status.value, "cachedAt": state.cached_at}

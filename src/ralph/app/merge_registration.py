@@ -48,8 +48,7 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
     after = _with_driver(before, env)
     if after != before:
         files.update(config, lambda text: _with_driver(text, env))
-    missing = missing_attributes(root)
-    if missing:
+    if missing := missing_attributes(root):
         files.update(path, lambda text: f"{text}{_line_end(text)}" + "".join(f"{line}\n" for line in missing))
     return Registration(after != before, missing, path)
 
@@ -88,9 +87,8 @@ def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
     path = _user_config(env)
     if path is not None:
         before = files.read(path)
-        after = (
-            _with_driver(before or "", env, str(launcher(env, COMMAND_LAUNCHER))) if add else _without_driver(before)
-        )
+        program = str(launcher(env, COMMAND_LAUNCHER))
+        after = _with_driver(before or "", env, program) if add else _without_driver(before)
         what = "git merges memory files by entry" if add else "without the merge driver"
         yield from [FileEdit(path, before, after, what)] if after != before else []
 
@@ -122,7 +120,6 @@ def _user_config(env: Mapping[str, str]) -> Path | None:
 
 
 def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
-    """Return a git config with the driver, in place of an older one."""
     command = f"sh -c {shlex.quote(_DRIVER)} {shlex.quote(program or _program(env))} %O %A %B %P %L"
     quoted = command.replace("\\", "\\\\").replace('"', '\\"')
     section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
@@ -148,7 +145,6 @@ def _line_end(text: str) -> str:
 
 
 def _program(env: Mapping[str, str]) -> str:
-    """Return the launcher where there is one, else this Ralph's own program."""
     with suppress(RalphError):
         if os.access(stable := launcher(env, COMMAND_LAUNCHER), os.X_OK):
             return str(stable)

@@ -43,17 +43,7 @@ def find_damage(root: Path) -> Iterator[MergeDamage]:
             if merged.text != current and "\ufffd" not in merged.text:
                 yield MergeDamage(root / name, "conflict markers of an open merge", merged.text, not merged.conflicts)
     tracked = [*paths.memories_files(root), *paths.guardrails_files(root), paths.global_patterns(root)]
-    both = (
-        "log",
-        "--merges",
-        "-n",
-        "20",
-        "-c",
-        "--name-only",
-        "--format=",
-        "-z",
-        "--relative",
-    )  # of both sides
+    both = "log --merges -n 20 -c --name-only --format= -z --relative".split()  # what differs from both sides
     folder = paths.knowledge_folder(root)
     knowledge = sorted({root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)})
     for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md", *knowledge):

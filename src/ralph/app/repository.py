@@ -14,14 +14,8 @@ from ralph.agents import process
 from ralph.errors import Refused
 from ralph.model.work import ProcessResult
 
-_SAFE = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "protocol.allow=never",
-    "core.quotePath=false",
-    "diff.renameLimit=2000",
-    "log.showSignature=false",
-)
+_SAFE = """core.fsmonitor=false core.hooksPath=/dev/null protocol.allow=never core.quotePath=false
+    diff.renameLimit=2000 log.showSignature=false""".split()
 _DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")  # the config may name a program: `-S` would start it
 _ELSEWHERE = frozenset(
     """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_NAMESPACE
@@ -164,8 +158,7 @@ class GitHistory(Repository):
         lines = "".join(f"{commit}\n" for commit in sorted(set(commits)))
         words = ("diff-tree", *_DIFF_OPTIONS, "--stdin", "-r", "-m", "-z", "-M", "--diff-filter=R", "--name-status")
         parts = iter(self._output(*words, stdin=lines).split("\0") if lines else ())
-        renamed: dict[tuple[str, str], str] = {}
-        commit = ""
+        renamed, commit = dict[tuple[str, str], str](), ""
         for part in parts:
             if part[:1] == "R" and part[1:].isdigit():
                 old, new = next(parts, ""), next(parts, "")
