@@ -46,6 +46,14 @@ class TestDashboard:
         assert (told["items"][0]["text"], told["items"][2]["id"]) == (ORDER, here.memories["soap"])
         assert [item["kind"] for item in window.get("/api/review", kind="citation")["items"]] == ["citation"]
 
+    def test_secrets_are_counted_and_hook_latency_is_apart(self, shop: Site, tmp_path: Path) -> None:
+        assert shop.get("/api/secrets") == {"secrets": 1}
+        events = {event["event"]: event for event in shop.get("/api/hooks")["events"]}
+        assert events["UserPromptSubmit"]["count"] > 0
+        assert 0 < events["UserPromptSubmit"]["p50_ms"] <= events["UserPromptSubmit"]["p95_ms"]
+        assert Site(tmp_path).get("/api/secrets") == {"secrets": 0}
+        assert Site(tmp_path).get("/api/hooks") == {"events": [], "note": ""}
+
     def test_a_task_row_has_what_the_list_shows(self, shop: Site) -> None:
         rows = {row["title"]: row for row in shop.get("/api/dashboard")["tasks"]["items"]}
         row = rows["Mail the invoice"]

@@ -52,6 +52,18 @@ class TestParts:
         least = min(node["degree"] for node in told["nodes"])
         assert least >= sorted((node["degree"] for node in whole["nodes"]), reverse=True)[9]
 
+    def test_a_task_and_a_tag_leave_their_part(self, shop: Site, here: sample.Sample) -> None:
+        whole = shop.get("/api/graph")["total_nodes"]
+        of_tag = {node["id"] for node in shop.get("/api/graph", tag="Auth")["nodes"]}
+        assert {"tag:auth", here.memories["keys"]} <= of_tag
+        assert here.memories["vat"] not in of_tag
+        task = here.tasks["rounding"]
+        of_task = {node["id"] for node in shop.get("/api/graph", task=task)["nodes"]}
+        assert f"task:{task}" in of_task
+        assert 1 < len(of_task) < whole
+        assert shop.get("/api/graph", task=task, tag="auth")["total_nodes"] <= len(of_task & of_tag)
+        assert shop.get("/api/graph", tag="nothing")["nodes"] == []
+
     def test_words_find_nodes_by_name(self, shop: Site) -> None:
         found = shop.get("/api/graph", q="total TS")["nodes"]
         assert "file:src/cart/total.ts" in {node["id"] for node in found}
@@ -98,3 +110,14 @@ class TestNearAndFar:
         assert shop.refusal("/api/graph/neighbors", id="file:nowhere.ts")[0] == 404
         assert shop.refusal("/api/graph/neighbors")[0] == 404
         assert shop.refusal("/api/graph/neighbors", id="tag:auth", hops=9)[0] == 400
+
+
+def test_a_path_is_in_order_and_none_is_no_error(shop: Site, here: sample.Sample) -> None:
+    told = shop.get("/api/graph/path", a=here.memories["rounding"], b=here.memories["vat"])
+    assert told["found"] is True
+    assert [node["id"] for node in told["nodes"]] == [here.memories["rounding"], "tag:money", here.memories["vat"]]
+    assert len(told["edges"]) == 2
+    told = shop.get("/api/graph/path", a=here.memories["flags"], b=here.memories["vat"])
+    assert (told["found"], told["edges"]) == (False, [])
+    assert shop.refusal("/api/graph/path", a="tag:auth", b="tag:nope")[0] == 404
+    assert shop.refusal("/api/graph/path", a="tag:auth")[0] == 400

@@ -49,6 +49,7 @@ _REASONS = {
     "personal": "a personal memory, for all projects",
     "sessions": "what a session did lately",
 }
+_FILTERED = "it is out of date, or the settings (memories.*) leave it out"
 _SEEN = "this session knows it already"
 _INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
 
@@ -309,7 +310,7 @@ def left_out(
             _omitted(
                 (record.id, record.title, record.text),
                 (record.id in options.seen, _SEEN),
-                (record.id not in allowed, "it is out of date, or the settings (memories.*) leave it out"),
+                (record.id not in allowed, _FILTERED),
                 (not may_inject(record), _INJECTION),
                 (True, "there is no room for it in the budget"),
             )
@@ -330,7 +331,8 @@ def left_out(
                 (row.key not in visible, "it belongs to another task that is not finished"),
                 (row.id in options.seen, _SEEN),
                 (row.title in render.SPEECH_TITLES, "it is one turn of a conversation"),
-                (row.key not in allowed, "it is out of date, or the settings (memories.*) leave it out"),
+                (row.key not in allowed and row.key % len(lookup.TABLES) > 0, "it only names a path"),
+                (row.key not in allowed, _FILTERED),
                 (recall.is_withheld(row, options), _INJECTION),
                 (row.key not in fitting, "it does not fit closely enough"),
                 (True, "others that fit better take the room"),

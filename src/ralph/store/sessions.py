@@ -116,6 +116,12 @@ def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
     return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
 
 
+def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
+    """Return the time of a session's last observation up to a moment."""
+    sql = "SELECT max(created_at) FROM observations WHERE session_id = ? AND created_at <= ? AND created_at <> ''"
+    return _text(connection, sql, session_id, until)
+
+
 def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
     """Describe one task, or every run and task that is in progress."""
     if task:

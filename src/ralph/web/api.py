@@ -157,6 +157,8 @@ def _get_graph(request: ApiRequest) -> Json:
     return graph_view.graph_part(
         request.root,
         around=request.word("around"),
+        task=request.word("task"),
+        tag=request.word("tag"),
         text=request.word("q"),
         at=request.word("as_of"),
         limit=request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT),
@@ -169,6 +171,13 @@ def _get_neighbors(request: ApiRequest) -> Json:
         raise UsageError(f"{hops} is no number of hops", hint=f"1 to {_MAX_HOPS}")
     limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
     return graph_view.neighbors(request.root, request.word("id"), hops=hops, at=request.word("as_of"), limit=limit)
+
+
+def _get_path(request: ApiRequest) -> Json:
+    start, end = request.word("a"), request.word("b")
+    if not (start and end):
+        raise UsageError("a path has two ends", hint="choose two nodes")
+    return graph_view.path(request.root, start, end, at=request.word("as_of"))
 
 
 def _get_runs(request: ApiRequest) -> Json:
@@ -225,6 +234,8 @@ ROUTES: list[Route] = [
     route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),
+    route("/api/secrets", lambda call: dashboard.count_secrets(call.root, call.config.privacy.patterns)),
+    route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
     route(
@@ -237,6 +248,7 @@ ROUTES: list[Route] = [
     route("/api/context", _post_context, method="POST"),
     route("/api/graph", _get_graph),
     route("/api/graph/neighbors", _get_neighbors),
+    route("/api/graph/path", _get_path),
     route("/api/runs", _get_runs),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),

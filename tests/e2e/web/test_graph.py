@@ -1,9 +1,10 @@
-"""The graph: what is drawn, what filters leave, how it was at a time, a node's panel, and all of it as lists.
+"""The graph: what is drawn, what filters leave, how it was at a time, a node's panel, a path, and all of it as lists.
 
 The canvas cannot be read, so its box says how many nodes and edges it has and whether it rests; what it draws is
 looked at once, pixel by pixel. A node is clicked where "Find a node" has put it: in the middle.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -120,6 +121,31 @@ class TestThePicture:
         holds(page, len(first["nodes"]))
         slider.press("End")
         holds(page, len(whole["nodes"]), len(whole["edges"]))
+
+    def test_a_task_and_a_tag_leave_their_part(self, reader: OpenReader, shop: Shop) -> None:
+        page = loaded(reader(), "/graph")
+        page.get_by_label("Tag", exact=True).select_option("auth")
+        holds(page, len(shop.get("/api/graph", tag="auth")["nodes"]))
+        task = shop.task("Round sums in the cart")
+        page.get_by_label("Task", exact=True).select_option(task)
+        expect(page).to_have_url(re.compile(rf"tag=auth&task={task}|task={task}&tag=auth"))
+        page.get_by_label("Tag", exact=True).select_option("")
+        holds(page, len(shop.get("/api/graph", task=task)["nodes"]))
+        page.get_by_role("button", name="Whole graph").click()
+        holds(page, len(shop.get("/api/graph")["nodes"]))
+
+    def test_a_path_between_two_is_found_and_none_is_said(self, reader: OpenReader, shop: Shop) -> None:
+        told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
+        assert told["found"]
+        page = loaded(reader(), "/graph?all=1")
+        page.get_by_text("Path between two nodes").click()
+        find(page, "From", "JWT_KEY in the environment")
+        find(page, "To", "file:src/auth/keys.ts")
+        expect(page.locator(".path-words .link")).to_have_text([each["name"] for each in told["nodes"]])
+        expect(page.locator(".path-words")).to_contain_text("supersedes")
+        keep(page, "graph-path")
+        find(page, "To", "feature flags")
+        expect(page.get_by_text("No path leads from one to the other at this time.")).to_be_visible()
 
     def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/graph?all=1")

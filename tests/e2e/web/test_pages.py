@@ -27,7 +27,7 @@ PLACES = {
     "Runs": ("/runs", ("Round sums in the cart", "Number invoices without gaps")),
     "Tasks": ("/tasks", ("Checkout in one page", "Import the rest of the SOAP orders")),
     "Context": ("/context", ("Type a prompt",)),
-    "Graph": ("/graph", ("Find a node",)),
+    "Graph": ("/graph", ("Find a node", "Path between two nodes")),
 }
 """The pages of the rail: their addresses, and what is read on each."""
 COMMANDS = {
@@ -41,6 +41,7 @@ COMMANDS = {
     "/context": "ralph context",
     "/context?event=SessionStart": "ralph memory add",
     "/graph": "ralph memory add",
+    "/hooks": "ralph install claude",
 }
 """What an empty project tells one to do on each page."""
 
@@ -130,6 +131,23 @@ class TestTheDashboard:
         expect(page.locator(".waiting-list li")).to_have_count(min(3, waiting["total"]))
         page.get_by_role("link", name=f"Review all {waiting['total']}").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Review")
+
+    def test_memory_health_is_four_numbers_and_hook_latency_a_page(self, reader: OpenReader, shop: Shop) -> None:
+        counts = shop.get("/api/review")["counts"] | shop.get("/api/secrets")
+        page = loaded(reader(), "/")
+        for key, name in (
+            ("citation", "stale"),
+            ("unused", "unused"),
+            ("duplicate", "duplicates"),
+            ("secrets", "secrets"),
+        ):
+            number = page.locator(".health > div", has_text=name).locator("dd")
+            expect(number).to_have_text(str(counts.get(key, 0)))
+        page.locator(".health a").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Review")
+        page.go_back()
+        page.get_by_role("link", name="hook latency").click()
+        expect(page.get_by_role("row", name="UserPromptSubmit")).to_contain_text(" ms")
 
     def test_a_plot_of_the_first_day_shows_that_day(self, reader: OpenReader, shop: Shop) -> None:
         board = shop.get("/api/dashboard")

@@ -3,6 +3,8 @@
 What was injected and used is held against the API; the rest is named by what the sample's people and agents said.
 """
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 from tests.e2e.web.conftest import OpenReader
@@ -105,6 +107,19 @@ class TestChats:
 
 
 class TestRuns:
+    def test_two_runs_are_compared_side_by_side_also_on_a_phone(self, reader: OpenReader, shop: Shop) -> None:
+        one, other = shop.run("Round sums in the cart"), shop.run("Number invoices without gaps")
+        page = loaded(reader(), f"/runs/{one}")
+        page.get_by_role("link", name="Compare", exact=True).click()
+        page.get_by_label("Second").select_option(other)
+        rows = page.locator("table.compare tbody tr")
+        expect(rows.filter(has_text="Status").get_by_role("cell")).to_contain_text(["success", "failed"])
+        most = max(len(shop.get(f"/api/runs/{each}")["iterations"]) for each in (one, other))
+        expect(rows.locator("th", has_text=re.compile(r"^Iteration \d"))).to_have_count(most)
+        narrow = loaded(reader(width=360, height=740), f"/compare?a={one}&b={other}")
+        narrow.locator("table.compare").wait_for()
+        assert narrow.evaluate("document.documentElement.scrollWidth") == 360
+
     def test_iterations_tell_their_outcome_checks_and_what_changed(self, reader: OpenReader, shop: Shop) -> None:
         page = loaded(reader(), f"/runs/{shop.run('Round sums in the cart')}")
         expect(page.locator(".iteration")).to_have_count(3)

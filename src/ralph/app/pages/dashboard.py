@@ -1,5 +1,6 @@
-"""The dashboard: this week's use, running work, tokens, and problems of hooks; review on its own."""
+"""The dashboard: this week's use, running work, tokens, problems of hooks; review, secrets and hook times apart."""
 
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -9,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from ralph import paths
-from ralph.app import hook_state, inbox, lists, usage
+from ralph.app import doctor, hook_state, inbox, index, lists, usage
+from ralph.capture import privacy
+from ralph.errors import RalphError
 from ralph.model import ids
+from ralph.store import files, sessions
 
 DAYS = 30
 """The days that are shown, from the first one that has data."""
 MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
+
+_ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # which are recorded before they are answered
+_MAX_ANSWERS, _MAX_SECONDS = 2_000, 60.0  # an answer that came later belongs to another event
 
 Items = list[dict[str, Any]]
 
@@ -45,6 +52,41 @@ def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str
     items = inbox.items(root)
     wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
     return wanted, Counter(item.kind for item in items)
+
+
+def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
+    """Return how many possible secrets there are in the files that people and agents write; logs are redacted."""
+    logs, count = paths.log_folder(root), 0
+    for path in doctor.files_to_scan(root):
+        with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
+            count += 0 if path.is_relative_to(logs) else len(privacy.find_secrets(files.read(path) or "", patterns))
+    return {"secrets": count}
+
+
+def hook_times(root: Path) -> dict[str, Any]:
+    """Return how long hooks took from recording an event to answering it in these days, and what failed."""
+    since = ids.first_day(DAYS)
+    injections = [each for each in lists.read_ledger(root).injections if each.event in _ANSWERED_EVENTS]
+    answers = {(each.at, each.session, each.event) for each in injections if each.at[:10] >= since}
+
+    def question(connection: sqlite3.Connection) -> list[tuple[str, float]]:
+        times = []
+        for at, session, event in sorted(answers)[-_MAX_ANSWERS:]:
+            recorded = ids.parse_time(sessions.last_observation_at(connection, session, at))
+            answered = ids.parse_time(at)
+            seconds = (answered - recorded).total_seconds() if recorded and answered else -1.0
+            times += [(event, round(seconds * 1000, 1))] if 0 <= seconds <= _MAX_SECONDS else []
+        return sorted(times)
+
+    by_event: dict[str, list[float]] = defaultdict(list)
+    for event, milliseconds in index.ask(root, question):
+        by_event[event].append(milliseconds)
+    events = [
+        {"event": event, "count": len(times), "p50_ms": times[len(times) // 2], "p95_ms": times[len(times) * 95 // 100]}
+        for event, times in by_event.items()
+    ]
+    failures = hook_state.read_failures(root)
+    return {"events": events, "note": str(failures) if failures is not None else ""}
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:

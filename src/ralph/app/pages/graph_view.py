@@ -1,4 +1,4 @@
-"""A part of the graph for a picture: around one node, or the nodes with the most edges.
+"""A part of the graph for a picture: around one node, of a task or a tag, between two nodes, or the busiest nodes.
 
 A node's degree is that of the complete graph, so that it does not change with the part. The graph is cached until
 its sources change, since the time slider asks again and again.
@@ -8,6 +8,7 @@ import heapq
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from ralph.app import graph
 from ralph.app.filters import when
 from ralph.app.json_shapes import edge_json, node_json
 from ralph.model import ids
-from ralph.model.graph import Edge, Node, entity_type
+from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
@@ -47,13 +48,13 @@ class GraphSnapshot(NamedTuple):
         linked = {end for edge in edges for end in (edge.source, edge.target) if entity_type(end) is None}
         return max(linked & self.nodes.keys(), key=lambda name: (self.nodes[name].recorded, name), default="")
 
-    def near(self, name: str, edges: Iterable[Edge], hops: int) -> set[str]:
-        """Return a node and what is within some hops of it."""
-        names = {name} & self.nodes.keys()
+    def near(self, names: AbstractSet[str], edges: Iterable[Edge], hops: int) -> set[str]:
+        """Return some nodes and what is within some hops of them."""
+        names = names & self.nodes.keys()
         for _ in range(hops):
             sources = {edge.source for edge in edges if edge.target in names}
-            names |= sources | {edge.target for edge in edges if edge.source in names}
-        return names
+            names = names | sources | {edge.target for edge in edges if edge.source in names}
+        return {*names}
 
     def part(self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = "") -> dict[str, object]:
         """Return the nodes with the most edges of these as JSON, with the edges between them."""
@@ -83,13 +84,20 @@ class GraphSnapshot(NamedTuple):
         }
 
 
-def graph_part(root: Path, *, text: str = "", at: str = "", around: str = "", limit: int = LIMIT) -> dict[str, object]:
-    """Return the part of the graph that is near the node `around`, or whose names have every word of `text`."""
+def graph_part(
+    root: Path, *, text: str = "", at: str = "", around: str = "", task: str = "", tag: str = "", limit: int = LIMIT
+) -> dict[str, object]:
+    """Return the part of the graph that is near the node `around`, a task and a tag, and has every word of `text`."""
     at = when(at)
     snapshot, edges = _snapshot(root, at)
     nodes = snapshot.nodes
     centre = snapshot.newest(edges) if around == NEWEST else graph.show(root, around).node.id if around else ""
-    names = snapshot.near(centre, edges, _AROUND_HOPS) if centre else set(nodes)
+    names = snapshot.near({centre}, edges, _AROUND_HOPS) if centre else set(nodes)
+    if task:
+        own = {name for name, node in nodes.items() if node.task == task}
+        names &= snapshot.near(own | {entity_id(NodeType.TASK, task)}, edges, 1)
+    if tag:
+        names &= snapshot.near({entity_id(NodeType.TAG, tag.lower())}, edges, _AROUND_HOPS)
     if at:  # a file or a tag has no time of its own: it is there when an edge is
         ends = {end for edge in edges for end in (edge.source, edge.target)}
         names = {name for name in names if nodes[name].holds(at) and (name in ends or entity_type(name) is None)}
@@ -102,7 +110,17 @@ def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int 
     """Return a node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, when(at))
-    return snapshot.part(snapshot.near(node, edges, hops), edges, limit, first=node)
+    return snapshot.part(snapshot.near({node}, edges, hops), edges, limit, first=node)
+
+
+def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
+    """Return the nodes and edges of a shortest path between two nodes, in order; `found`: whether there is one."""
+    (first, _), edges = graph.path(root, start, end, at=when(at))
+    names = [first.id]
+    for edge in edges or ():
+        names.append(edge.target if edge.source == names[-1] else edge.source)
+    shape = _snapshot(root, "")[0].to_json(names, edges or (), len(names), len(edges or ()))
+    return {**shape, "found": edges is not None}
 
 
 _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}

@@ -1,8 +1,8 @@
-// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks and tokens.
-// Review reads every memory, so it is a separate request. Live runs are updated by events.
+// The dashboard: what Ralph did this week, what waits for review, what runs now; then tasks, tokens and memory health.
+// Review and secrets read every memory, so they are separate requests. Live runs are updated by events.
 import { html, useEffect, useState } from "../lib.js";
 import { useGet } from "../parts/api.js";
-import { Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
+import { Command, Empty, Failure, Loaded, RichText } from "../parts/placeholders.js";
 import { recordPath } from "../parts/controls.js";
 import { onEvent } from "../parts/events.js";
 import { secondsBetween, Choice, Section, stateLabel, Switches, toggled } from "../parts/widgets.js";
@@ -19,6 +19,7 @@ export function Page() {
   const board = useGet("/api/dashboard", {}, { on: ["tasks", "runs", "sessions", "records"] });
   const shown = board.value !== undefined || board.error !== null;
   const waiting = useGet(shown ? "/api/review" : null, { limit: WAITING }, { on: ["insights", "records"] });
+  const secrets = useGet(waiting.value ? "/api/secrets" : null);
   return html`<div class="board">
     <${PageHead} title="Dashboard" />
     <${Loaded} state=${board} lines=${8}>
@@ -34,12 +35,26 @@ export function Page() {
           </div>
           <div class="board-side">
             <${Sessions} sessions=${data.sessions} />
+            <${Health} counts=${waiting.value && { ...waiting.value.counts, ...secrets.value }} />
             <${Doctor} notes=${data.doctor} />
             <${Ended} runs=${data.runs} />
           </div>
-        </div>`}
+        </div>
+        <p class="quiet small board-foot">For diagnosis: <a href="/hooks" data-link>hook latency</a></p>`}
     <//>
   </div>`;
+}
+
+const HEALTH = [["citation", "stale"], ["unused", "unused"], ["duplicate", "duplicates"], ["secrets", "secrets"]];
+
+/** Memory health: four numbers; each leads to where it is resolved. */
+function Health({ counts }) {
+  const shown = (key) => (counts?.[key] === undefined && (key === "secrets" || !counts) ? "…" : number(counts?.[key] ?? 0));
+  return html`<${Section} title="Memory health">
+    <dl class="health">${HEALTH.map(([key, label]) => html`<div key=${key} class=${counts?.[key] ? "is-found" : ""}><dt>${label}</dt>
+      <dd class="num">${key !== "secrets" && counts?.[key] ? html`<a href="/review" data-link>${shown(key)}</a>` : shown(key)}</dd></div>`)}</dl>
+    ${counts?.secrets > 0 && html`<${Command} command="ralph doctor --secrets" />`}
+  <//>`;
 }
 
 const WAITING = 3;

@@ -5,9 +5,9 @@ import { useGet } from "../parts/api.js";
 import { AddMemory } from "../parts/changes.js";
 import { Empty, Loaded } from "../parts/placeholders.js";
 import { Force } from "../parts/force_graph.js";
-import { EdgeList, NodeList, NodePanel } from "../parts/nodes.js";
+import { EdgeList, NodeList, NodePanel, PathSteps } from "../parts/nodes.js";
 import { Pick } from "../parts/node_picker.js";
-import { Switches, Tabs, toggled } from "../parts/widgets.js";
+import { Choice, Switches, Tabs, toggled } from "../parts/widgets.js";
 import { route, setQuery } from "../parts/router.js";
 import { KINDS, typeLabel, Shape } from "../parts/node_shapes.js";
 import { PageHead } from "../parts/shell.js";
@@ -17,22 +17,49 @@ import { count, number } from "../parts/format.js";
 
 const NONE = { nodes: [], edges: [] };
 
-/** The page at `/graph?around=&all=&as_of=&off=&node=&view=`. */
+/** The page at `/graph?around=&all=&task=&tag=&as_of=&off=&node=&a=&b=&view=`. */
 export function Page() {
   const { query } = route.value;
-  const asked = { as_of: query.get("as_of") ?? "", around: query.has("all") ? "" : (query.get("around") ?? "newest") };
+  const asked = { task: query.get("task") ?? "", tag: query.get("tag") ?? "", as_of: query.get("as_of") ?? "" };
+  asked.around = query.has("all") || asked.task || asked.tag ? "" : (query.get("around") ?? "newest");
   const graph = useGet("/api/graph", asked, { on: ["records", "tasks", "sessions"] });
   return html`<${PageHead} title="Graph"
       sub="How memories, files, tasks and sessions are linked. Solid edges are stated in a file, dashed ones are derived." />
     <${Loaded} state=${graph} lines=${8} what="the graph">
       ${(data) =>
-        data.total_nodes === 0 && !asked.as_of
+        data.total_nodes === 0 && !asked.as_of && !asked.task && !asked.tag
           ? html`<${Empty} title="The graph is empty"
               text="Nodes are memories and what they mention: files, symbols, tags, tasks, sessions. Add a memory that names a file."
               command='ralph memory add "src/db.ts needs the pool started first"'
               action=${html`<${AddMemory} />`} />`
           : html`<${GraphView} data=${data} asked=${asked} loading=${graph.loading} />`}
     <//>`;
+}
+
+function Filters({ asked, data }) {
+  const tasks = useGet("/api/tasks", { limit: 200, sort: "newest" }, { on: ["tasks"] });
+  const tags = useGet("/api/tags", { limit: 200 });
+  const options = [["", "all tasks"], ...(tasks.value?.items ?? []).map((one) => [one.id, one.title])];
+  const words = [["", "all tags"], ...(tags.value?.items ?? []).map(([tag, times]) => [tag, `${tag} (${times})`])];
+  if (asked.task && !options.some(([id]) => id === asked.task)) options.push([asked.task, asked.task]);
+  if (asked.tag && !words.some(([tag]) => tag === asked.tag)) words.push([asked.tag, asked.tag]);
+  return html`<div class="toolbar">
+    <${Choice} label="Task" name="task" value=${asked.task} options=${options} onChange=${(task) => setQuery({ task })} />
+    <${Choice} label="Tag" name="tag" value=${asked.tag} options=${words} onChange=${(tag) => setQuery({ tag })} />
+    <${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of} onChange=${(as_of) => setQuery({ as_of })} />
+  </div>`;
+}
+
+/** Two nodes, and a shortest path between them; `path` is the answer of the server. */
+function Between({ nodes, all, ends, path, onOpen }) {
+  const named = (id) => nodes.find((node) => node.id === id)?.name ?? id;
+  const end = (key, label) => html`<${Pick} label=${label} nodes=${nodes} all=${all} value=${named(ends[key])}
+    onPick=${(node) => setQuery({ [key]: node?.id })} />`;
+  return html`<details class="between" open=${Boolean(ends.a || ends.b) || undefined}><summary>Path between two nodes</summary>
+    <div class="toolbar">${end("a", "From")}${end("b", "To")}</div>
+    <div role="status">${ends.a && ends.b && html`<${Loaded} state=${path} lines=${1}>${(data) => data.found
+        ? html`<${PathSteps} path=${data} onOpen=${onOpen} />` : html`<p>No path leads from one to the other at this time.</p>`}<//>`}</div>
+  </details>`;
 }
 
 /** What is shown: the answer, what a panel added, less the kinds that are off. */
@@ -54,7 +81,11 @@ function GraphView({ data, asked, loading }) {
   const [added, setAdded] = useState(NONE);
   const control = useRef(null);
   const off = new Set(query.getAll("off"));
-  const seen = useMemo(() => shownOf(data, added, off), [data, added, [...off].join(" ")]);
+  const ends = { a: query.get("a") ?? "", b: query.get("b") ?? "" };
+  const path = useGet(ends.a && ends.b ? "/api/graph/path" : null, { ...ends, as_of: asked.as_of });
+  const way = ends.a && ends.b && path.value?.found ? path.value : NONE;
+  const seen = useMemo(() => shownOf(data, { nodes: [...added.nodes, ...way.nodes], edges: [...added.edges, ...way.edges] }, off),
+    [data, added, way, [...off].join(" ")]);
   const selected = query.get("node");
   const centre = data.nodes.find((node) => node.id === data.around);
   const chosen = seen.nodes.find((node) => node.id === selected) ?? data.nodes.find((node) => node.id === selected);
@@ -70,24 +101,24 @@ function GraphView({ data, asked, loading }) {
     open(node.id);
     return control.current?.centre(node.id);
   };
-  const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null });
+  const showAround = (node) => setQuery({ around: node?.id ?? null, node: node?.id ?? null, all: null, task: null, tag: null });
   const narrow = useMedia("(max-width: 640px)");
-  const filtered = asked.as_of || off.size;
+  const filtered = asked.task || asked.tag || asked.as_of || off.size || ends.a || ends.b;
   const tabs = [
     { key: "picture", label: "Picture" },
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
     { key: "edges", label: "Edges", count: seen.edges.length },
   ];
   const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
-  const more = html`<div class="toolbar"><${TimeSlider} from=${data.from} until=${data.until} value=${asked.as_of}
-      onChange=${(as_of) => setQuery({ as_of })} /></div>
-    <${Legend} counts=${seen.counts} off=${off} />`;
+  const more = html`<${Filters} asked=${asked} data=${data} />
+    <${Legend} counts=${seen.counts} off=${off} />
+    <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
   return html`<div class="toolbar">
       <${Pick} label="Find a node" nodes=${seen.nodes} all=${all} value=${data.around ? "" : (chosen?.name ?? "")}
         onPick=${data.around ? showAround : find} placeholder="A memory, file, tag or task" search=${true} />
       <${Scope} around=${data.around} name=${centre?.name ?? ""} />
     </div>
-    ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters</summary>${more}</details>` : more}
+    ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
     <div class="graph-body ${chosen ? "has-panel" : ""}">
       <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view}
         onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
@@ -105,7 +136,7 @@ function GraphView({ data, asked, loading }) {
 function Scope({ around, name }) {
   const all = !around;
   const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
-  const choose = (next) => setQuery({ all: next ? "1" : null });
+  const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
   return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
       ${words ? `Around: ${words}` : "Around one memory"}</button>

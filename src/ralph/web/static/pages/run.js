@@ -24,6 +24,7 @@ const repeatsStatus = (run) => run.why === `${run.status}: ${run.task}` || run.w
 function Run({ data }) {
   const { run, iterations } = data;
   return html`<${PageHead} title=${run.goal || run.id} back=${["/runs", "Runs"]}
+      actions=${html`<a class="button" href=${`/compare?a=${encodeURIComponent(run.id)}`} data-link>Compare</a>`}
       sub=${html`<span class="head-states"><${State} state=${run.alive ? "running" : run.status} /><code>${run.id}</code></span>`} />
     ${run.why && !repeatsStatus(run) && html`<p class="ended" role="status"><${RichText} text=${sentence(run.why)} /></p>`}
     <${Facts} of=${facts(run)} />

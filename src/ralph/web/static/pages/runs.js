@@ -13,7 +13,8 @@ export function Page() {
   const list = useRows("/api/runs", {}, { on: ["runs"] });
   useEffect(() => onEvent("run", () => list.refresh()), []);
   return html`<${PageHead} title="Runs"
-      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "run") : ""}</span>`} />
+      sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "run") : ""}</span>`}
+      actions=${list.count.value > 1 && html`<a class="button" href="/compare" data-link>Compare two</a>`} />
     <${Paged} list=${list} label="Runs" rowHeight=${64} onOpen=${(run) => go(`/runs/${encodeURIComponent(run.id)}`)}
       render=${(run) => html`<${RunEntry} run=${run} inList=${true} />`}
       empty=${html`<${Empty} title="No run yet"

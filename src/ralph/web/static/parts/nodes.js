@@ -105,3 +105,14 @@ export function EdgeList({ nodes, edges, onOpen }) {
     render=${(edge) => html`<div class="edge-row">${end(edge.source)}<span class="relation">${readable(edge.relation)}</span>
       ${end(edge.target)}${edge.explicit && html`<span class="badge">stated</span>`}</div>`} />`;
 }
+
+/** A path in words: each node, and how it leads to the next. */
+export function PathSteps({ path, onOpen }) {
+  return html`<ol class="path-words">${path.nodes.map((node, at) => {
+    const edge = path.edges[at];
+    const back = edge?.source !== node.id;
+    return html`<li key=${node.id}>
+      <button type="button" class="link" onClick=${() => onOpen(node.id)}><${Shape} kind=${node.type} />${node.name || node.id}</button>
+      ${edge && html`<span class="relation">${back ? "← " : ""}${readable(edge.relation)}${back ? "" : " →"}</span>`}</li>`;
+  })}</ol>`;
+}

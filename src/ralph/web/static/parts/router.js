@@ -13,6 +13,8 @@ const TABLE = [
   ["/sessions/:id", "session"],
   ["/runs", "runs"],
   ["/runs/:id", "run"],
+  ["/compare", "compare"],
+  ["/hooks", "hooks"],
   ["/tasks", "tasks"],
   ["/tasks/:id", "task"],
   ["/context", "context"],

@@ -23,7 +23,7 @@ const PLACES = [
   ["/graph", "Graph", "graph", "g"],
 ];
 const NARROW = ["/", "/memory", "/sessions", "/tasks"];
-const PARTS = { "/insights": "/review" };
+const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/" };
 
 const KEYS = [
   ["/", "search"],
