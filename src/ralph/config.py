@@ -16,18 +16,8 @@ from typing import Any
 
 from ralph import paths
 from ralph.errors import ConfigError, UsageError
-from ralph.formats.config_files import (
-    ConfigKey,
-    ConfigNode,
-    ValueMismatch,
-    ValueType,
-    check_value,
-    config_node,
-    parse_scalar,
-    parse_shell,
-    parse_toml,
-    parse_yaml,
-)
+from ralph.formats import config_files
+from ralph.formats.config_files import ConfigKey, ConfigNode, ValueMismatch, ValueType
 from ralph.model.record import CriterionKind
 from ralph.settings import Config, CriterionSetting
 
@@ -251,7 +241,8 @@ class Loaded:
             self._read_shell(place, text)
             return
         try:
-            parsed = (parse_toml if place.layer is Layer.TOML else parse_yaml)(text, place.where)
+            parse = config_files.parse_toml if place.layer is Layer.TOML else config_files.parse_yaml
+            parsed = parse(text, place.where)
         except ConfigError as error:
             line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
             raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
@@ -276,7 +267,7 @@ class Loaded:
 
     def _read_shell(self, file: ConfigSource, text: str) -> None:
         names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
-        for name, node in parse_shell(text):
+        for name, node in config_files.parse_shell(text):
             place = replace(file, line=node.line)
             if name in names and isinstance(node.value, str):
                 self._put_text(names[name], node.value, place)
@@ -296,20 +287,20 @@ def from_text(key: ConfigKey, text: str) -> ConfigNode:
     if isinstance(key.default, tuple):
         if word.startswith("["):
             with contextlib.suppress(ValueError, RecursionError):
-                return config_node(json.loads(word))
+                return config_files.config_node(json.loads(word))
             if word.endswith("]") and not key.name.endswith("patterns"):  # a regex may begin with a bracket
                 word = word[1:-1]
         parts = [part.strip().strip("\"'") for part in word.split(",")]
         return ConfigNode(tuple(ConfigNode(part) for part in parts if part))
     if key.kind is ValueType.FLAG and word in ("0", "1"):
         return ConfigNode(word == "1")
-    return ConfigNode(text if key.kind is ValueType.TEXT else parse_scalar(word), source=text)
+    return ConfigNode(text if key.kind is ValueType.TEXT else config_files.parse_scalar(word), source=text)
 
 
 def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
     """The value for a key; ConfigError with its place when it is wrong."""
     try:
-        value = check_value(key, node)
+        value = config_files.check_value(key, node)
     except ValueMismatch as error:
         raise _mismatch(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():

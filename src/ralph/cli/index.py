@@ -96,9 +96,6 @@ def _describe_sync(synced: Synced) -> str:
     return f"{synced.read} file(s) read, {synced.removed} gone." if synced.read or synced.removed else "Up to date."
 
 
-# --- forget ----------------------------------------------------------------------------------------
-
-
 @click.command(name="forget", cls=Command, examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"])
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")

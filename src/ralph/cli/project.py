@@ -113,9 +113,6 @@ def capture(call: Invocation, state: str | None) -> None:
         click.echo(f"Capture was off already{since}. `ralph capture on` resumes it.")
 
 
-# --- settings --------------------------------------------------------------------------------------
-
-
 @click.command(
     name="config",
     cls=Command,
@@ -191,9 +188,6 @@ def _load_config(call: Invocation) -> Loaded:
 
 def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-# --- coding agents ---------------------------------------------------------------------------------
 
 
 _HOSTS = click.Choice([host.value for host in Host], case_sensitive=False)
@@ -327,9 +321,6 @@ def _print_changes(
         say(*(f"note: {note}" for note in plan.notes))
 
 
-# --- trust: values are printed in full, with invisible characters as escapes -----------------------
-
-
 @click.command(name="trust", cls=Command, examples=["ralph trust", "ralph trust --list", "ralph trust --revoke"])
 @click.option("--yes", is_flag=True, help="Trust what is named, without being asked.")
 @click.option("--list", "listing", is_flag=True, help="Show everything that you trust, in all projects.")
@@ -387,11 +378,9 @@ def trust(call: Invocation, yes: bool, listing: bool, revoke: bool, form: str) -
 
 
 def _escape(value: object) -> str:
+    """A value in full, with invisible characters as escapes."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-# --- the scratchpad --------------------------------------------------------------------------------
 
 
 @click.command(name="scratchpad", cls=Command, examples=["ralph scratchpad", 'ralph scratchpad "logout works"'])

@@ -134,9 +134,6 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
         click.echo(f"{more} more; --all shows every one", err=aside)
 
 
-# --- what an agent is given ------------------------------------------------------------------------
-
-
 @click.command(
     name="context",
     cls=Command,

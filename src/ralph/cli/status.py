@@ -98,9 +98,6 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} KB"
 
 
-# --- usage -----------------------------------------------------------------------------------------
-
-
 def _print_usage(stats: dict[str, Any]) -> None:
     hooks, loop, week = stats["hooks"], stats["loop"], stats["week"]
     failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
@@ -130,9 +127,6 @@ def statusline(call: Invocation) -> None:
     `ralph install claude --statusline` adds it. Outside of a project nothing is printed.
     """
     print_line()
-
-
-# --- doctor ----------------------------------------------------------------------------------------
 
 
 @click.command(name="doctor", cls=Command, examples=["ralph doctor --fix", "ralph doctor --citations --ci"])

@@ -230,9 +230,6 @@ def export(call: Invocation) -> None:
     output.print_raw(transfer.export(call.root))
 
 
-# --- features --------------------------------------------------------------------------------------
-
-
 @click.group(name="feature", cls=Group, examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"])
 def feature() -> None:
     """Keep what several tasks build together, with a spec and a plan (.ralph/features/)."""

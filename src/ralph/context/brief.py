@@ -274,9 +274,6 @@ def _render_record(record: Record, layer: int = 3) -> str:
     return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by)
 
 
-# --- journal -------------------------------------------------------------------------------------
-
-
 def render_journal(
     recent: Sequence[JournalEntry], others: Sequence[JournalEntry] = (), budget: int = JOURNAL_BUDGET
 ) -> str:
@@ -326,9 +323,6 @@ def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
         if value:
             lines.append(f"- **{name}**: {value}")
     return "\n".join(lines) + "\n"
-
-
-# --- skill ---------------------------------------------------------------------------------------
 
 
 def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:

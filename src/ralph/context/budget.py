@@ -119,9 +119,6 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
     return tail, tuple(filter(None, titles))
 
 
-# --- strategies ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetItem:
     """What may be shown: date, score, kind, and a cost for each layer, from 1 on; more detail never costs less."""

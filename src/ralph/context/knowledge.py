@@ -114,9 +114,6 @@ def _block(record: Record) -> str:
     return f"### {one_line(record.title)}\n_Tags: {', '.join(map(one_line, record.tags))}_\n\n{body}\n"
 
 
-# --- tags and words ----------------------------------------------------------------------------
-
-
 class _TagFinder:
     def __init__(self, texts: Sequence[str]) -> None:
         rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
@@ -156,9 +153,6 @@ def _normalized(text: str) -> str:
 
 def _slug(name: str) -> str:
     return " ".join(_pieces(terms.fold(_normalized(name))))
-
-
-# --- links -------------------------------------------------------------------------------------
 
 
 class Titles:

@@ -112,9 +112,6 @@ def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") ->
     return [rows[key] for key in keys if key in rows]
 
 
-# --- files ---------------------------------------------------------------------------------------
-
-
 def _parts(path: str) -> list[str]:
     found = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")]
     return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
@@ -178,9 +175,6 @@ def _same(named: "Sequence[str]", path: "Sequence[str]") -> bool:
     return True
 
 
-# --- commands ------------------------------------------------------------------------------------
-
-
 def _words(command: str) -> list[str]:
     return [word.strip("'\"`()") for word in command.split()]
 
@@ -202,9 +196,6 @@ def _commands(command: str) -> "Iterator[tuple[str, ...]]":
             yield (program, action, *(rest[1:2] if action in _GROUPS else []))
         elif len(program) >= _SHORTEST and program not in _ORDINARY and program not in EVERYDAY and "." not in program:
             yield (program,)
-
-
-# --- errors --------------------------------------------------------------------------------------
 
 
 def _features(error: str) -> dict[str, int]:

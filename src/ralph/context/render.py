@@ -164,9 +164,6 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
     return text[:least] if size <= least else text[:size].rstrip() + ellipsis
 
 
-# --- hits of a search --------------------------------------------------------------------------
-
-
 def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> list[str]:
     """Render hits (head, text, place of the match) on a line each; to `fit`, the last are left out, but three stay."""
     windows = [_Window(*hit) for hit in hits]
@@ -321,9 +318,6 @@ def linked_line(head: str, target: "Record | str") -> str:
     return _head_and_words(head, target if isinstance(target, str) else _beginning(target), NEIGHBOUR_TOKENS)
 
 
-# --- the frame ---------------------------------------------------------------------------------
-
-
 def shown_note(shown: int, total: int, how: str) -> str:
     """The note that says how many of how many are shown, and how to get the rest; "" when nothing is left out."""
     return f"{shown} of {total} shown; the rest: {how}" if shown < total else ""
@@ -357,9 +351,6 @@ def framed(line: str, content: str) -> str:
     runs = "".join(char if char == "`" else " " for char in content).split() if "```" in content else ["``"]
     fence = "`" * (max(map(len, runs)) + 1)
     return f"{line}\n{fence}\n{content}\n{fence}\n"
-
-
-# --- prompt injection ------------------------------------------------------------------------------
 
 
 def withheld(by: str, text: str) -> bool:

@@ -18,15 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
 from ralph.formats.json_text import dump_file
-from ralph.formats.memories import (
-    CANONICAL_RUN,
-    CONFLICTS,
-    GUARDRAILS,
-    MemoriesDocument,
-    is_sign,
-    parse_memories,
-    render_block,
-)
+from ralph.formats.memories import CANONICAL_RUN, CONFLICTS, GUARDRAILS, MemoriesDocument, is_sign, render_block
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 from ralph.formats.text import BOM, Entry, normalise_text
@@ -37,9 +29,9 @@ MergeLines = Callable[[str, str, str], tuple[str, int]]
 Parse = Callable[[str], MemoriesDocument | PatternsDocument | RegionDocument | ProgressDocument]
 _MARK = "\ue000"  # around the id of an entry that stands for it while prose is merged
 _PARSERS: Mapping[str, Parse] = {
-    ".agent/memories.md": parse_memories,
-    ".ralph/agent/memories.md": parse_memories,
-    "guardrails.md": partial(parse_memories, layout=GUARDRAILS),
+    ".agent/memories.md": MemoriesDocument,
+    ".ralph/agent/memories.md": MemoriesDocument,
+    "guardrails.md": partial(MemoriesDocument, layout=GUARDRAILS),
     ".ralph/global-patterns.md": parse_patterns,
     "AGENTS.md": parse_region,
     "CLAUDE.md": parse_region,
@@ -406,7 +398,7 @@ def _mark_rivals(old: _Version, one: _Version, two: _Version, blocks: dict[str, 
     for target in sorted(ours.keys() & theirs.keys()):
         sides = (ours[target] - theirs[target], theirs[target] - ours[target])
         names = {*sides[0], *sides[1]} - before.get(target, set()) if all(sides) else set()
-        records = [parse_memories(blocks[name]).entries[0].record for name in names if name in blocks]
+        records = [MemoriesDocument(blocks[name]).entries[0].record for name in names if name in blocks]
         records.sort(key=lambda record: (_age(record), record.id))
         for record in records[:-1]:
             if "\n### " not in blocks[record.id]:  # else its other wording is below it

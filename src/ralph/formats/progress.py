@@ -161,9 +161,8 @@ def _is_under(label: Line, line: Line, above: Line) -> bool:
         return markdown.indentation(line.text) > markdown.indentation(label.text)
     if markdown.parse_heading(line) is not None:
         return False
-    if markdown.parse_heading(label) is not None or markdown.bullet_marker(line.text) is not None:
-        return True
-    if markdown.indentation(line.text) >= 2:
+    is_item = markdown.bullet_marker(line.text) is not None or markdown.indentation(line.text) >= 2
+    if is_item or markdown.parse_heading(label) is not None:
         return True
     return not above.blank and line.role is LineRole.TEXT and markdown.continues_paragraph(line)
 

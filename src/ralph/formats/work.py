@@ -9,18 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ralph.errors import Conflict, Refused
-from ralph.formats.json_text import (
-    JsonNode,
-    JsonReader,
-    Members,
-    Path,
-    check_json,
-    dump_file,
-    dump_line,
-    is_blank,
-    read_json,
-    same_json,
-)
+from ralph.formats import json_text
+from ralph.formats.json_text import JsonNode, JsonReader, Members, Path
 from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry, sort_problems
 from ralph.model.ids import derived
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
@@ -74,12 +64,12 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
         old, old_stored = before.get(key), stored.get(key)
-        if key in before and same_json(old, value):
+        if key in before and json_text.same_json(old, value):
             continue
         if isinstance(value, dict) and isinstance(old, dict) and isinstance(old_stored, dict):
             merged[key] = _merge_members(old_stored, old, value)
         else:
-            merged[key] = check_json(value)
+            merged[key] = json_text.check_json(value)
     return merged
 
 
@@ -94,13 +84,13 @@ class TaskDocument:
 
     def with_task(self, task: Task) -> "TaskDocument":
         """The document with another state; the same state changes no byte."""
-        if is_blank(self.text):
+        if json_text.is_blank(self.text):
             return parse_task(render_task(task))
         stored = self._reader.value
         if not isinstance(stored, dict):
             raise self._reader.unreadable_error()
         merged = _merge_members(stored, _task_members(self.task) if self.task else {}, _task_members(task))
-        return self if same_json(merged, stored) else parse_task(dump_file(merged, nul=True))
+        return self if json_text.same_json(merged, stored) else parse_task(json_text.dump_file(merged, nul=True))
 
 
 def parse_task(text: str) -> TaskDocument:
@@ -113,7 +103,7 @@ def parse_task(text: str) -> TaskDocument:
 
 def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
     """Parse one line of a tasks.jsonl; a blank line has neither."""
-    if is_blank(line):
+    if json_text.is_blank(line):
         return None, ()
     reader = JsonReader(line)
     if (members := reader.root_members()) is None:
@@ -143,12 +133,12 @@ def _task_members(task: Task) -> Members:
 
 def render_task(task: Task) -> str:
     """Render a new task.json."""
-    return dump_file(_task_members(task))
+    return json_text.dump_file(_task_members(task))
 
 
 def render_task_line(task: Task) -> str:
     """Render one line of a tasks.jsonl, with its line end."""
-    return dump_line(_task_members(task))
+    return json_text.dump_line(_task_members(task))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +171,14 @@ def parse_prd(text: str) -> PrdDocument:
             what = f"a second story has the id {story['id']}"
             reader.report(path, what, "give each of them its own id", code="duplicate-id")
         ids.add(story["id"])
-        criteria = story.pop("acceptanceCriteria", ())
-        stories.append(Story(**story, acceptance_criteria=criteria))
+        stories.append(Story(acceptance_criteria=story.pop("acceptanceCriteria", ()), **story))
     project, branch, description = (values.get(key, "") for key in ("project", "branchName", "description"))
     return PrdDocument(text, project, branch, description, tuple(stories), sort_problems(reader.problems))
 
 
 def pass_stories(text: str) -> str:
     """Return a prd.json in which every story passes; all other bytes stay."""
-    root = read_json(text)
+    root = json_text.read_json(text)
     members = root.members if isinstance(root, JsonNode) else ()
     items = next((member.node.items for member in members if member.key == "userStories"), ())
     nodes = [member.node for story in items for member in story.members if member.key == "passes"]
@@ -201,9 +190,8 @@ def pass_stories(text: str) -> str:
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
     """Parse a feature.json: the feature, if any, and the problems."""
     reader = JsonReader(text)
-    members = reader.root_members()
     feature = None
-    if members is not None:
+    if (members := reader.root_members()) is not None:
         values, extra = reader.read_members(members, dict.fromkeys(FEATURE_KEYS, "text"))
         feature = Feature(**values, extra=extra) if _is_named(reader, values, "feature", ()) else None
     return feature, sort_problems(reader.problems)
@@ -211,7 +199,7 @@ def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
 
 def render_feature(feature: Feature) -> str:
     """Render a new feature.json."""
-    return dump_file(_join_members({key: getattr(feature, key) for key in FEATURE_KEYS}, feature.extra))
+    return json_text.dump_file(_join_members({key: getattr(feature, key) for key in FEATURE_KEYS}, feature.extra))
 
 
 def new_spec(feature: Feature) -> str:
@@ -245,7 +233,7 @@ class InsightsDocument(TextDocument):
             if record.id in ids:
                 raise Conflict(f"there is an insight {record.id} already", hint="draw another id, or replace that one")
             ids.add(record.id)
-        return self._with_list([*self._list(), *(check_json(_insight_members(record)) for record in records)])
+        return self._with_list([*self._list(), *(json_text.check_json(_insight_members(record)) for record in records)])
 
     def replace(self, record_id: str, record: Record) -> "InsightsDocument":
         """The document with one insight changed; unknown members of it are kept."""
@@ -272,14 +260,13 @@ class InsightsDocument(TextDocument):
         return self._with_list(elements)
 
     def _list(self) -> list[Any]:
-        members = self._members()
-        elements = members.get("insights") or []
+        elements = self._members().get("insights") or []
         if not isinstance(elements, list):
             raise self._reader.unreadable_error()
         return list(elements)
 
     def _members(self) -> Members:
-        if is_blank(self.text):
+        if json_text.is_blank(self.text):
             return {"version": INSIGHTS_VERSION}
         if not isinstance(self._reader.value, dict):
             raise self._reader.unreadable_error()
@@ -287,13 +274,14 @@ class InsightsDocument(TextDocument):
 
     def _with_list(self, elements: list[Any]) -> "InsightsDocument":
         changed = {**self._members(), "insights": elements}
-        return self if same_json(changed, self._reader.value) else parse_insights(dump_file(changed, nul=True))
+        is_same = json_text.same_json(changed, self._reader.value)
+        return self if is_same else parse_insights(json_text.dump_file(changed, nul=True))
 
 
 def parse_insights(text: str) -> InsightsDocument:
     """Parse an insights.json; an empty file is no problem."""
     reader = JsonReader(text)
-    members = None if is_blank(text) else reader.root_members()
+    members = None if json_text.is_blank(text) else reader.root_members()
     values, _ = reader.read_members(members or {}, {"version": "number", "insights": "list"})
     entries: list[Entry] = []
     positions: dict[str, int] = {}

@@ -68,9 +68,8 @@ class Node(NamedTuple):
 
     def holds(self, at: str) -> bool:
         """Whether it is true at a time; never when retired at an unknown time."""
-        if self.retired and not self.valid_until:
-            return False
-        if self.replaced is not None and not _before(at, self.replaced):
+        is_replaced = self.replaced is not None and not _before(at, self.replaced)
+        if is_replaced or (self.retired and not self.valid_until):
             return False
         return _within(at, self.since or self.valid_from or self.recorded, self.valid_until)
 
