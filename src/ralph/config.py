@@ -186,7 +186,13 @@ class Loaded:
             self.read(place, path)
         main = paths.config_files(paths.main_checkout(self.root)) if self.root is not None else ()
         if self.root is not None and paths.settings_files(self.root) != main:
-            self._keep_private(main)
+            above = Loaded(None, self.env)
+            for layer, path in zip(_FILES, main, strict=True):
+                above.read(ConfigSource(layer, str(path)), path)
+            for name in ("privacy.patterns", "privacy.paths"):
+                values, more = self.values[name], above.values[name]
+                if isinstance(values, tuple) and isinstance(more, tuple) and not set(more) <= set(values):
+                    self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
         names = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
             if name in names:
@@ -224,21 +230,20 @@ class Loaded:
         self.trusted_values.append(replace(value, trusted=trusted))
         return trusted
 
-    def _keep_private(self, files: Iterable[Path]) -> None:
-        above = Loaded(None, self.env)
-        for layer, path in zip(_FILES, files, strict=True):
-            above.read(ConfigSource(layer, str(path)), path)
-        for name in ("privacy.patterns", "privacy.paths"):
-            values, more = self.values[name], above.values[name]
-            if isinstance(values, tuple) and isinstance(more, tuple) and not set(more) <= set(values):
-                self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
-
     def read(self, place: ConfigSource, path: Path) -> None:
         """Read one file, if it exists."""
         if (text := _read(path, place)) is None:
             return
         if place.layer is Layer.SHELL:
-            self._read_shell(place, text)
+            names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
+            for name, node in config_files.parse_shell(text):
+                here = replace(place, line=node.line)
+                if name in names and isinstance(node.value, str):
+                    self._put_text(names[name], node.value, here)
+                elif name in names:
+                    self._report(here, f"{name} is ignored: not a literal, and nothing is executed")
+                elif name.startswith("MEMORIES_"):
+                    self._report(here, _unknown(name, names))
             return
         try:
             parse = config_files.parse_toml if place.layer is Layer.TOML else config_files.parse_yaml
@@ -264,17 +269,6 @@ class Loaded:
                 self._read_table(file, node.value, name + ".")
             else:
                 raise _mismatch(name, ValueMismatch("a section of `key: value` lines", node), place)
-
-    def _read_shell(self, file: ConfigSource, text: str) -> None:
-        names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
-        for name, node in config_files.parse_shell(text):
-            place = replace(file, line=node.line)
-            if name in names and isinstance(node.value, str):
-                self._put_text(names[name], node.value, place)
-            elif name in names:
-                self._report(place, f"{name} is ignored: not a literal, and nothing is executed")
-            elif name.startswith("MEMORIES_"):
-                self._report(place, _unknown(name, names))
 
     def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
         if text.strip() or isinstance(key.default, tuple):

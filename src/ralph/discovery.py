@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """What makes a folder a project. A git checkout without any of them is one for commands, but not for hooks."""
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-_MOST_BYTES = 1 << 16
 
 
 class BrokenCheckout(Exception):
@@ -223,11 +221,11 @@ def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
 def read_text(path: str) -> str:
     """Return a small file's text without surrounding blanks; "" when it cannot be read."""
     try:
-        handle = os.open(path, _READ)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return ""
     try:
-        return os.read(handle, _MOST_BYTES).decode("utf-8", "surrogateescape").strip()
+        return os.read(handle, 1 << 16).decode("utf-8", "surrogateescape").strip()
     except OSError:
         return ""
     finally:

@@ -15,7 +15,6 @@ PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"
 WRITERS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 READERS = ("Read", "Glob", "Grep")
-_LONGEST_LINE = 200
 _STOPS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
@@ -91,7 +90,7 @@ class ClaudeEventReader(client.EventReader):
                 for denied in get_objects(event, "permission_denials"):
                     what = get_object(denied, "tool_input")
                     names = [get_text(what, key) for key in ("command", "file_path", "url")]
-                    self.refused.append(" ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:_LONGEST_LINE])
+                    self.refused.append(" ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:200])
 
     def _read_message(self, event: Mapping[str, object]) -> None:
         message = get_object(event, "message")

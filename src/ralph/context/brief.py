@@ -31,7 +31,6 @@ SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 _TRIED = 5  # sessions in which a record was injected, before it may be called useless
 _OFTEN = 0.2  # used in so many of the sessions, a record is called useful
 _MANY = 400  # entries that are considered: more fit into no brief
-_SUMMARY_PART = 4  # a summary longer than a quarter of the characters is cut
 _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
@@ -256,7 +255,7 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
     room = caps.summaries
     for session in summaries[:_MANY]:
         text = render.entry(3, session.id, "session", "", session.summary, session.at)
-        if render.length(text) > caps.characters // _SUMMARY_PART:
+        if render.length(text) > caps.characters // 4:
             text = render.entry(2, session.id, "session", "", session.summary, session.at)
         cost = estimate(text) + 1
         if caps.summaries and cost > room:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
 _POSTINGS = 2_000  # records that files, or the words of an error, may bring in; the commonest words are left out
-_LESSON = 2_000  # characters of a lesson that are compared with an error
 
 COMMON_NAMES = frozenset(
     "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
@@ -99,7 +98,7 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
             break
         chosen.append(f'"{term}"')
     rows = _candidates(connection, " OR ".join(chosen), keep)
-    weighed = [(weight, row) for row in rows if (weight := _weight(features, f"{row.title}\n{row.text}"[:_LESSON]))]
+    weighed = [(weight, row) for row in rows if (weight := _weight(features, f"{row.title}\n{row.text}"[:2_000]))]
     weighed.sort(key=lambda each: -each[0])
     return [row for _, row in weighed]
 

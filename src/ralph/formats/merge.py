@@ -242,7 +242,12 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     blocks, notes = _decide(old, one, two)
     same = [name for name in old.entries if name in one.entries and name in two.entries]
     common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
-    for fixed in (common, _in_order(common, one, two)):
+    places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
+    in_order: list[str] = []  # entries that both sides have in the order of the base; the others count as moved
+    for name in common:
+        if not in_order or all(place[in_order[-1]] < place[name] for place in places):
+            in_order.append(name)
+    for fixed in (common, in_order):
         text, conflicts = _merge_prose(old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines)
         is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(fixed)
         if is_whole and not conflicts:
@@ -260,16 +265,6 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
     if found != expected:
         raise Refused("the result would not read back")
     return Merged(text, conflicts, tuple(notes))
-
-
-def _in_order(common: Iterable[str], one: _Version, two: _Version) -> list[str]:
-    """Return common entries that both sides have in the order of the base; the others count as moved."""
-    places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
-    kept: list[str] = []
-    for name in common:
-        if not kept or all(place[kept[-1]] < place[name] for place in places):
-            kept.append(name)
-    return kept
 
 
 def _contents(entries: Iterable[Entry]) -> list[str]:
