@@ -147,3 +147,10 @@ def test_in_a_session_about_many_things_the_best_matches_come_first(tmp_path: Pa
 def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:
     fill(tmp_path, observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."))
     assert ids(asked(tmp_path, "the ledger export loses zeros in every part")) == []
+
+
+def test_two_words_of_a_prompt_whose_subject_nobody_knows_are_chance(tmp_path: Path) -> None:
+    turns = talk("Generate reports in two sizes.", "Which sizes?", "Generate them small.", "Both sizes, then.")
+    fill(tmp_path, observations=[*turns, *talk("A remark", "Another", "And one more", start=20, session="s-2")])
+    assert ids(asked(tmp_path, "Generate the favicon sizes")) == []
+    assert ids(asked(tmp_path, "Generate the report sizes"))

@@ -26,7 +26,7 @@ _GATHERED = 2  # turns of a session that match, at least
 _MOST = 3  # sessions
 _NEAR_BEST = 0.6  # of the best session's score
 _NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
-_COVER, _FEW = 0.5, 2  # a short prompt is answered by so much of it and so many telling words,
+_COVER, _UNKNOWN, _FEW = 0.5, 0.6, 2  # so much of a short prompt (with an unknown word, more), so many telling words,
 _PART, _MANY, _EVIDENCE = 0.25, 3, 3.0  # a long one by a part, with so many telling words of so much weight
 _PART_OF_PAIRS = 0.2  # or by a smaller part where words are pairs of CJK characters, some of which end in a particle
 _NAMED = 0.15  # or by less where it names an identifier that few records have
@@ -82,15 +82,16 @@ def _answers_paragraph(matches: "Sequence[RankedRow]", words: "Sequence[Weighted
         most = max(most, sum(1 for word in telling if word.certain and word.word in each.matched))
         for name, share in each.matched.items():
             together[name] = max(share, together.get(name, 0.0))
-    cover, evidence = coverage(words, together)
+    cover, _ = coverage(words, together)
     if most < min(_FEW, len(telling)):
         return False
-    if cover >= _COVER or (cover >= _NAMED and any(each.subject for each in matches)):
+    is_known = all(not word.replaced or word.word in together for word in telling)
+    if cover >= (_COVER if is_known else _UNKNOWN) or (cover >= _NAMED and any(each.subject for each in matches)):
         return True
-    certain = sum(1 for word in telling if word.certain and word.word in together)
+    certain = [word.weight for word in telling if word.certain and not word.replaced and word.word in together]
     pairs = sum(1 for word in words if is_cjk(word.word))
     part = _PART_OF_PAIRS if 2 * pairs > len(words) else _PART
-    return cover >= part and evidence >= _EVIDENCE and certain >= _MANY
+    return cover >= part and sum(certain) >= _EVIDENCE and len(certain) >= _MANY and most >= _MANY
 
 
 def gather(
