@@ -211,15 +211,6 @@ class TestNearness:
         assert nearest == meaning.NEAREST
         assert everything == meaning.NEAREST + 20
 
-    def test_of_faint_likenesses_only_the_nearest_few_are_offered(self, tmp_path: Path) -> None:
-        others = " ".join(f"other{number}" for number in range(40))
-        put(tmp_path, *(f"quartz {others} {number}" for number in range(9)))
-        embedder = HashEmbedder(4096)
-        meaning.embed_with(tmp_path, embedder)
-        candidates = near(tmp_path, embedder, "quartz", candidates=True)
-        assert all(0 < value < meaning.FAINT for _, value in candidates)
-        assert len(near(tmp_path, embedder, "quartz")) == meaning.NEAREST_FAINT < len(candidates) == 9
-
     def test_a_filter_of_the_query_holds_for_what_is_offered_by_meaning(self, tmp_path: Path) -> None:
         put(tmp_path, "quartz violin")
         embedder = HashEmbedder()
@@ -368,6 +359,8 @@ class TestRealModel:
         assert answer.warnings == ()
         assert answer.found.hits[0].record.text == TEXTS[0]
         assert answer.found.hits[0].why[-1].startswith("meaning: ")
+        assert [hit.weak for hit in answer.found.hits] == [False] + [True] * (len(answer.found.hits) - 1)
+        assert len(answer.found.hits) > 1
         found, entries = memory.search(tmp_path, question, embedding=Embedding())
         assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
         nodes, _ = graph.search(tmp_path, question.text, embedding=Embedding())

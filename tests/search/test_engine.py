@@ -131,6 +131,13 @@ def test_one_common_word_of_many_is_no_answer() -> None:
     assert ask(NOISE, "quantum chromodynamics lattice simulation").hits == ()
 
 
+def test_behind_an_answer_what_has_one_word_of_many_is_weak() -> None:
+    answer = memory("the gateway fails when the deploy restarts its pods", 1)
+    chance = memory("an unrelated gateway of a castle", 2)
+    hits = ask([answer, chance, *NOISE], "gateway fails deploy restarts pods").hits
+    assert [(hit.record, hit.weak) for hit in hits] == [(answer, False), (chance, True)]
+
+
 def test_a_retired_record_is_not_found_by_words_or_among_the_newest() -> None:
     gone = memory("deploy by hand", 1, status=Status.RETIRED)
     assert ask([gone, *NOISE], "deploy").hits == ()

@@ -122,6 +122,8 @@ def test_a_single_word_of_a_tag_is_no_answer_unless_it_is_written_as_a_name() ->
     tagged = memory("restart the pods one by one", 1, tags=("kubernetes", "rolling restart"))
     assert among([tagged, *NOISE], "xylophone kubernetes terracotta marmalade quicksilver") == []
     assert among([tagged, *NOISE], "xylophone Rolling terracotta marmalade quicksilver") == []
+    assert among([tagged, *NOISE], "kubernetes xylophone") == []
+    assert among([memory("restart kubernetes pods", 1), *NOISE], "kubernetes xylophone") != []
     assert among([tagged, *NOISE], "xylophone rolling restart marmalade terracotta quicksilver sonata") == [tagged.id]
 
 

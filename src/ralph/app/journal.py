@@ -243,7 +243,7 @@ def search(
         matches = []
         for row, entry in ranked_entries:
             why = tuple(ranking.explain(row, ranked.words, today))
-            matches.append(JournalMatch(entry, round(row.score, 4), why, ranked.weak))
+            matches.append(JournalMatch(entry, round(row.score, 4), why, row.weak))
         return tuple(matches), ranked.total
 
     return index.ask(root, question)

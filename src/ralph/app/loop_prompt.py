@@ -258,7 +258,8 @@ def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[lis
     positions = {record.id: position for position, record in enumerate(records)}
     query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
     result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
-    related = [positions[hit.record.id] for hit in result.hits if hit.record.id in positions and not hit.weak]
+    hits = () if all(hit.weak for hit in result.hits) else result.hits
+    related = [positions[hit.record.id] for hit in hits if hit.record.id in positions]
     return records, list(dict.fromkeys([*related, *brief.by_use(records)]))
 
 

@@ -26,9 +26,7 @@ from ralph.store.vectors import VectorCache
 if TYPE_CHECKING:
     from ralph.settings import Embedding
 
-NEAREST = 100  # records that are offered by meaning alone, at most
-FAINT, NEAREST_FAINT = 0.3, 5  # of records with a lower cosine only so many are offered
-
+NEAREST = 30  # records that are offered by meaning alone, at most
 _WITH_SYNC, _WITH_SEARCH = 200, 40  # records that `ralph index sync`, and a search, embed at most
 _CHUNKS = 20  # of a record, about 16,000 characters
 _BATCH = 32  # chunks between two writes to the cache: what a kill may lose
@@ -213,10 +211,8 @@ def nearness(
         for start in range(0, len(ranked), _FILTER_BATCH):
             some = ranked[start : start + _FILTER_BATCH]
             allowed = lookup.filter_keys(connection, [key for _, key in some], keep)
-            for value, key in some:
-                if key in allowed and (value >= FAINT or len(passing) < NEAREST_FAINT):
-                    passing[key] = value
-            if len(passing) >= NEAREST or (some[-1][0] < FAINT and len(passing) >= NEAREST_FAINT):
+            passing |= {key: value for value, key in some if key in allowed}
+            if len(passing) >= NEAREST:
                 break
         candidates = lookup.filter_keys(connection, keys, keep)
         requested = {key: cosines[digests[key]] for key in candidates if digests.get(key, "") in cosines}

@@ -144,14 +144,17 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
     asked = {"in_": in_, "as_of": options["as_of"], "embedding": call.config.embedding}
     result, entries = memory.search(call.root, request, **asked, warn=warn)
+    certain = max((number for number, hit in enumerate(result.hits, 1) if not hit.weak), default=0)
     if form == "json":
         ranks = [{"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for hit in result.hits]
         output.print_json([{**_json(stored, call), **rank} for stored, rank in zip(entries, ranks, strict=True)])
     else:
-        if result.hits and result.hits[0].weak:
+        if result.hits and not certain:
             click.echo(WEAK, err=form == "quiet")
         _print_list(entries, in_, form, "No memories found.", call)
     notes = describe_replacements(result.instead)
+    if 0 < certain < len(result.hits):
+        notes.append(f"less certain: the last {len(result.hits) - certain}")
     if result.total > len(result.hits):
         notes.append(f"{result.total - len(result.hits)} more; --all shows every one")
     for note in notes:

@@ -20,7 +20,7 @@ from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visib
 from ralph.context import brief as skills
 from ralph.errors import UsageError
 from ralph.model.record import Detail, Family, Query
-from ralph.search.rank import WEAK, describe_replacements
+from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20  # records shown by a search, and by --around, unless more are requested
@@ -116,11 +116,12 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
-    if answer.is_weak:
-        click.echo(WEAK)
+    certain = max((number for number, shown in enumerate(answer.shown, 1) if not shown.hit.weak), default=0)
     for number, shown in enumerate(answer.shown):
         if number and "\n" in shown.text:
             click.echo("")
+        if number == certain:
+            click.echo(LESS_CERTAIN if certain else WEAK)
         print_raw(shown.text + "\n")
         if explain and shown.hit.why:
             click.echo(f"  {visible('; '.join(shown.hit.why))}")
@@ -178,7 +179,7 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
         else:
             recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
         text = recalled.text
-        nearest = WEAK if any("weak" in reason for reason in recalled.reasons) else ""
+        nearest = WEAK if recalled.reasons and all("weak" in reason for reason in recalled.reasons) else ""
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
             why = visible("; ".join(reason["why"]))

@@ -75,7 +75,7 @@ def memory_search(
     result, _ = memory.search(call.root, request, in_=_LISTED, embedding=call.config.embedding, warn=notes.append)
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes += [*describe_replacements(result.instead), _more(result.total - len(shown))]
-    notes += [WEAK] if shown and shown[0].hit.weak else []
+    notes += [WEAK] if shown and all(each.hit.weak for each in shown) else []
     return _lines_answer(shown, result.total, notes, "No memories found.")
 
 
@@ -288,7 +288,7 @@ def journal_search(
         text = render.cut_details(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
         hits.append({"id": name, "type": each.entry.outcome.value, "text": text, **mark_weak(each.weak)})
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
-    notes = [*([WEAK] if any(each.weak for each in matches) else []), _more(total - len(hits))]
+    notes = [*([WEAK] if matches and all(each.weak for each in matches) else []), _more(total - len(hits))]
     return frame(content, {"hits": hits, "total": total}, notes, "Nothing found.")
 
 

@@ -66,7 +66,7 @@ STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
 """For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
-WEAK = "nothing certain; nearest:"  # above weak hits
+WEAK, LESS_CERTAIN = "nothing certain; nearest:", "less certain:"  # above weak hits, alone and below others
 _FAMILIES = len(lookup.TABLES)
 _MOST_PAIRS, _PAIRED = 12, 10  # pairs of words, and how much commoner than other words the other one may be
 _DECISION, _STEP = "decision", 1e-6
@@ -85,10 +85,13 @@ class RankedRow:
     `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject`
     says that the query names it, by its title, a tag, or a distinctive identifier that it has; `close` is
     the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
-    the record that led to it, `amends` that of an older decision with the same words of the query.
+    the record that led to it, `amends` that of an older decision with the same words of the query. `weak` says that it
+    is no answer, only among the nearest.
     """
 
-    __slots__ = ("amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject")
+    __slots__ = (
+        "amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject", "weak",
+    )  # fmt: skip
 
     def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
         self.row = row
@@ -96,7 +99,7 @@ class RankedRow:
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.close = 0.0
         self.link = self.amends = ""
-        self.outstanding = self.subject = False
+        self.outstanding = self.subject = self.weak = False
 
 
 class Nearness(dict[int, float]):
@@ -191,7 +194,7 @@ def make_hits(
         record = records.get(each.row.key)
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
-            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, ranked.weak))
+            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, each.weak))
     return tuple(hits)
 
 
@@ -283,10 +286,13 @@ def rank(
     for each in judged:
         each.outstanding = each.close >= level
     matching = [each for each in judged if each.matched or each.close > 0]
-    if not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST]):
-        return Ranking(matching[:limit], len(matching), words, weak=True)
-    ranker.follow_links(judged)
-    return Ranking(judged[:limit], max(total, len(order), len(judged)), words)
+    is_weak = not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST])
+    if not is_weak:
+        ranker.follow_links(judged)
+    best, total = (matching, len(matching)) if is_weak else (judged, max(total, len(order), len(judged)))
+    for each in best:
+        each.weak = is_weak or not (is_answer(each, ranker.recipe) or each.link)
+    return Ranking(best[:limit], total, words, weak=is_weak)
 
 
 def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
@@ -417,13 +423,14 @@ class _Ranker:
         beside = {other for key in order for other in around.get(key, ())}
         rows = self.store.fetch_rows(self.connection, list({*order, *beside}))
         matches = {key: match_words(row, words) for key, row in rows.items()}
-        covering = recipe.cover if words[0].paragraph == words[-1].paragraph else recipe.paragraph
-        highest = 1 + recipe.tags + covering
+        is_short = words[0].paragraph == words[-1].paragraph
         judged = []
         for key in order:
             if key not in rows:
                 continue
             each = RankedRow(rows[key])
+            # of a turn in a session, as of a paragraph, it says most how much is said together
+            covering = recipe.cover if is_short and key % _FAMILIES != 1 else recipe.paragraph
             each.matched = matches[key]
             each.cover, each.evidence = question.coverage(words, each.matched)
             each.close = near.get(key, 0.0)
@@ -444,9 +451,10 @@ class _Ranker:
             )
             if only_tag:
                 score *= recipe.only_tag
+                each.cover = each.evidence = 0.0  # it does not break silence, either
             if key % _FAMILIES == 0 and (each.matched or each.close > 0):
                 score *= 1 + recipe.memory
-            each.score = score / highest
+            each.score = score / (1 + recipe.tags + covering)
             judged.append(each)
         position = {key: -at for at, key in enumerate(order)}
         judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)

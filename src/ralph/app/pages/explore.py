@@ -269,9 +269,7 @@ class _Listing:
         ranked = [row for row in ranking.best if row.matched or row.link or row.close > 0]
         records = queries.records(connection, [row.row.key for row in ranked])
         hits = [
-            Hit(records[row.row.key], round(row.score, 4), weak=ranking.weak)
-            for row in ranked
-            if row.row.key in records
+            Hit(records[row.row.key], round(row.score, 4), weak=row.weak) for row in ranked if row.row.key in records
         ]
         notes += [WEAK] if hits and ranking.weak else []
         past = outdated.describe_outdated(connection, [hit.record for hit in hits])
