@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph import paths
 from ralph.app import index
@@ -83,8 +83,7 @@ class ToolUse:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One message, and the tools used before it."""
 
     by: Speaker
@@ -102,8 +101,7 @@ class Turn:
         return f"{number} tool{'s' * (number > 1)}: {', '.join([*titles[:_MOST_TOOLS], *more])}" if number else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatHistory:
+class ChatHistory(NamedTuple):
     """A session and its turns."""
 
     session: "Session"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.agents.claude import Claude, as_claude
@@ -51,8 +52,7 @@ class ChatRequest:
     silent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChatReply:
+class ChatReply(NamedTuple):
     """A chat after a turn, and the answer; `recorded` when its text is stored."""
 
     chat: Chat

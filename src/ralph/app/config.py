@@ -7,8 +7,8 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import config, paths
 from ralph.config import ConfigSource, Layer
@@ -22,8 +22,7 @@ _WORD = re.compile(r"[^\W\d][\w./-]*")
 _UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(NamedTuple):
     """What `set_` did: the file, the value it now has, and whether that changed anything."""
 
     path: Path

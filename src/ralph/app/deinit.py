@@ -6,8 +6,8 @@ does a `ralph.yml` with settings of another program. What git has committed stay
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import config, paths
 from ralph.app import project, runs, worktree
@@ -24,8 +24,7 @@ _TREES = ("tasks", "features", "local", "log", "cache")
 """Folders in `.ralph` that are Ralph's with everything in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeinitPlan:
+class DeinitPlan(NamedTuple):
     """What goes: files, whole folders, folders that are empty then, and edits; `stays`: what does not, and why."""
 
     root: Path

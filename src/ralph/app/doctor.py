@@ -8,11 +8,11 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import hook_state, index, merge_registration, merge_repair, usage, worktree
@@ -41,8 +41,7 @@ _MAX_FOLDERS = 20_000
 _LEVELS = ["error", "warning", "note"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A problem and the file it is in."""
 
     path: Path
@@ -59,8 +58,7 @@ class Finding:
         return self.problem.level != "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(NamedTuple):
     """One repair, and the copy of the file as it was, if its text changed."""
 
     path: Path
@@ -249,14 +247,9 @@ def _check_folders(root: Path) -> Iterator[Finding]:
 
 def _check_links(root: Path) -> Iterator[Finding]:
     main, boundary = paths.main_checkout(root), paths.state_boundary(root)
-    folders = (
-        (paths.ralph_folder(root), root),
-        (root / ".agent", root),
-        (paths.ralph_folder(main), main),
-        (paths.log_folder(root), boundary),
-        (paths.index_file(root), boundary),
-    )
-    for folder, top in dict.fromkeys(folders):
+    folders = {paths.ralph_folder(root): root, root / ".agent": root, paths.ralph_folder(main): main}
+    folders |= {paths.log_folder(root): boundary, paths.index_file(root): boundary}
+    for folder, top in folders.items():
         if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(top)):
             hint = "hooks record nothing through such a link: make it a folder of the project"
             yield _finding(folder, f"a link that leads outside, to {folder.readlink()}", hint, "error", "bad-link")

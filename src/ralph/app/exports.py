@@ -218,17 +218,6 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
 # --- backup and restore ---------------------------------------------------------------------------
 
 
-def _canonical(root: Path) -> list[tuple[str, Path]]:
-    """Return name and path of everything that cannot be made again."""
-    main, log = paths.main_checkout(root), paths.log_folder(root)
-    own = [path for top in _PROJECT_FOLDERS for path in sorted((main / top).rglob("*"))]
-    own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
-    own += [main / name for name in _PROJECT_FILES]
-    names = [(f"project/{path.relative_to(main).as_posix()}", path) for path in own]
-    names += [(f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))]
-    return [(name, path) for name, path in names if path.is_file() and not path.is_symlink()]
-
-
 def backup(root: Path, target: Path) -> int:
     """Write a backup of everything canonical; return how many files are in it."""
     if target.exists():
@@ -236,7 +225,13 @@ def backup(root: Path, target: Path) -> int:
     _need_folder(target)
     part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
     files.delete(part)
-    everything = _canonical(root)  # before there is a new file that may be among them
+    main, log = paths.main_checkout(root), paths.log_folder(root)
+    own = [path for top in _PROJECT_FOLDERS for path in sorted((main / top).rglob("*"))]
+    own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
+    own += [main / name for name in _PROJECT_FILES]
+    names = [(f"project/{path.relative_to(main).as_posix()}", path) for path in own]
+    names += [(f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))]
+    everything = [(name, path) for name, path in names if path.is_file() and not path.is_symlink()]
     with os.fdopen(files.output(part), "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, path in everything:
             with files.open_regular(path) as file:

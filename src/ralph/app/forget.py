@@ -65,8 +65,7 @@ class ForgottenRecord:
     hashed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(NamedTuple):
     """What Ralph does not remove by itself, and what to do about it."""
 
     path: Path
@@ -82,8 +81,7 @@ class _FileChange(NamedTuple):
     deletes: bool = True  # whether an empty file is deleted
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPlan:
+class ForgetPlan(NamedTuple):
     """What is removed, from which files, and what is left to do by hand."""
 
     vanishing: tuple[ForgottenRecord, ...]
@@ -263,7 +261,10 @@ def _cut_log(
     removed, spans, types = list[ForgottenRecord](), list[tuple[int, int, str]](), set[object]()
     summaries: list[tuple[int, int, int, str, bool, str]] = []  # they may quote what matches, as torn lines may
     for start, end, line, value in sorted(objects, key=lambda each: each[0]):
-        shorter = _without_derived(value)
+        shorter = ""  # a session's line without what may quote something
+        if value.get("type") == "session" and not value.keys().isdisjoint(_DERIVED):
+            rest = {name: member for name, member in value.items() if name not in (*_DERIVED, "v", "type")}
+            shorter = encode_line("session", rest).removesuffix("\n")
         matches = is_whole or _matches(value, text[start:end], request, names, interpret)
         if matches and (not shorter or is_whole or _matches(value, shorter, request, names, interpret)):
             is_chosen = bool(request.matching) or value.get("type") in (Family.MEMORY, "held")
@@ -291,13 +292,6 @@ def _cut_log(
         removed.append(ForgottenRecord(path, text.count("\n", 0, start) + 1, "", "half a line"))
         spans.append((start, end, ""))
     return _splice_lines(text, spans), removed
-
-
-def _without_derived(value: Mapping[str, object]) -> str:
-    if value.get("type") != "session" or not any(name in value for name in _DERIVED):
-        return ""
-    rest = {name: member for name, member in value.items() if name not in (*_DERIVED, "v", "type")}
-    return encode_line("session", rest).removesuffix("\n")
 
 
 def _matches(

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import discovery, paths
 from ralph.capture import transcripts
@@ -32,8 +33,7 @@ _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 Events = Iterator[TranscriptEvent]
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(NamedTuple):
     """What can be imported of one session or file: `mark` changes when it does."""
 
     source: str
@@ -361,16 +361,8 @@ def _aider(place: Place) -> Iterator[Transcript | None]:
         yield _of_files("aider", [path], read)
 
 
-FINDERS: Mapping[str, Callable[[Place], Iterator[Transcript | None]]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "gemini": _gemini,
-    "opencode": _opencode,
-    "copilot": _copilot,
-    "cursor": _cursor,
-    "cline": _cline,
-    "aider": _aider,
-}
+_FINDERS = (_claude, _codex, _gemini, _opencode, _copilot, _cursor, _cline, _aider)
+FINDERS = {finder.__name__.removeprefix("_"): finder for finder in _FINDERS}
 """Every client whose transcripts can be read."""
 
 

@@ -54,8 +54,14 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
         items.append(_change(name, before, now, "", when, who, "not committed yet"))
     items += _commits(repository, source, record_id, "HEAD") if before else []
     if form is Format.KNOWLEDGE:
-        bodies = _replaced_bodies(root, record)
-        items = [*(each for each in bodies if not any(each["old"].strip() in one["old"] for one in items)), *items]
+        log = replaced_bodies(root)
+        logged = [each.record for each in contents(Source(log, log.name, Format.LOG), files.read(log) or "").records]
+        old = [each for each in logged if any(link.target == record.id for link in each.links)]
+        known = [one["old"] for one in items]
+        for each, text in zip(old, [*(each.text for each in old[1:]), record.text], strict=False):  # the newest first
+            if not any(each.text.strip() in one for one in known):
+                why = f"the log keeps the text before as {each.id}"
+                items.insert(0, _change(record.id, each.text, text, "", each.valid_until, "", why))
     sessions, used = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES)).get(record_id, (0, 0))
     return {"id": record_id, "items": items[:MAX_CHANGES], "injected": sessions, "used": used, "note": note}
 
@@ -127,18 +133,6 @@ def _change(name: str, before: str, after: str, commit: str, at: str, author: st
 def _text_of(block: str) -> str:
     quote = [line[1:].removeprefix(" ") for line in block.split("\n") if line.startswith(">")]
     return "\n".join(quote) if block.startswith("### ") else block
-
-
-def _replaced_bodies(root: Path, record: Record) -> list[dict[str, Any]]:
-    """Return the bodies of a knowledge entry that the log keeps, the newest first."""
-    log = replaced_bodies(root)
-    logged = [each.record for each in contents(Source(log, log.name, Format.LOG), files.read(log) or "").records]
-    old = [each for each in logged if any(link.target == record.id for link in each.links)]
-    newer = [*(each.text for each in old[1:]), record.text]
-    return [
-        _change(record.id, each.text, text, "", each.valid_until, "", f"the log keeps the text before as {each.id}")
-        for each, text in zip(old, newer, strict=False)
-    ][::-1]
 
 
 def _find_block(source: Source, text: str | None, record_id: str) -> tuple[str, int]:

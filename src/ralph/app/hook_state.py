@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import config, paths
 from ralph.app import hosts as install
@@ -159,8 +160,7 @@ def resume_capture(root: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """Our hooks in one host's settings; `target` is None for the plugin."""
 
     host: str

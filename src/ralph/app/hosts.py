@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import discovery
 from ralph.app import clients
@@ -46,8 +47,7 @@ _FOLDER_PREFIX = "folder "
 _NO_MCP_PREFIX = "no-mcp "
 
 
-@dataclass(frozen=True, slots=True)
-class HookProgram:
+class HookProgram(NamedTuple):
     """What a hook starts: an interpreter, and the file that it runs."""
 
     interpreter: Path
@@ -98,8 +98,7 @@ class InstallTarget:
         return "plugin" if self.plugin else f"{self.host} {self.scope} {self.settings}"
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
+class FileEdit(NamedTuple):
     """One file's change: `before` is None when it does not exist, `after` when it is deleted."""
 
     path: Path

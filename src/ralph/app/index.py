@@ -9,12 +9,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ralph import paths
 from ralph.capture.pipeline import interpret, is_own_traffic
@@ -36,8 +35,7 @@ MOMENT = 0.2  # seconds that a hook may spend on a sync
 _TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
 
 
-@dataclass(frozen=True, slots=True)
-class Prunable:
+class Prunable(NamedTuple):
     """A log that retention removes, or the index of a worktree that is gone: why, and how large it is."""
 
     path: Path

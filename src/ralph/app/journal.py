@@ -81,28 +81,23 @@ def run_file(root: Path, run: str) -> Path:
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
     """Append an entry, redacted; False when it is in the log already."""
     path = run_file(root, entry.run)
-    line = encode_record(journal_record(_clean(entry, patterns)))
-    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
-    # An empty append completes the line that a killed writer left and syncs it.
-    files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
-    return not exists
 
-
-def _clean(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
 
     extra = redact_members(map_texts(dict(entry.extra), clean), patterns)
     names = ("task", "title", "feature", "agent", "model", "session")
     texts: dict[str, Any] = {name: clean(getattr(entry, name)) for name in names}
-    return replace(
-        entry,
-        **texts,
-        notes=clean(trim(clean(entry.notes).strip(), NOTES)),
-        files=tuple(map(clean, entry.files[:FILES])),
-        created_at=entry.created_at or ids.timestamp(),
-        extra=extra if isinstance(extra, dict) else {},
-    )
+    texts |= {
+        "notes": clean(trim(clean(entry.notes).strip(), NOTES)),
+        "created_at": entry.created_at or ids.timestamp(),
+    }
+    texts |= {"files": tuple(map(clean, entry.files[:FILES])), "extra": extra if isinstance(extra, dict) else {}}
+    line = encode_record(journal_record(replace(entry, **texts)))
+    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
+    # An empty append completes the line that a killed writer left and syncs it.
+    files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
+    return not exists
 
 
 def _read_log(path: Path, run: str) -> list[JournalEntry]:

@@ -192,13 +192,27 @@ class Watcher:
 
     def look(self) -> tuple[list[str], list[Row]]:
         """Return the parts of the project, and the runs, that changed since the last look."""
-        before, self._marks = self._marks, _part_marks(self._root, *self._logs)
+        before, self._marks = self._marks, self._part_marks()
         changed = [part for part, mark in self._marks.items() if before is not None and before[part] != mark]
         if before is not None and "runs" not in changed and not any(row["alive"] for row in self._runs.values()):
             return changed, []
         last, self._runs = self._runs, {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
         rows = self._runs.values()
         return changed, [row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))]
+
+    def _part_marks(self) -> dict[str, int]:
+        root, (session_logs, run_logs) = self._root, self._logs
+        folders = _scan_folder(paths.tasks_folder(root))
+        records = [*paths.memories_files(root), *paths.guardrails_files(root), *paths.progress_files(root)]
+        records += [paths.global_patterns(root), *_scan_folder(paths.knowledge_folder(root))]
+        names = ("task.json", "prd.json", "progress.txt")
+        return {
+            "records": _mark(records),
+            "tasks": _mark(folder / name for folder in folders for name in names),
+            "sessions": hash((session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
+            "runs": run_logs.changes(),
+            "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
+        }
 
 
 class _LogFolder:
@@ -223,20 +237,6 @@ class _LogFolder:
         self._changes += stamps != self._stamps
         self._stamps = stamps
         return self._changes
-
-
-def _part_marks(root: Path, session_logs: _LogFolder, run_logs: _LogFolder) -> dict[str, int]:
-    folders = _scan_folder(paths.tasks_folder(root))
-    records = [*paths.memories_files(root), *paths.guardrails_files(root), *paths.progress_files(root)]
-    records += [paths.global_patterns(root), *_scan_folder(paths.knowledge_folder(root))]
-    names = ("task.json", "prd.json", "progress.txt")
-    return {
-        "records": _mark(records),
-        "tasks": _mark(folder / name for folder in folders for name in names),
-        "sessions": hash((session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
-        "runs": run_logs.changes(),
-        "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
-    }
 
 
 def _mark(locations: Iterable[Path]) -> int:

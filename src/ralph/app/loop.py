@@ -127,15 +127,9 @@ def start(
         printer.print_line(describe_dead_run(dead_run))
     goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
-    run = Run(
-        id=run_id or runs.mint(root),
-        goal=board.find(root, request.task).task.title if request.task else goal,
-        agent=plan.agent.name,
-        feature=request.feature,
-        model=config.loop.model,
-        started_at=ids.timestamp(),
-        options=json.dumps(options, ensure_ascii=False),
-    )
+    goal = board.find(root, request.task).task.title if request.task else goal
+    run = Run(run_id or runs.mint(root), goal, plan.agent.name, feature=request.feature, model=config.loop.model)
+    run = replace(run, started_at=ids.timestamp(), options=json.dumps(options, ensure_ascii=False))
     bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
     bench.go_to(request.task)
     _print_introduction(bench)
@@ -214,8 +208,13 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
     root, run = bench.root, bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
-        if fresh:
-            _archive_scratchpad(bench, run)
+        text = project.show_scratchpad(root)[0] if fresh else ""
+        if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
+            log = paths.run_log(root, run.id)
+            line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
+            files.append(log, line, root=paths.state_boundary(root), durable=True)
+            project.clear_scratchpad(root)
+            bench.printer.print_line(f"  the scratchpad was archived in {log}")
         _best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
         run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
@@ -265,17 +264,6 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
         _check_free(root, name)
         raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
     return replace(run, only=(name,))
-
-
-def _archive_scratchpad(bench: Workbench, run: Run) -> None:
-    root = bench.root
-    text = project.show_scratchpad(root)[0]
-    if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
-        path = paths.run_log(root, run.id)
-        line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
-        files.append(path, line, root=paths.state_boundary(root), durable=True)
-        project.clear_scratchpad(root)
-        bench.printer.print_line(f"  the scratchpad was archived in {path}")
 
 
 def _title_and_description(goal: str) -> tuple[str, str]:

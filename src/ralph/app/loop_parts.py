@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.agents import process
 from ralph.app import hosts, insights, journal, knowledge, loop_prompt, runs, sessions, worktree
@@ -39,8 +39,7 @@ _MOST_WAITING = 3  # tasks that are named when none is ready
 _TEXTS = ("failure", "attempt_failure", "feedback", "words", "next_model")  # of a run, which agents and people wrote
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPrinter:
+class LoopPrinter(NamedTuple):
     """The terminal of a loop: its own lines, the agent's text, and a person's interruption."""
 
     print_line: Callable[[str], None]
@@ -50,8 +49,7 @@ class LoopPrinter:
     calm: Callable[[], None]  # clear the interruption, since a person wants to go on
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPlan:
+class LoopPlan(NamedTuple):
     """The agent, the criteria and the goal (redacted) of a run."""
 
     agent: Agent

@@ -243,24 +243,21 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
     if not settings.enabled:
         return "", ""
     guardrails = _injectable(root, memory.injected(root, "guardrails"))
-    order = brief.by_use(guardrails)
-    records, by_relation = _memories(root, config, words, task_id) if settings.inject is Inject.AUTO else ([], [])
+    order, choice = brief.by_use(guardrails), settings.filter
+    records, related = list[Record](), list[int]()
+    if settings.inject is Inject.AUTO:
+        records = _injectable(root, memory.injected(root))
+        records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
+        positions = {record.id: position for position, record in enumerate(records)}
+        query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
+        result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
+        hits = () if all(hit.weak for hit in result.hits) else result.hits
+        related = [positions[hit.record.id] for hit in hits if hit.record.id in positions]
+    by_relation = list(dict.fromkeys([*related, *brief.by_use(records)]))
     costs = [estimate(_within(guardrails, order, 0, "")), estimate(_within(records, by_relation, 0, ""))]
     rules = _within(guardrails, order, guardrails_budget(settings.budget, *costs), _ALL_RULES)
     rest = max(1, settings.budget - estimate(rules)) if settings.budget else 0
     return rules, _within(records, by_relation, rest, brief.ALL_OF_IT)
-
-
-def _memories(root: Path, config: Config, words: str, task_id: str) -> tuple[list[Record], list[int]]:
-    records = _injectable(root, memory.injected(root))
-    choice = config.memories.filter
-    records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
-    positions = {record.id: position for position, record in enumerate(records)}
-    query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
-    result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
-    hits = () if all(hit.weak for hit in result.hits) else result.hits
-    related = [positions[hit.record.id] for hit in hits if hit.record.id in positions]
-    return records, list(dict.fromkeys([*related, *brief.by_use(records)]))
 
 
 def _within(records: Sequence[Record], order: Sequence[int], budget: int, where: str) -> str:

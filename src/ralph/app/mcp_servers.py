@@ -158,7 +158,16 @@ def server_status(
         cached = get_object(_parse_cache(cache_text), "entries", str(root.resolve()), "servers")
     states = [_cached_state(server, get_object(cached, server.name), now) for server in servers]
     pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
-    answers = _check_servers(pending, root, env, seconds, needed) if pending else {}
+    answers: Mapping[str, ServerAnswer] = {}
+    if pending:
+        try:
+            from ralph.agents.mcp_client import check_servers
+        except ModuleNotFoundError as error:
+            if needed:
+                raise missing_extra("mcp", "`ralph mcp status`") from error
+            answers = {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending}
+        else:
+            answers = check_servers(pending, root, env, seconds=seconds)
     for position, state in enumerate(states):
         if answer := answers.get(state.server.name):
             why = redact(answer.why, tuple(patterns)).text  # it has a program's output
@@ -190,18 +199,6 @@ def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, 
     """Return the project's servers that the user has not trusted, without checking any."""
     servers, _ = list_servers(root, env)
     return tuple(ServerState(each, ServerStatus.UNKNOWN, why=each.why_not) for each in servers if not each.trusted)
-
-
-def _check_servers(
-    servers: Sequence[McpServer], root: Path, env: Mapping[str, str], seconds: float, needed: bool
-) -> Mapping[str, ServerAnswer]:
-    try:
-        from ralph.agents import mcp_client
-    except ModuleNotFoundError as error:
-        if needed:
-            raise missing_extra("mcp", "`ralph mcp status`") from error
-        return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in servers}
-    return mcp_client.check_servers(servers, root, env, seconds=seconds)
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:

@@ -11,8 +11,8 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app.hosts import COMMAND_LAUNCHER, FileEdit, launcher
@@ -30,8 +30,7 @@ _DRIVER = (
 _SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """What a registration changed: in the repository's config, and in the file of attributes."""
 
     config: bool

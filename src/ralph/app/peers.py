@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -234,14 +234,8 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
             yield Proposal(f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via)
 
 
-READERS: Mapping[str, Callable[[Place], Iterator[Proposal]]] = {
-    "claude-mem": _claude_mem,
-    "basic-memory": _basic_memory,
-    "engram": _engram,
-    "auto-memory": _auto_memory,
-    "codex-memories": _codex_memories,
-    "rules": _rules,
-}
+_READERS = (_claude_mem, _basic_memory, _engram, _auto_memory, _codex_memories, _rules)
+READERS = {reader.__name__.removeprefix("_").replace("_", "-"): reader for reader in _READERS}
 """Every store whose memories can be proposed; ralph-orchestrator's memories.md is read where it is."""
 GIT = "git"
 

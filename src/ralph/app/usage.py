@@ -320,19 +320,12 @@ def loop_usage(root: Path) -> dict[str, Any]:
     """Count how runs of the loop ended; without runs, the index is not read."""
     has_runs = any(paths.runs_folder(root).glob("*.jsonl"))
     counts = index.ask(root, queries.count_loops) if has_runs else {}
-    statuses = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.STOPPED, RunStatus.RUNNING)
-    (succeeded, iterations), *rest = (counts.get(status.value, (0, 0)) for status in statuses)
-    failed, stopped, running = (count for count, _ in rest)
-    ended = succeeded + failed + stopped
-    return {
-        "success_rate": _rate(succeeded, ended),
-        "mean_iterations": _rate(iterations, succeeded),
-        "runs": ended + running,
-        "succeeded": succeeded,
-        "failed": failed,
-        "stopped": stopped,
-        "running": running,
-    }
+    statuses = {"succeeded": RunStatus.SUCCESS, "failed": RunStatus.FAILED, "stopped": RunStatus.STOPPED}
+    ended = {name: counts.get(status.value, (0, 0))[0] for name, status in statuses.items()}
+    total, running = sum(ended.values()), counts.get(RunStatus.RUNNING.value, (0, 0))[0]
+    succeeded, iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))
+    rates = {"success_rate": _rate(succeeded, total), "mean_iterations": _rate(iterations, succeeded)}
+    return {**rates, "runs": total + running, **ended, "running": running}
 
 
 def _rate(part: int, total: int) -> float | None:

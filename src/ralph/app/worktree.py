@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import index, runs
@@ -42,8 +43,7 @@ _OUR_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph
 _OUR_FILES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(NamedTuple):
     """A task's worktree: where the agent works, on which branch, and whether it is new."""
 
     task: Task
@@ -52,8 +52,7 @@ class Worktree:
     new: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class WorktreeProblem:
+class WorktreeProblem(NamedTuple):
     """What is wrong with a task's worktree, and what to do about it."""
 
     task: str

@@ -5,8 +5,8 @@ merge is aborted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import worktree
@@ -25,8 +25,7 @@ NO_VERIFY = "--no-verify"
 _LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a message quotes
 
 
-@dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(NamedTuple):
     """What a merge did."""
 
     branch: str
@@ -43,8 +42,7 @@ class MergeResult:
         return bool(self.commits or self.committed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Branches:
+class _Branches(NamedTuple):
     """A task's branch, and the branch of the main checkout that it is merged into."""
 
     task: Task
@@ -170,11 +168,9 @@ def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
 def _refused(ran: ProcessResult, what: str) -> Refused:
     output = [line.rstrip() for line in f"{ran.out}\n{ran.err}".splitlines() if line.strip()]
     more = _quote(output[-_LINES:]) if len(output) > 1 else ""
-    return Refused(
-        f"{what}, and nothing was merged: {first_line(ran)}{more}",
-        hint="a hook of this repository may have refused it: fix what it names in the worktree, and run this again; "
-        f"{NO_VERIFY} skips the hooks, as in git",
-    )
+    hint = "a hook of this repository may have refused it: fix what it names in the worktree, and run this again; "
+    hint += f"{NO_VERIFY} skips the hooks, as in git"
+    return Refused(f"{what}, and nothing was merged: {first_line(ran)}{more}", hint=hint)
 
 
 def _quote(lines: Sequence[str]) -> str:

@@ -81,13 +81,9 @@ def import_(
             raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="mend the file")
         for _, task in new.values():
             board.create(root, task)
-    return TaskImport(
-        added=tuple(task for _, task in new.values()),
-        finished=_finish_stories(root, there),
-        there=tuple(task for task, _ in there),
-        warnings=tuple(problem for problem in problems if problem.level != "error"),
-        private_parts=private_parts,
-    )
+    added, existing = tuple(task for _, task in new.values()), tuple(task for task, _ in there)
+    warnings = tuple(problem for problem in problems if problem.level != "error")
+    return TaskImport(added, _finish_stories(root, there), existing, warnings, private_parts)
 
 
 def export(root: Path) -> str:
@@ -135,20 +131,12 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Tas
         raise Refused(f"the id {task.id[:80]!r} cannot be the name of a folder")
     status = status_of(task)
     extra = privacy.redact_value(dict(task.extra), patterns)
-    imported = replace(
-        task,
-        title=title.text,
-        description=description.text,
-        status=(status if status in _IMPORTED else TaskStatus.PENDING).value,  # nobody works on it here
-        feature=privacy.redact_note(task.feature or "", patterns) or None,
-        branch=privacy.redact_note(task.branch or "", patterns) or None,
-        worktree=None,
-        claim=None,
-        created_at=task.created_at if parse_time(task.created_at).year > 1 else "",
-        updated_at=task.updated_at if parse_time(task.updated_at).year > 1 else "",
-        extra=extra if isinstance(extra, dict) else {},
-    )
-    return imported, title.private + description.private
+    status = status if status in _IMPORTED else TaskStatus.PENDING  # nobody works on it here
+    feature, branch = (privacy.redact_note(name or "", patterns) or None for name in (task.feature, task.branch))
+    created, updated = (at if parse_time(at).year > 1 else "" for at in (task.created_at, task.updated_at))
+    task = replace(task, title=title.text, description=description.text, status=status.value, worktree=None, claim=None)
+    task = replace(task, feature=feature, branch=branch, created_at=created, updated_at=updated)
+    return replace(task, extra=extra if isinstance(extra, dict) else {}), title.private + description.private
 
 
 def _story_key(task: Task) -> str:
