@@ -161,7 +161,6 @@ class _Session:
 
 
 def _run_loop(stage: _Stage) -> None:
-    """A loop works on a failing test until it passes, and the next prompt has what it learned."""
     stage.title("A project with a failing test, and an agent that works until it passes")
     shop, stage.project = stage.project, stage.home / "cart"
     stage.write("cart.py", "def total(prices):\n    return sum(prices) - 1\n")
@@ -179,7 +178,6 @@ def _run_loop(stage: _Stage) -> None:
 
 
 def _first_session(stage: _Stage) -> None:
-    """A session is recorded; what should last becomes a memory."""
     stage.title("Session 1: login with a token; a test fails and is fixed; a tool prints a secret")
     stage.ralph("init")
     stage.ralph("install claude")
@@ -204,7 +202,6 @@ def _first_session(stage: _Stage) -> None:
 
 
 def _second_session(stage: _Stage) -> None:
-    """A new session gets what it needs, at its start, with a prompt and at a failure."""
     stage.title("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
     stage.check("keys.current()" in session.brief, "the session does not start with what was learned")
@@ -221,7 +218,6 @@ def _second_session(stage: _Stage) -> None:
 
 
 def _check_privacy(stage: _Stage) -> None:
-    """No secret and no private text is in any file."""
     stage.title("The secret of the tool and the private words of the prompt are nowhere on the disk")
     written = [path for path in stage.home.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in written)

@@ -55,7 +55,7 @@ class LoopTerminal:
         """Return the functions that the loop takes."""
         from ralph.app.loop_parts import LoopPrinter
 
-        return LoopPrinter(self.print_line, self.show, self.interrupted, self.feedback, self.calm)
+        return LoopPrinter(self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm)
 
     def print_line(self, line: str) -> None:
         """Print one line of the loop itself."""
@@ -107,10 +107,6 @@ class LoopTerminal:
             line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
             with suppress(WriteFailed):  # what a run does is in its journal, which would not do without the disk
                 files.append(paths.run_output(self.root, self.run), line, root=paths.state_boundary(self.root))
-
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C was pressed."""
-        return self._interrupts > 0
 
     def calm(self) -> None:
         """Forget the interruption."""

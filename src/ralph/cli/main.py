@@ -177,7 +177,6 @@ def program_name() -> str:
 
 
 def _print_error(error: Exception) -> int:
-    """Print what is wrong and what to do about it, and return the exit code."""
     if type(error).__name__ == "NoArgsIsHelpError" and isinstance(error, click.ClickException):  # not in click 8.1
         click.echo(error.format_message(), err=True)
         return error.exit_code

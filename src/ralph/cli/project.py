@@ -290,7 +290,6 @@ def uninstall(call: Invocation, hosts: Sequence[str], **options: Any) -> None:
 
 
 def _change_hosts(hosts: Sequence[str], verb: str, plan_host: Planner, options: dict[str, Any]) -> None:
-    """Plan the change of each host's settings, apply it unless it is a dry run, and print it."""
     if bool(hosts) == options["every"]:
         raise UsageError("name the agents, or give --all", hint=f"the agents are {', '.join(Host)}")
     chosen = [Host(name) for name in dict.fromkeys(hosts)]

@@ -209,7 +209,6 @@ def _listening(call: Invocation, form: str, request: "ChatRequest") -> "Iterator
 
 
 def _print_reply(result: "ChatReply", form: str) -> int:
-    """Print the result of a turn, and return the exit code."""
     chat, reply = result.chat, result.reply
     has_begun = result.recorded or reply.text or reply.stop is StopReason.END_TURN
     if form == "json":

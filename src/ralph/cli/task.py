@@ -12,12 +12,12 @@ from ralph.app.feature import FeatureView
 from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile, task_file
-from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
+from ralph.app.tasks.task import ListedTask, TaskChange
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
-from ralph.model.work import Task, TaskStatus
+from ralph.model.work import TaskStatus
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
 _MOST_BLOCKERS = 3  # tasks that a row of the table names as waited for
@@ -84,10 +84,41 @@ def show(call: Invocation, task_id: str, form: str) -> None:
         stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
         troubles = [str(problem)] if problem else []
         output.print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
-    else:
-        _print_task(view, call)
-        if problem is not None:
-            warn(f"{visible(problem.what)}; {visible(problem.hint)}")
+        return
+    listed, task, claim = view.listed, view.listed.task, view.listed.task.claim
+    owner = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
+    reason = task.extra.get(REASON)
+    blockers = [f"{name} ({each.status if each else 'there is no such task'})" for name, each in view.blockers]
+    click.echo(click.style(one_line(task.title) or task.id, bold=True))
+    output.print_fields(
+        {
+            "id": task.id,
+            "status": _state(listed) + (f" ({reason})" if isinstance(reason, str) else ""),
+            "priority": str(task.priority or "none"),
+            "ready": "yes" if listed.is_ready else "no",
+            "waits for": ", ".join(listed.waits_for),
+            "blocked by": ", ".join(blockers),
+            "parent": task.parent or "",
+            "parts": ", ".join(f"{child.id} ({child.status})" for child in view.children),
+            "feature": task.feature or "",
+            "attempts": str(task.attempts or ""),
+            "claim": owner,
+            "branch": task.branch or "",
+            "worktree": task.worktree or "",
+            "created": ago(task.created_at),
+            "file": call.show_path(view.path),
+        }
+    )
+    if task.description:
+        click.echo(f"\n{visible(task.description)}")
+    if failure := verbs.retry_note(task):
+        click.echo(f"\nLast failure:\n{visible(failure)}")
+    if view.stories:
+        click.echo("\nStories:")
+    for story in view.stories:
+        click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
+    if problem is not None:
+        warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
 @cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])
@@ -316,40 +347,3 @@ def _print_change(after: TaskChange) -> None:
     click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
     for parent in after.parents:
         click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
-
-
-def _print_task(view: TaskView, call: Invocation) -> None:
-    def status_of(task: Task | None) -> str:
-        return task.status if task is not None else "there is no such task"
-
-    listed, task, claim = view.listed, view.listed.task, view.listed.task.claim
-    owner = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
-    reason = task.extra.get(REASON)
-    click.echo(click.style(one_line(task.title) or task.id, bold=True))
-    output.print_fields(
-        {
-            "id": task.id,
-            "status": _state(listed) + (f" ({reason})" if isinstance(reason, str) else ""),
-            "priority": str(task.priority or "none"),
-            "ready": "yes" if listed.is_ready else "no",
-            "waits for": ", ".join(listed.waits_for),
-            "blocked by": ", ".join(f"{name} ({status_of(blocker)})" for name, blocker in view.blockers),
-            "parent": task.parent or "",
-            "parts": ", ".join(f"{child.id} ({child.status})" for child in view.children),
-            "feature": task.feature or "",
-            "attempts": str(task.attempts or ""),
-            "claim": owner,
-            "branch": task.branch or "",
-            "worktree": task.worktree or "",
-            "created": ago(task.created_at),
-            "file": call.show_path(view.path),
-        }
-    )
-    if task.description:
-        click.echo(f"\n{visible(task.description)}")
-    if failure := verbs.retry_note(task):
-        click.echo(f"\nLast failure:\n{visible(failure)}")
-    if view.stories:
-        click.echo("\nStories:")
-    for story in view.stories:
-        click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")

@@ -134,28 +134,22 @@ class _Version:
             number -= 1
         return "".join([text[:rest], *reversed(pieces)])
 
-    def ages(self, common: Iterable[str]) -> dict[str, tuple[object, ...]]:
-        """Return what orders entries behind one anchor: their time; without one, each side's stay together."""
-        anchors, runs = self.anchors(common), dict[tuple[str, str], list[str]]()
-        for name in self.entries:
-            runs.setdefault(anchors[name], []).append(name)
-        ages: dict[str, tuple[object, ...]] = {}
-        for name, entry in self.entries.items():
-            run = runs[anchors[name]]
-            order = () if self.is_memories else (self.entries[run[0]].record.text, run.index(name))
-            ages[name] = (_age(entry.record)[0], *order, *_age(entry.record)[1:])
-        return ages
-
-    def anchors(self, common: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return for each entry its section and the common entry of it that is nearest above."""
-        names, last = set(common), dict[str, str]()
-        found: dict[str, tuple[str, str]] = {}
+    def positions(self, common: set[str]) -> dict[str, tuple[tuple[str, str], tuple[object, ...]]]:
+        """Return for each entry its section with the common entry nearest above, and what orders entries there."""
+        runs: dict[tuple[str, str], list[str]] = {}
+        last: dict[str, str] = {}
         for name in self.entries:
             section = self.section[name]
-            found[name] = (section, last.get(section, ""))
-            if name in names:
+            runs.setdefault((section, last.get(section, "")), []).append(name)
+            if name in common:
                 last[section] = name
-        return found
+        positions: dict[str, tuple[tuple[str, str], tuple[object, ...]]] = {}
+        for anchor, run in runs.items():
+            for number, name in enumerate(run):
+                time, *rest = _age(self.entries[name].record)
+                order = () if self.is_memories else (self.entries[run[0]].record.text, number)  # without times
+                positions[name] = anchor, (time, *order, *rest)
+        return positions
 
 
 def _entries(document: markdown.Document) -> list[Entry]:
@@ -419,12 +413,12 @@ def _place(
 ) -> dict[tuple[str, str], list[str]]:
     """Return the entries that are no common ones, by their section and the common entry above."""
     fixed = set(common)
-    sides = [(version.anchors(common), version.ages(common)) for version in (one, two)]
+    sides = [version.positions(fixed) for version in (one, two)]
     placed: dict[tuple[str, str], list[tuple[tuple[object, ...], str]]] = {}
     for name in blocks:
         if name in fixed:
             continue
-        found = [(anchors[name], ages[name]) for anchors, ages in sides if name in anchors]
+        found = [side[name] for side in sides if name in side]
         if name in old.section and len(found) == 2:  # moved by one side: that side decides
             found = [each for each in found if each[0][0] != old.section[name]] or found
         anchor, age = min(found)
