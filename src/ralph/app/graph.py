@@ -9,10 +9,11 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ralph import paths
 from ralph.app import filters, index, meaning, memory, outdated
@@ -39,16 +40,13 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 T = TypeVar("T")
-HOPS = 2
-LIMIT = 10
-_MAX_SEEDS = 20
-_MAX_BUSIEST = 10
+HOPS, LIMIT = 2, 10
+_MAX_SEEDS, _MAX_BUSIEST = 20, 10
 _MIN_SCORE = 0.05  # nodes with a lower score are related by chance
 _NAMED_SCORE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOverview:
+class GraphOverview(NamedTuple):
     """The size of the graph, and the nodes with the most edges."""
 
     nodes: dict[str, int]
@@ -56,8 +54,7 @@ class GraphOverview:
     busiest: tuple[tuple[Node, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(NamedTuple):
     """A node, its record if it has one, and its edges with the node at the other end."""
 
     node: Node
@@ -66,20 +63,13 @@ class NodeView:
 
 
 Question = Callable[[Connection, Connection, GraphVisibility], T]
+"""What is asked of the graph and the index, up to date, and of what a task may see."""
 
 
 def query_graph(
-    root: Path,
-    question: Question[T],
-    *,
-    task: str = "",
-    progress: Progress | None = None,
-    within: float | None = None,
+    root: Path, question: Question[T], *, task: str = "", progress: Progress | None = None, within: float | None = None
 ) -> T:
-    """Call `question` with the graph and the index, up to date, and what a task may see.
-
-    After `within` seconds the graph may lack sources, the first time.
-    """
+    """Return what `question` answers; after `within` seconds the graph may lack sources, the first time."""
 
     def ask(connection: Connection) -> T:
         with closing(_open_graph(root, connection, within)) as graph:
@@ -92,14 +82,10 @@ def _open_graph(root: Path, connection: Connection, within: float | None = None)
     """In memory when the index is, or the disk cannot be written."""
     path = paths.graph_file(root)
 
-    def read(key: int, name: str) -> stored.SourceFacts:
-        db.restart_deadline(connection)
-        return source_facts(connection, key, name)
-
     def synced(graph: Connection) -> Connection:
         try:
             with db.explained(path):
-                stored.sync(graph, connection, read, within=within)
+                stored.sync(graph, connection, partial(source_facts, connection), within=within)
         except BaseException:
             graph.close()
             raise
@@ -178,8 +164,7 @@ def path(
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> tuple[Any, list[Edge] | None]:
         keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
-        way = walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
-        return (nodes[keys[0]], nodes[keys[1]]), way
+        return tuple(map(nodes.get, keys)), walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
 
     return query_graph(root, question, task=task)
 
@@ -200,7 +185,7 @@ def link(
     how = parse_relation(relation)
     if how is None:
         raise UsageError(f"{relation!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
-    library, name = Library(root), _node_id(root, source)
+    library, name = Library(root), show(root, source).node.id
     if entity_type(name) is not None:
         hint = "an edge is stored in a record: begin with one, and name the file, tag or task second"
         raise Refused(f"{name} is no record", hint=hint)
@@ -232,19 +217,11 @@ def link(
     return memory.change_entry(root, library, collection, name, change, None), edge
 
 
-def _node_id(root: Path, name: str) -> str:
-    def question(graph: Connection, *_: object) -> str:
-        key = _find_node(graph, name)
-        return stored.nodes(graph, [key])[key].id
-
-    return query_graph(root, question)
-
-
 def _link_target(root: Path, name: str) -> str:
     """Return the id of a node; one that is no record need not be in the graph yet."""
     text = entity_id(NodeType.FILE, name) if (root / name).is_file() else " ".join(name.split())
     with suppress(NotFound):
-        return _node_id(root, text)
+        return show(root, text).node.id
     kind, rest = entity_type(text), text.partition(":")[2]
     if kind is None:
         kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
@@ -306,7 +283,10 @@ def search(
 
 def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     text = name.strip()
-    spellings = _spellings(text)
+    tidy, kind, rest = posixpath.normpath(text or "."), entity_type(text), text.partition(":")[2].strip()
+    spellings = [text, f"file:{tidy}", f"task:{text}", f"session:{text}", f"tag:{text.lower()}", f"symbol:{tidy}"]
+    if kind is not None:
+        spellings = [text, entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
     by_id = stored.keys_of(graph, spellings)
     by_words = stored.RecordNames(graph).key(text)
     keys = [by_id[name] for name in spellings if name in by_id] + ([] if by_words is None else [by_words])
@@ -320,22 +300,6 @@ def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.
     near = difflib.get_close_matches(text.casefold(), list(names)[:20_000], n=1)
     hint = f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
     raise NotFound(f"the graph has no node {name}", hint=hint)
-
-
-def _spellings(name: str) -> list[str]:
-    kind = entity_type(name)
-    if kind is not None:
-        rest = name.partition(":")[2].strip()
-        return [name, entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
-    tidy = posixpath.normpath(name) if name else name
-    return [
-        name,
-        entity_id(NodeType.FILE, tidy),
-        entity_id(NodeType.TASK, name),
-        entity_id(NodeType.SESSION, name),
-        entity_id(NodeType.TAG, name.lower()),
-        entity_id(NodeType.SYMBOL, tidy),
-    ]
 
 
 def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
@@ -355,11 +319,9 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     exports = []
     for name, (nodes, edges, digests) in zip(names, parts, strict=True):
         vectors = _embeddings(root, digests, embedding) if embedding is not None else None
-        texts: dict[str, str | None] = {
-            "nodes.json": graphiti.nodes_text(nodes),
-            "edges.json": graphiti.edges_text(edges),
-        }
-        count, texts["embeddings.bin"] = 0, None
+        texts: dict[str, str | None] = {"nodes.json": graphiti.nodes_text(nodes)}
+        texts |= {"edges.json": graphiti.edges_text(edges), "embeddings.bin": None}
+        count = 0
         if vectors is not None:  # the very bytes, both ways
             texts["embeddings.bin"] = graphiti.embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
             size = 4 * vectors.dimensions

@@ -16,8 +16,8 @@ from ralph.formats.graphiti import stated_edges
 from ralph.formats.knowledge import links_in
 from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
 from ralph.model.record import Family, MemoryKind, Record, Status
+from ralph.store import db, queries, sessions
 from ralph.store import graph as stored
-from ralph.store import queries, sessions
 from ralph.store.graph import EdgeRow, Fact, SourceFacts
 
 _DECAY = 0.5  # the factor of a score with each hop
@@ -197,6 +197,7 @@ def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANY
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
     """Return the nodes and edges of one source of the index."""
+    db.restart_deadline(index)
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []

@@ -30,10 +30,8 @@ from ralph.web.requests import MAX_PAGE_SIZE, RELOAD, ApiRequest, route
 Json = Mapping[str, object]
 
 SCHEMES = frozenset({"http", "https", "mailto"})
-MAX_LENGTH = 200_000
-"""Characters; a longer text is shown unformatted."""
-_HEADING_OFFSET = 2
-"""The heading levels of the page itself."""
+MAX_LENGTH = 200_000  # characters; a longer text is shown unformatted
+_HEADING_OFFSET = 2  # the heading levels of the page itself
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _INVISIBLE = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 """Characters that a browser may ignore in an address before it reads the scheme, and more."""
@@ -154,15 +152,9 @@ def _post_context(request: ApiRequest) -> Json:
 
 
 def _get_graph(request: ApiRequest) -> Json:
-    return graph_view.graph_part(
-        request.root,
-        around=request.word("around"),
-        task=request.word("task"),
-        tag=request.word("tag"),
-        text=request.word("q"),
-        at=request.word("as_of"),
-        limit=request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT),
-    )
+    words = {name: request.word(name) for name in ("around", "task", "tag")}
+    limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
+    return graph_view.graph_part(request.root, text=request.word("q"), at=request.word("as_of"), limit=limit, **words)
 
 
 def _get_neighbors(request: ApiRequest) -> Json:
@@ -180,12 +172,6 @@ def _get_path(request: ApiRequest) -> Json:
     return graph_view.path(request.root, start, end, at=request.word("as_of"))
 
 
-def _get_runs(request: ApiRequest) -> Json:
-    task = request.word("task")
-    rows, total = lists.run_rows(request.root, limit=request.limit, offset=request.offset, task_id=task)
-    return {"items": rows, "total": total}
-
-
 def _get_run(request: ApiRequest) -> Json:
     row, iterations = run_pages.run_page(request.root, request.path["id"])
     for iteration in iterations:
@@ -198,14 +184,6 @@ def _get_prompt(request: ApiRequest) -> Json:
     if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
         raise NotFound(f"{number[:40]!r} is no iteration", hint="iterations are counted from 1")
     return run_pages.prompt_page(request.root, request.path["id"], int(number))
-
-
-def _get_sessions(request: ApiRequest) -> Json:
-    task, words = request.word("task"), request.word("q")
-    rows, total = lists.session_rows(
-        request.root, limit=request.limit, offset=request.offset, task_id=task, words=words
-    )
-    return {"items": rows, "total": total}
 
 
 def _get_session(request: ApiRequest) -> Json:
@@ -249,10 +227,13 @@ ROUTES: list[Route] = [
     route("/api/graph", _get_graph),
     route("/api/graph/neighbors", _get_neighbors),
     route("/api/graph/path", _get_path),
-    route("/api/runs", _get_runs),
+    route("/api/runs", lambda call: call.rows(lists.run_rows, task_id=call.word("task"))),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),
-    route("/api/sessions", _get_sessions),
+    route(
+        "/api/sessions",
+        lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q")),
+    ),
     route("/api/sessions/{id:path}", _get_session),
 ]
 

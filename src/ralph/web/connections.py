@@ -12,10 +12,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = 128
-"""Connections that the kernel keeps waiting; as many are accepted at once."""
-IDLE_SECONDS = 5
-"""For a connection that waits for its next request."""
+BACKLOG = 128  # connections that the kernel keeps waiting; as many are accepted at once
+IDLE_SECONDS = 5  # for a connection that waits for its next request
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 

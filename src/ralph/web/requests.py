@@ -100,6 +100,11 @@ class ApiRequest:
         """Return the requested page of a list, and how long the list is."""
         return {"items": items[self.offset : self.offset + self.limit], "total": len(items)}
 
+    def rows(self, listing: Callable[..., tuple[Sequence[object], int]], **options: str) -> Mapping[str, object]:
+        """Return the requested page of what a function lists."""
+        items, total = listing(self.root, limit=self.limit, offset=self.offset, **options)
+        return {"items": items, "total": total}
+
     def text(self, name: str, default: str = "") -> str:
         """Return a text of the body; UsageError when it is something else."""
         value = self.body.get(name, default)

@@ -41,10 +41,8 @@ from ralph.web.connections import connection_options
 from ralph.web.requests import message_response
 
 _POLL_SECONDS = 1.0
-_HEARTBEAT = 15.0
-"""Seconds after which a comment is sent on a quiet event stream."""
-_STEP = 0.2
-"""Seconds within which an event stream notices that the server stops."""
+_HEARTBEAT = 15.0  # seconds after which a comment is sent on a quiet event stream
+_STEP = 0.2  # seconds within which an event stream notices that the server stops
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "

@@ -16,8 +16,7 @@ from ralph.errors import RalphError
 from ralph.model import ids
 from ralph.store import files, sessions
 
-DAYS = 30
-"""The days that are shown, from the first one that has data."""
+DAYS = 30  # the days that are shown, from the first one that has data
 MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
 
 _ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # which are recorded before they are answered

@@ -8,6 +8,7 @@ import sqlite3
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,12 @@ from ralph.store import sessions as stored_sessions
 from ralph.store.sources import Format, sources
 
 PAGE_SIZE = 200
-_MOMENTS = 4
-"""Records around one in its text layer 2."""
-_INJECTIONS = 200
-_NEIGHBOURS = 200
-_TITLE_LENGTH = 100
-_LINE_LENGTH = 120
-_HEADING_LENGTH = 200
-_SPEAKERS = ("prompt", "answer")
-"""Titles of observations that say who spoke."""
-_BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")
-"""How a line begins that is more than a sentence in markdown."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_MOMENTS = 4  # records around one in its text layer 2
+_INJECTIONS, _NEIGHBOURS = 200, 200
+_TITLE_LENGTH, _LINE_LENGTH, _HEADING_LENGTH = 100, 120, 200
+_SPEAKERS = ("prompt", "answer")  # titles of observations that say who spoke
+_BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")  # a line that begins so is no sentence in markdown
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
 ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject", "supersede", "merge")
 
@@ -48,11 +44,9 @@ def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     if form is Format.INSIGHTS:
         judged = {Status.ACCEPTED: ("reject",), insights.REJECTED: ("accept",)}
         return (*judged.get(record.status, ("accept", "reject")), "promote")
-    if form in _CURATED:
-        if record.status is Status.RETIRED:
-            return ("unarchive", "delete")
-        return ("edit", "retag", "archive", "delete", "promote")
-    return () if record.status is Status.RETIRED else ("promote",)
+    if record.status is Status.RETIRED:
+        return ("unarchive", "delete") if form in _CURATED else ()
+    return ("edit", "retag", "archive", "delete", "promote") if form in _CURATED else ("promote",)
 
 
 def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[int, Record, tuple[str, int], Format]:
@@ -109,8 +103,8 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
         "moment": "\n".join(each.text for each in around),
         "full": render.record_details(record),
     }
-    origin = {"agent": record.origin.agent, "files": record.origin.files, "commit": record.origin.commit}
-    row["origin"] = {name: value for name, value in origin.items() if value}
+    parts = ((name, getattr(record.origin, name)) for name in ("agent", "files", "commit"))
+    row["origin"] = {name: value for name, value in parts if value}
     row["links"] = [
         {"relation": link.relation, "target": link.target, "title": titles.get(link.target, "")}
         for link in record.links
@@ -130,11 +124,8 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
         "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
         "citations": _citations(root, record),
         "injections": [
-            {
-                **_injection_json(each, each.session in using),
-                "session": each.session,
-                "session_title": session_titles.get(each.session, ""),
-            }
+            _injection_json(each, each.session in using)
+            | {"session": each.session, "session_title": session_titles.get(each.session, "")}
             for each in reversed(injections)
         ],
         "used": {"injected": injected, "used": used},
@@ -153,28 +144,20 @@ def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
         return []
     with suppress(RalphError, OSError):
         return [
-            {
-                "what": str(checked.citation.what),
-                "type": checked.citation.kind.value,
-                "state": checked.verdict.value,
-                "where": checked.place,
-                "detail": checked.why,
-            }
-            for checked in outdated.check_record(root, record)
+            {"what": str(each.citation.what), "type": each.citation.kind.value, "state": each.verdict.value}
+            | {"where": each.place, "detail": each.why}
+            for each in outdated.check_record(root, record)
         ]
     return []
 
 
 def _neighbours(root: Path, record_id: str) -> list[dict[str, Any]]:
     with suppress(RalphError, sqlite3.Error):
-        view = graph.show(root, record_id)
+        node, _, edges = graph.show(root, record_id)
         return [
-            {
-                "relation": edge.relation.value,
-                "direction": "out" if edge.source == view.node.id else "in",
-                "node": node_json(other),
-            }
-            for edge, other in view.edges[:_NEIGHBOURS]
+            {"relation": edge.relation.value, "direction": "out" if edge.source == node.id else "in"}
+            | {"node": node_json(other)}
+            for edge, other in edges[:_NEIGHBOURS]
         ]
     return []
 
@@ -223,10 +206,10 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
             for key in keys
             if key in records
         ]
-        times = [_moment(item["at"]) for item in items]
+        times = [parse_time(item["at"]) or _EARLIEST for item in items]
         earlier: list[dict[str, Any]] = []
         for injection in injected:
-            place = bisect_right(times, _moment(injection["at"])) - 1
+            place = bisect_right(times, parse_time(injection["at"]) or _EARLIEST) - 1
             (items[place]["injected"] if place >= 0 else earlier).append(injection)
         return {"items": items[:limit], "total": session.observations, "before": [] if offset else earlier}
 
@@ -238,11 +221,6 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
         "timeline": index.ask(root, question),
         "injected": injected,
     }
-
-
-def _moment(at: str) -> float:
-    time = parse_time(at)
-    return time.timestamp() if time is not None else 0.0
 
 
 def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:

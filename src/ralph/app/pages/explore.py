@@ -18,18 +18,8 @@ from ralph.context import tokens
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.record import Family, Hit, Query, Record, Status
-from ralph.search import question
-from ralph.search.rank import (
-    STANDARD,
-    WEAK,
-    RankedRow,
-    Ranking,
-    describe_replacements,
-    explain,
-    match_words,
-    rank,
-    replacements,
-)
+from ralph.search import question, rank
+from ralph.search.rank import STANDARD, WEAK, RankedRow, Ranking
 from ralph.store import lookup, queries, sessions, totals
 from ralph.store.totals import FacetRow, FacetValues
 
@@ -40,17 +30,14 @@ if TYPE_CHECKING:
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 SORTS = ("relevance", "newest")
-MAX_FACET_VALUES = 40
-"""The most frequent values of a facet that are listed; chosen values are always listed."""
-MAX_RANKED = 60
-"""The hits that are ranked in full; the rest of the list is in full-text order and has no score."""
+MAX_FACET_VALUES = 40  # the most frequent values of a facet that are listed; chosen values are always listed
+MAX_RANKED = 60  # the hits that are ranked in full; the rest of the list is in full-text order and has no score
 PREVIEW_LENGTH = 280
 
 FacetFilter = Mapping[str, Collection[str]]
 """The chosen values of each facet; a facet without any lets everything through."""
 FacetCounts = dict[str, list[tuple[str, int]]]
-Page = dict[str, Any]
-"""One page of a list: `items`, `total`, `facets`, and `notes` for the reader."""
+Page = dict[str, Any]  # one page of a list: `items`, `total`, `facets`, and `notes` for the reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +252,7 @@ class _Listing:
         if embedding is not None:
             near = meaning.meaning_for(self.root, embedding, connection, Query(text), notes.append)
         keep = self.keep if request.task or request.chosen else lookup.EVERYTHING
-        ranking = rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
+        ranking = rank.rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
         ranked = [row for row in ranking.best if row.matched or row.link or row.close > 0]
         records = queries.records(connection, [row.row.key for row in ranked])
         hits = [
@@ -293,8 +280,8 @@ class _Listing:
             if len(order) < min(end, total) and match:
                 more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
                 order += [key for key, _ in more if key not in records]
-        replaced = replacements(connection, ranking.words, keep) if hits else ()
-        notes = [*describe_replacements(replaced), *notes]
+        replaced = rank.replacements(connection, ranking.words, keep) if hits else ()
+        notes = [*rank.describe_replacements(replaced), *notes]
         return self._page(self._slice(order), total, facets, notes, best, ranking)
 
     def _containing(self) -> Page | None:
@@ -310,8 +297,8 @@ class _Listing:
         rows = {row.row.key: row for row in ranking.best}
         for key, row in lookup.fetch_rows(self.connection, [key for key in keys if key not in rows]).items():
             rows[key] = RankedRow(row)
-            rows[key].matched = match_words(row, ranking.words)
-        return {key: tuple(explain(rows[key], ranking.words, ids.today())) for key in keys if key in rows}
+            rows[key].matched = rank.match_words(row, ranking.words)
+        return {key: tuple(rank.explain(rows[key], ranking.words, ids.today())) for key in keys if key in rows}
 
 
 def team_page(root: Path, request: ListRequest, team: "Team") -> Page:

@@ -20,10 +20,8 @@ from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
-_SYNC_SECONDS = 5.0
-"""For reading what is new; the graph of a large project comes with several requests."""
-NEWEST = "newest"
-"""In place of a node's id: the newest memory that is linked to something."""
+_SYNC_SECONDS = 5.0  # for reading what is new; the graph of a large project comes with several requests
+NEWEST = "newest"  # in place of a node's id: the newest memory that is linked to something
 _AROUND_HOPS = 2
 
 
