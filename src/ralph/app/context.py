@@ -78,9 +78,6 @@ def state_of(session: str) -> SessionState:
     return SessionState.RESUMED if session else SessionState.NEW
 
 
-# --- a session's start ---------------------------------------------------------------------------
-
-
 def brief_session(
     root: Path,
     config: Config,
@@ -99,8 +96,7 @@ def brief_session(
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if state is SessionState.RESUMED else set()
     memories, choice, is_auto = config.memories, config.memories.filter, config.memories.inject is Inject.AUTO
-    rules: list[Record] = []
-    learned: list[Record] = []
+    rules, learned = list[Record](), list[Record]()
     if is_auto and memories.enabled:
         with suppress(RalphError, OSError):
             outdated.refresh_results(root, most=_VERIFIED_RECORDS, patience=_VERIFY_SECONDS)
@@ -164,7 +160,7 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
     recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
     visible = (row for row in recent if queries.sees_session(connection, row.id, task))
     for row in islice(visible, _SESSIONS_READ):
-        name, stored, _ = row
+        name, stored = row.id, row.summary
         newest = "session_id = ? ORDER BY seq DESC LIMIT 1"
         last = list(queries.select_records(connection, Family.OBSERVATION, newest, (name,)))
         if not last and is_own_prompt(stored.removeprefix(_GOAL)):
@@ -190,9 +186,6 @@ def _so_far(root: Path, session: str) -> str:
         records = queries.session_records(connection, session, most=_MOST_OBSERVATIONS)
         return render.clean(summaries.recap(records, SUMMARY_TOKENS, estimate, render.looks_like_instructions))
     return ""
-
-
-# --- a prompt ------------------------------------------------------------------------------------
 
 
 def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> PromptContext:
@@ -264,9 +257,6 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
     options.stale = outdated.load_citations(root)
     options.accepted_files = [str(path) for path in (paths.accepted_texts(root), paths.personal_accepted()) if path]
     return options
-
-
-# --- preview -------------------------------------------------------------------------------------
 
 
 def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = "") -> dict[str, Any]:

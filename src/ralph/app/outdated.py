@@ -45,14 +45,8 @@ def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record])
     """Return a note for each memory that is superseded or expired, by id."""
     memories = [record for record in records if record.family is Family.MEMORY]
     replaced = lookup.superseded(connection) if memories else {}
-    today = ids.today()
-    notes: dict[str, str] = {}
-    for record in memories:
-        if record.id in replaced:
-            notes[record.id] = f"superseded by {replaced[record.id]}"
-        elif record.valid_until and record.valid_until < today:
-            notes[record.id] = f"expired {record.valid_until}"
-    return notes
+    expired = {each.id: f"expired {each.valid_until}" for each in memories if "" < each.valid_until < ids.today()}
+    return expired | {each.id: f"superseded by {replaced[each.id]}" for each in memories if each.id in replaced}
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
@@ -232,10 +226,9 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     if missing:
         raise NotFound(f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids')
     checked = _check(GitHistory(root), reports)
-    if record_ids:
-        return tuple(checked)
-    checked = [each for each in checked if each.looked]
-    _save_results(root, checked)
+    if not record_ids:
+        checked = [each for each in checked if each.looked]
+        _save_results(root, checked)
     return tuple(checked)
 
 
@@ -297,12 +290,13 @@ class _CitationCheck:
         self._searches: dict[tuple[str, str], bool] = {}
         self._commits = git.commits({each.what for each in cited if each.kind is CitationKind.COMMIT})
         wanted = {each.what for each in cited if each.kind is CitationKind.FILE}
-        if all(self._exists(path) for path in wanted):
-            return
-        for name in sorted(git.files()):
+        for name in () if all(map(self._exists, wanted)) else sorted(git.files()):
             self._names.setdefault(name.rpartition("/")[2], []).append(name)
         if missing := {path for path in wanted if not self._find(path)}:
             self._follow_renames(missing)
+        # at once, before the slow searches for symbols and commands
+        checks = {CitationKind.FILE: self._check_file, CitationKind.COMMIT: self._check_commit}
+        self._results = {each: checks[each.kind](each) for each in cited if each.kind in checks}
 
     def _exists(self, path: str) -> bool:
         with suppress(OSError, ValueError):
@@ -342,14 +336,12 @@ class _CitationCheck:
         self._moved = {path: name for path, name in names.items() if name and self._exists(name)}
 
     def check(self, cited: Sequence[Citation]) -> tuple[CheckedCitation, ...]:
-        results = {each: self._check_file(each) for each in cited if each.kind is CitationKind.FILE}
+        results = {each: self._results[each] for each in cited if each in self._results}
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
             head, _, name = each.what.rpartition("." if each.kind is CitationKind.SYMBOL else " ")
             word, is_make = re.escape(name), head in _SCRIPTS
-            if each.kind is CitationKind.COMMIT:
-                results[each] = self._check_commit(each)
-            elif each.kind is CitationKind.SYMBOL:
+            if each.kind is CitationKind.SYMBOL:
                 results[each] = self._check_definition(rf"(?<!\w){word}(?!\w)", name, places, moves=True)
             elif each.kind is CitationKind.COMMAND:
                 target = rf"^(?:[^\s#:=]+ +)*{word}(?: +[^\s#:=]+)* *:(?!=)|^{word}\b.*:|^include "
@@ -365,8 +357,8 @@ class _CitationCheck:
         if here:
             return CitationState.FRESH, here, ""
         was = next((place for place in places if self._once_had(needle, place)), "")
-        now = [name for name in (self._git.holding(needle) if was and moves else ()) if not name.startswith(_NO_CODE)]
-        now = [name for name in now if not name.endswith(_PROSE)]
+        holding = self._git.holding(needle) if was and moves else ()
+        now = [name for name in holding if not name.startswith(_NO_CODE) and not name.endswith(_PROSE)]
         if not was or self._git.late:
             return CitationState.UNVERIFIABLE, "", "no file here is known to have had it"
         if len(now) == 1:

@@ -181,23 +181,16 @@ def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> Non
 def _print_node(view: NodeView, call: Invocation, today: str) -> None:
     node, short = view.node, short_ids(call.root, [other.id for _, other in view.edges])
     click.echo(click.style(one_line(node.name), bold=True))
-    print_fields(
-        {
-            "id": node.id,
-            "type": node.type.value,
-            "recorded": node.recorded,
-            "valid from": node.since if node.since != node.recorded else node.valid_from,
-            "valid until": node.valid_until,
-            "holds": _validity(node, today),
-        }
-    )
+    since = node.since if node.since != node.recorded else node.valid_from
+    times = {"recorded": node.recorded, "valid from": since, "valid until": node.valid_until}
+    print_fields({"id": node.id, "type": node.type.value, **times, "holds": _validity(node, today)})
     if view.record is not None and view.record.text.strip() != node.name:
         click.echo("")
         print_raw(view.record.text.rstrip() + "\n")
     click.echo("" if view.edges else "\n  No edges.")
     for edge, other in view.edges:
-        times = (("from", edge.valid_from), ("until", edge.valid_until))
-        stated = " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in times if day)])
+        days = (("from", edge.valid_from), ("until", edge.valid_until))
+        stated = " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in days if day)])
         note = f" ({stated})" if edge.explicit else ""
         click.echo(f"  {_arrow(edge, other.id, short)}  {_name(other)}{note}".rstrip())
 
@@ -223,8 +216,7 @@ def _name(node: Node) -> str:
 
 def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, nothing: str) -> None:
     ends = [end for reached in nodes if reached.via for end in (reached.via.source, reached.via.target)]
-    all_ids = [*ends, *(reached.node.id for reached in nodes)]
-    short = short_ids(call.root, all_ids) if nodes and form == "table" else {}
+    short = short_ids(call.root, [*ends, *(each.node.id for each in nodes)]) if nodes and form == "table" else {}
 
     def to_json(reached: ReachedNode) -> dict[str, object]:
         via = edge_json(reached.via) if reached.via is not None else None

@@ -162,7 +162,7 @@ class _Handlers:
             return types.ListResourcesResult(resources=resources)
         for noun, (tool, member, _) in _RESOURCES.items():
             rows: Any = (await self._ask_tool(ctx, tool, limit=LISTED)).members[member]
-            for row in rows:
+            for row in rows[::-1] if noun == "memory" else rows:  # the newest first
                 name = str(_sendable(row["id"]))
                 title = str(_sendable(one_line(row.get("text") or row.get("prompt") or name, _MAX_TITLE)))
                 uri = f"ralph://{noun}/{quote(name, safe='')}"

@@ -21,7 +21,7 @@ from ralph.store import graph as stored
 from ralph.store.graph import EdgeRow, Fact, SourceFacts
 
 _DECAY = 0.5  # the factor of a score with each hop
-_WEIGHTS = {
+_WEIGHTS = {  # of a derived edge; a stated one has 1
     Relation.SUPERSEDES.value: 0.9,
     Relation.FIXES.value: 0.9,
     Relation.CONTRADICTS.value: 0.9,
@@ -31,11 +31,9 @@ _WEIGHTS = {
     Relation.DISCOVERED_IN.value: 0.6,
     Relation.MENTIONS.value: 0.4,
 }
-"""The weight of a derived edge; a stated one has 1."""
 
 HUB = 200  # a search is not expanded beyond a node with more edges than this
-_SCANNED = 20_000  # characters of a text that are scanned for paths and symbols
-_MOST = 20  # mentions of one kind in a text
+_SCANNED, _MOST = 20_000, 20  # characters of a text that are scanned for paths and symbols, and mentions of one kind
 _NAME = 80
 _PATH = re.compile(
     r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
@@ -222,17 +220,11 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
 def node_of(record: Record, task: str = "") -> Node:
     """Return the node of a memory."""
     kind = TYPE_OF_KIND[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
+    name = _short_name(record.title or record.text.strip().partition("\n")[0])
     since = record.extra.get("valid-from", record.extra.get("valid_from", ""))
-    return Node(
-        record.id,
-        kind,
-        _short_name(record.title or record.text.strip().partition("\n")[0]),
-        record.created_at,
-        since if isinstance(since, str) else "",
-        record.valid_until,
-        retired=record.status is Status.RETIRED,
-        task=record.origin.task or task,
-    )
+    times = (record.created_at, since if isinstance(since, str) else "", record.valid_until)
+    is_retired = record.status is Status.RETIRED
+    return Node(record.id, kind, name, *times, retired=is_retired, task=record.origin.task or task)
 
 
 def _short_name(words: str) -> str:

@@ -230,15 +230,9 @@ ROUTES: list[Route] = [
     route("/api/runs", lambda call: call.rows(lists.run_rows, task_id=call.word("task"))),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),
-    route(
-        "/api/sessions",
-        lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q")),
-    ),
+    route("/api/sessions", lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q"))),
     route("/api/sessions/{id:path}", _get_session),
 ]
-
-
-# --- markdown --------------------------------------------------------------------------------------
 
 
 class _Parser(MarkdownIt):
