@@ -77,8 +77,7 @@ def list_agents(folder: Path) -> list[dict[str, Any]]:
 
 
 def _find_program(program: str, folder: Path) -> dict[str, Any]:
-    path = shutil.which(program)
-    if path is None:
+    if (path := shutil.which(program)) is None:
         return {"note": f"{program} is not on the PATH"}
     result = process.run([path, "--version"], cwd=folder, timeout=_VERSION_TIMEOUT)
     if result.code != 0:

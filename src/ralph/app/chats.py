@@ -118,8 +118,7 @@ def resume(root: Path, config: Config, session_id: str, message: str, request: C
 def find_chat(root: Path, session_id: str) -> Chat:
     """Return the chat of this id, or a session that hooks have recorded as one."""
     session = sessions.find(root, session_id)
-    chat = chat_log.read_chat(root, session.id)
-    if chat is not None:
+    if (chat := chat_log.read_chat(root, session.id)) is not None:
         return chat if chat.task else replace(chat, task=session.task)
     for unnamed, began in chat_log.unnamed_chats(root):  # its first session since, when we were killed in between
         if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:

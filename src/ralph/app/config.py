@@ -59,8 +59,7 @@ def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Lay
 
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     """Name a file (`numbered`: and what begins so) in git's list of this clone; return a note when it is new."""
-    entry = paths.git_exclude(path)
-    if entry is None:
+    if (entry := paths.git_exclude(path)) is None:
         return ""
     exclude, pattern = entry[0], entry[1] + "*" * numbered
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
@@ -135,8 +134,7 @@ def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> 
         raise _CannotSplice(problem.line, problem.what)
     entries, end = parsed.entries, len(text)
     for depth, part in enumerate(path):
-        node = entries.get(part)
-        if node is None:
+        if (node := entries.get(part)) is None:
             keys = [other.key_start for other in entries.values() if not other.shared]
             column = _column(text, keys[0]) if keys else 2 * depth
             return _insert_lines(text, end, column, path[depth:], value)

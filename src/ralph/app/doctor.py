@@ -216,8 +216,7 @@ def _find_forgotten(root: Path) -> Iterator[Finding]:
     for source in sources(root) if hidden.hashes else ():
         if source.format not in (Format.LOG, Format.TASK) and not _unreadable(source.path):
             entries = parse_source(source, files.read(source.path) or "").entries
-            back = [entry for entry in entries if hidden.hides(entry.record)]
-            if back:
+            if back := [entry for entry in entries if hidden.hides(entry.record)]:
                 what = f"{len(back)} forgotten {'entry is' if len(back) == 1 else 'entries are'} back; Ralph hides them"
                 names = " ".join(dict.fromkeys(entry.record.id for entry in back))
                 hint = f"`ralph forget {names} --yes` removes them"
@@ -372,8 +371,7 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
 def last_session(root: Path) -> dict[str, str] | None:
     """Return id, time and host of the session with the last event, from the end of its log: the index may be behind."""
     folder = f"{log_folders(root)[0]}/"
-    logs = [(state[0], path) for path, _, state in scan_logs(root) if path.startswith(folder)]
-    if not logs:
+    if not (logs := [(state[0], path) for path, _, state in scan_logs(root) if path.startswith(folder)]):
         return None
     log = Path(max(logs)[1])
     session, at, host = "", "", ""

@@ -142,8 +142,7 @@ def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
     """Return the records of an exported file or folder; Unreadable when there is none in it."""
     found: dict[tuple[str, str], Record] = {}
     for each in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-        text = files.read(each)
-        if text is None:
+        if (text := files.read(each)) is None:
             raise Unreadable(f"{each}: there is no such file", hint="name a file or folder that `ralph export` wrote")
         values: list[str] = _COMMENT.findall(text)
         if not values and f'"{_VERSION}"' in text[:100]:

@@ -160,8 +160,7 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     vanishing, left, changes = _plan_entries(root, names, request.matching.casefold())
     described = {record.id for record in vanishing} | {leftover.id for leftover in left}
     described |= {each.id for each in quarantine.held(root)} if names else set()
-    missing = [name for name in request.ids if not keys[name] and name not in described]
-    if missing:
+    if missing := [name for name in request.ids if not keys[name] and name not in described]:
         raise NotFound(f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids')
     if names:
         places = queries.locations(connection, [key for numbers in keys.values() for key in numbers]).values()

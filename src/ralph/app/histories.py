@@ -12,6 +12,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -79,11 +80,11 @@ class Place:
         return self._known[cwd]
 
     def _has(self, cwd: str) -> bool:
-        inside = any(cwd == folder or cwd.startswith(f"{folder}/") for folder in self._folders)
-        if not Path(cwd).is_dir():
+        real, is_there = os.path.realpath(cwd), Path(cwd).is_dir()
+        names = [f"{cwd}/", f"{real}/"] if is_there else [f"{cwd}/"]
+        inside = any(name.startswith(f"{folder}/") for name in names for folder in self._folders)
+        if not is_there:
             return inside
-        real = os.path.realpath(cwd)
-        inside = inside or any(real == folder or real.startswith(f"{folder}/") for folder in self._folders)
         if inside:
             try:
                 own = discovery.find_root(real)  # a project inside of this one has its own memory
@@ -119,19 +120,15 @@ def _remote_of(folder: str) -> str:
 
 
 def _entries(folder: Path, place: Place, *endings: str) -> list[Path]:
-    """Return the files and folders in a folder by name; with endings, the regular files that have one of them."""
-    try:
-        with os.scandir(folder) as entries:
-            inside = sorted(entries, key=attrgetter("name"))
-    except OSError:
-        return []
+    """Return the folders in a folder by name; with endings, the regular files that have one of them."""
     chosen = []
-    for entry in inside:
-        is_wanted = entry.name.endswith(endings) if endings else entry.is_dir(follow_symlinks=False)
-        if is_wanted and endings and not entry.is_file(follow_symlinks=False):
-            place.notes.append(f"{entry.path}: a link or no regular file, left out")
-        elif is_wanted:
-            chosen.append(Path(entry.path))
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=attrgetter("name")):
+            is_wanted = entry.name.endswith(endings) if endings else entry.is_dir(follow_symlinks=False)
+            if is_wanted and endings and not entry.is_file(follow_symlinks=False):
+                place.notes.append(f"{entry.path}: a link or no regular file, left out")
+            elif is_wanted:
+                chosen.append(Path(entry.path))
     return chosen
 
 
@@ -169,7 +166,7 @@ def read_json(path: Path, notes: list[str]) -> object:
             return json.loads(raw)
         notes.append(f"{path}: larger than {_LARGEST_JSON:,} bytes, left out")
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        pass
     except (OSError, ValueError, RecursionError) as error:
         notes.append(f"{path}: cannot be read: {type(error).__name__}")
     return None

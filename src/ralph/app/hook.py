@@ -178,8 +178,7 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
     """Store a summary of the session so far, and which of the injected records it used."""
     records, stored = _session_records(root, event, config)
     summary = summaries.summary(records)
-    text = summaries.text(summary, summaries.TOKENS, estimate)
-    if text and text != stored:
+    if (text := summaries.text(summary, summaries.TOKENS, estimate)) and text != stored:
         session = {"id": event.session, "summary": text, "tags": list(summary.tags), "updated_at": event.at}
         log = paths.session_log(root, event.session)
         files.append(log, encode_line("session", session), root=paths.state_boundary(root))

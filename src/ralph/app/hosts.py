@@ -202,8 +202,7 @@ class _Edits:
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
         """Add the files that are ours alone, or remove them; a foreign file stays, which a note says."""
         for path, (text, name, mode) in target.own_files.items():
-            before = files.read(path)
-            if before is not None and not is_signed(before):
+            if (before := files.read(path)) is not None and not is_signed(before):
                 self.notes.append(f"{path} is not ours or was changed; it stays as it is")
             elif add:
                 self.put(path, text, f"{name} {'added' if before is None else 'updated'}", target.inside, mode)
@@ -214,8 +213,7 @@ class _Edits:
         """Add our hooks, in place of older ones, or remove them."""
         if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
             return
-        path = target.settings
-        text = self.text(path)
+        path, text = target.settings, self.text(target.settings)
         settings = clients.hook_settings(target.host, launcher(target.env)) if add else {}
         with _name_file(path):
             number = len(ralph_hooks(text))
@@ -228,8 +226,7 @@ class _Edits:
 
     def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
         """Add our status line, or remove it; one that is not ours stays, which a note says."""
-        path = target.settings
-        text = self.text(path)
+        path, text = target.settings, self.text(target.settings)
         with _name_file(path):
             current = host_files.json_entry(text, STATUS_LINE)
             if not add and text is not None and is_ralph_hook(current):
@@ -253,14 +250,12 @@ class _Edits:
             server = _find_server(target, text)
             if text is not None and is_ralph_server(server):
                 base = host_files.without_toml_server(text) if is_toml else host_files.without_json_entry(text, keys)
+            setting = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if not add:
                 self.put(path, base, "the MCP server removed", inside)
-                return
-            if server is not None and not is_ralph_server(server):
+            elif server is not None and not is_ralph_server(server):
                 self.notes.append(f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is")
-                return
-            setting = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
-            if server is None or not same_json(server, check_json(setting)):
+            elif server is None or not same_json(server, check_json(setting)):
                 what = "the MCP server added" if server is None else "the MCP server put in anew"
                 with_entry = host_files.with_json_entry
                 after = host_files.with_toml_server(base, setting) if is_toml else with_entry(base, keys, setting)
@@ -304,8 +299,7 @@ def _with_server(target: InstallTarget) -> InstallTarget:
 
 def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the launchers start this Ralph."""
-    edits = _Edits()
-    edits.change_launchers(env, ours)
+    (edits := _Edits()).change_launchers(env, ours)
     return InstallPlan(tuple(edits.by_path.values()))
 
 

@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ralph import paths
@@ -21,12 +22,10 @@ from ralph.capture import summary as summaries
 from ralph.capture.events import event_of, patch_edits, reads_only
 from ralph.capture.pipeline import observe, session_of
 from ralph.capture.privacy import Redactor, mentions_private_path, redact_payload
-from ralph.capture.transcripts import TranscriptEvent
 from ralph.context.tokens import estimate
 from ralph.errors import UsageError
 from ralph.formats.log import encode_line, encode_record, join_lines
 from ralph.model.record import ObservationKind, Record
-from ralph.settings import Privacy
 from ralph.store import files, forgotten
 from ralph.store.sources import EVENT, Format, Interpret, Source, contents
 
@@ -76,8 +75,7 @@ class Ledger:
 
 def sources_named(names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the sources that were named, for none all but the extra ones; UsageError lists the valid ones."""
-    wrong = [name for name in names if name not in (*every, *extra)]
-    if wrong:
+    if wrong := [name for name in names if name not in (*every, *extra)]:
         raise UsageError(f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join((*every, *extra))}")
     return tuple(dict.fromkeys(names)) or every
 
@@ -113,11 +111,14 @@ class SessionRecorder:
     """Writes the events of transcripts to the logs of their sessions."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self._privacy: Privacy = privacy_rules(root)
+        self._root, self._privacy, self._forgotten = root, privacy_rules(root), forgotten.load()
         self._interpret = index.interpreter(root, self._privacy)
-        self._forgotten = forgotten.load()
-        self._texts: dict[str, str] = {}
+
+        @cache
+        def redact_text(text: str) -> str:
+            return Redactor(self._privacy.patterns, tolerant=True)(text)
+
+        self._redact_text = redact_text
 
     def record(self, transcript: Transcript) -> int:
         """Add what the logs do not have yet of a transcript; return how many observations."""
@@ -128,24 +129,21 @@ class SessionRecorder:
                 continue
             if session not in logs:
                 logs[session] = SessionLog(self._root, session, self._interpret)
-            self._add(logs[session], transcript.source, event)
-            if logs[session].size > _CHUNK:
-                logs[session].write()
+            log, payload = logs[session], self._redact(event.payload)
+            happened = event_of(event.reader, event.event, payload, event.at) if payload is not None else None
+            if happened is None:
+                continue
+            happened = replace(happened, host=transcript.source)
+            log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
+            record = observe(happened, patterns=None, paths=self._privacy.paths)
+            if record is None or self._forgotten.hides(record):
+                continue
+            keys = (forgotten.session_key(session, record.text), forgotten.session_key(session, call=happened.call))
+            if not any(map(self._forgotten.has, keys)):
+                log.add(record, happened.call)
+            if log.size > _CHUNK:
+                log.write()
         return sum(log.finish() for log in logs.values())
-
-    def _add(self, log: "SessionLog", host: str, event: TranscriptEvent) -> None:
-        payload = self._redact(event.payload)
-        happened = event_of(event.reader, event.event, payload, event.at) if payload is not None else None
-        if happened is None:
-            return
-        happened = replace(happened, host=host)
-        log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
-        record = observe(happened, patterns=None, paths=self._privacy.paths)
-        if record is None or self._forgotten.hides(record):
-            return
-        keys = (forgotten.session_key(log.session, record.text), forgotten.session_key(log.session, call=happened.call))
-        if not any(map(self._forgotten.has, keys)):
-            log.add(record, happened.call)
 
     def _redact(self, payload: dict[str, object]) -> dict[str, object] | None:
         """Return a payload as it may be stored, as hooks do; None for one about a private path."""
@@ -156,11 +154,7 @@ class SessionRecorder:
         rest = {name: value for name, value in payload.items() if name not in _HOST_MEMBERS}
         redacted = redact_payload(_slim(rest), self._privacy.patterns)
         own = {name: value for name in _HOST_MEMBERS if isinstance(value := payload.get(name), str)}
-        for name in ("session_id", "cwd"):
-            text = own.get(name, "")
-            if text not in self._texts:
-                self._texts[text] = Redactor(self._privacy.patterns, tolerant=True)(text)
-            own[name] = self._texts[text]
+        own |= {name: self._redact_text(own.get(name, "")) for name in ("session_id", "cwd")}
         return {**redacted, **own}
 
 
@@ -169,8 +163,7 @@ def _slim(payload: dict[str, object]) -> dict[str, object]:
     parameters, answer = payload.get("tool_input"), payload.get("tool_response")
     if not isinstance(parameters, dict) or not isinstance(answer, Mapping) or "filePath" not in answer:
         return payload
-    edits = [{"old_string": edit.before, "new_string": edit.after} for edit in patch_edits(answer)]
-    if edits:
+    if edits := [{"old_string": edit.before, "new_string": edit.after} for edit in patch_edits(answer)]:
         parameters = {name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS}
         parameters["edits"] = edits
     kept = {name: answer[name] for name in ("filePath", "originalFile") if name in answer}
@@ -185,28 +178,14 @@ class SessionLog:
         self.fields: dict[str, object] = {}
         logs = [paths.packed_log(root, session), paths.session_log(root, session)]
         self._path, self._boundary = logs[logs[1].exists()], paths.state_boundary(root)
-        self._lines: list[str] = []
-        self._added = 0
-        self._ids: set[str] = set()
-        self._calls: set[object] = set()
-        self._notes: Counter[tuple[str, str]] = Counter()
-        self._records: deque[Record] = deque(maxlen=_MOST_RECORDS)
-        text = "".join(files.read(path) or "" for path in logs)
-        if not text:
-            return
-        source = Source(self._path, self._path.name, Format.LOG)
-        for placed in contents(source, text, interpret).records:
-            self._remember(placed.record)
-        for kind, value in contents(source, text).lines:
-            payload = value.get("payload") if kind == EVENT else None
-            if isinstance(payload, Mapping):
-                self._calls.add(payload.get("tool_use_id"))
-
-    def _remember(self, record: Record) -> None:
-        self._ids.add(record.id)
-        self._records.append(record)
-        if record.kind is ObservationKind.NOTE:
-            self._notes[record.title, record.text] += 1
+        self._lines, self._added = list[str](), 0
+        text, source = "".join(files.read(path) or "" for path in logs), Source(self._path, self._path.name, Format.LOG)
+        records = [placed.record for placed in contents(source, text, interpret).records] if text else []
+        notes = (record for record in records if record.kind is ObservationKind.NOTE)
+        self._ids, self._notes = {record.id for record in records}, Counter((note.title, note.text) for note in notes)
+        self._records = deque(records, maxlen=_MOST_RECORDS)
+        payloads = [value.get("payload") for kind, value in contents(source, text).lines if kind == EVENT]
+        self._calls = {payload.get("tool_use_id") for payload in payloads if isinstance(payload, Mapping)}
 
     def add(self, record: Record, call: str) -> None:
         """Add an observation unless the log has it."""
@@ -223,8 +202,7 @@ class SessionLog:
 
     def write(self) -> None:
         """Write what was collected, at once."""
-        new = "".join(self._lines)
-        if new:
+        if new := "".join(self._lines):
             files.make_folder(self._path.parent, 0o700)
             files.update(self._path, lambda text: join_lines(text, new), root=self._boundary, mode=files.PRIVATE)
         self._lines, self.size = [], 0

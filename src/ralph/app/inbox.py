@@ -199,8 +199,7 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
 
 def _stale_citations(root: Path) -> Iterator[ReviewItem]:
     for report in outdated.check_citations(root):
-        problems = [each for each in report.looked if each.verdict in STALE]
-        if problems:
+        if problems := [each for each in report.looked if each.verdict in STALE]:
             why = "; ".join(f"{each.verdict.value}: {each.citation.kind.value} {each.citation}" for each in problems)
             about = {"status": "stale", "label": CITATION, "source": f"{report.place}:{report.line}"}
             known = tuple(dict.fromkeys(each.place for each in problems if each.place))

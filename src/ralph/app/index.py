@@ -46,8 +46,7 @@ class Prunable(NamedTuple):
 def of(root: Path, privacy: Privacy | None = None) -> Index:
     """Return the index of a project; Refused when a link leads out of it. `privacy` saves reading the settings."""
     index = _index(root, privacy)
-    target = index.outside()
-    if target is not None:
+    if (target := index.outside()) is not None:
         hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
         raise Refused(f"{index.path}: leads out of the project, to {target}", hint=hint)
     return index

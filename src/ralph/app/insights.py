@@ -131,8 +131,7 @@ def extract(
         tags = tuple(tag for tag in record.tags if clean(tag) == tag)
         proposed.append(replace(record, text=clean(record.text), tags=tags, origin=origin))
     hidden = forgotten.load()
-    proposed = [record for record in proposed if not hidden.hides(record)]
-    if not proposed:
+    if not (proposed := [record for record in proposed if not hidden.hides(record)]):
         return Extraction(task_id)
 
     def edit(text: str) -> tuple[str, Extraction]:

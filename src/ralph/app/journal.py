@@ -169,8 +169,7 @@ def _rank_entries(
     records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
     for row in ranked.best:
-        record = records.get(row.row.key)
-        if record is not None and is_journal_entry(record):
+        if (record := records.get(row.row.key)) is not None and is_journal_entry(record):
             entries.setdefault(record.id, (row, journal_entry(record)))
     return ranked, list(entries.values())
 
@@ -191,8 +190,7 @@ def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
         if not entries and within and _select_entries(connection, JournalFilter(run=run)):
             what = f"what {run} did belongs to other tasks, which are not finished"
             raise NotFound(what, hint="--all-tasks shows everything")
-        runs = list(dict.fromkeys(entry.run for entry in entries))
-        if not runs:
+        if not (runs := list(dict.fromkeys(entry.run for entry in entries))):
             hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
             raise NotFound(f"no iteration of a run {run} is written down", hint=hint)
         if run not in runs and len(runs) > 1:

@@ -81,8 +81,7 @@ def prepare(
         raise UsageError("the goal is private from beginning to end", hint="say at least what is to be done")
     if request.feature:
         feature.find(root, request.feature)
-    name = request.task or (_open_task(root, goal) if goal else "")
-    if name and not resumed:
+    if (name := request.task or (_open_task(root, goal) if goal else "")) and not resumed:
         _check_free(root, name)
     detected = detect.detect_commands(root)
     required = [
@@ -255,8 +254,7 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
     root = bench.root
     if not (bench.plan.goal or request.task) or run.only:
         return run
-    name = request.task or _open_task(root, run.goal)
-    if not name:
+    if not (name := request.task or _open_task(root, run.goal)):
         name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
     if not request.task:
         bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")

@@ -78,8 +78,7 @@ class PrimedMemories(NamedTuple):
 
 def names_of(in_: Sequence[str]) -> tuple[str, ...]:
     """Return the collections that names mean; UsageError lists the valid ones."""
-    wrong = [name for name in in_ if name not in (*NAMES, ALL)]
-    if wrong:
+    if wrong := [name for name in in_ if name not in (*NAMES, ALL)]:
         raise UsageError(f"{wrong[0]!r} is not a memory file", hint=f"one of {', '.join((*NAMES, ALL))}")
     return NAMES if ALL in in_ else tuple(dict.fromkeys(in_))
 
@@ -87,8 +86,7 @@ def names_of(in_: Sequence[str]) -> tuple[str, ...]:
 def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
     """Return kinds by their names in any case; UsageError lists the valid ones."""
     valid = {kind.value: kind for kind in MemoryKind}
-    wrong = [name for name in names if name.strip().lower() not in valid]
-    if wrong:
+    if wrong := [name for name in names if name.strip().lower() not in valid]:
         raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(valid)}")
     return tuple(valid[name.strip().lower()] for name in names)
 
@@ -320,8 +318,7 @@ def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
     """Copy a file that is about to change, and ignore the copy in git; None if there is no file."""
     from ralph.app.config import hide_from_git
 
-    copy = files.backup(path, root=root, text=text)
-    if copy is not None:
+    if (copy := files.backup(path, root=root, text=text)) is not None:
         with contextlib.suppress(RalphError):  # a git exclude file that cannot be written must not stop the change
             hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
     return copy

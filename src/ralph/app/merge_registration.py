@@ -40,8 +40,7 @@ class Registration(NamedTuple):
 
 def register(root: Path, env: Mapping[str, str]) -> Registration:
     """Register the driver in the repository's own config, and name the files that it merges in .gitattributes."""
-    config = _repository_config(root)
-    if config is None:
+    if (config := _repository_config(root)) is None:
         raise Refused(f"{root}: is not in a git repository", hint="`git init` makes one")
     before, path = files.read(config) or "", paths.git_attributes(root)
     after = _with_driver(before, env)
@@ -75,16 +74,14 @@ def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
 
 def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
     """Register the driver in the repository's config where it `is_missing`; return the file that was changed."""
-    config = is_missing(root, env)
-    if config is not None:
+    if (config := is_missing(root, env)) is not None:
         files.update(config, lambda text: _with_driver(text, env))
     return config
 
 
 def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
     """Yield the change of the user's git config: with the driver, or without it."""
-    path = _user_config(env)
-    if path is not None:
+    if (path := _user_config(env)) is not None:
         before = files.read(path)
         program = str(launcher(env, COMMAND_LAUNCHER))
         after = _with_driver(before or "", env, program) if add else _without_driver(before)

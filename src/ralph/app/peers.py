@@ -227,8 +227,7 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
             why = " ".join(body.replace(reverted[0], "").split())
             text = f"{subject} ({reverted[1][:10]} was reverted){f': {why}' if why else ''}"
             yield Proposal(text, MemoryKind.FIX, via)
-        decisions = list(_DECISION.finditer(body))
-        if not decisions and (decided := _DECIDED.match(subject)):
+        if not (decisions := list(_DECISION.finditer(body))) and (decided := _DECIDED.match(subject)):
             yield Proposal(decided["text"] or subject, MemoryKind.DECISION, via)
         for match in decisions:
             yield Proposal(f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via)

@@ -154,15 +154,13 @@ def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
 def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
     """Trust nothing of this project any more; return how many values it was before."""
     here = os.path.realpath(root)
-    count = sum(entry.root == here for entry in trusted_values(env))
-    if count:
+    if count := sum(entry.root == here for entry in trusted_values(env)):
         _update_trust(env, lambda entries: [entry for entry in entries if entry.root != here])
     return count
 
 
 def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]) -> None:
-    path = config.trust_file(env)
-    if path is None:
+    if (path := config.trust_file(env)) is None:
         raise UsageError("there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME")
 
     def to_text(entries: Sequence[Trusted]) -> str:

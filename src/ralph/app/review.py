@@ -96,8 +96,7 @@ def _keep(root: Path, items: Sequence[ReviewItem], by: str, observer: WriteObser
 
 def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
     """Reject an insight, which stays in its file and is not proposed again, or drop a memory that is held."""
-    held = _find_held(root, name, by)
-    if held is None:
+    if (held := _find_held(root, name, by)) is None:
         return _decide(root, name, insight.REJECTED, observer).stored
     if isinstance(held, Stored):
         raise Refused(f"{name} stands in a file", hint=f"ralph memory delete {name}")
@@ -124,8 +123,7 @@ def _decide(root: Path, name: str, status: Status, observer: WriteObserver | Non
     try:
         found = insight.find(root, name)
     except NotFound:
-        item = next((each for each in inbox.memory_items(root) if each.id == name), None)
-        if item is None:
+        if (item := next((each for each in inbox.memory_items(root) if each.id == name), None)) is None:
             raise
         raise Refused(f"{name} is a memory: {item.why}", hint=" or ".join(item.actions)) from None
     return insight.change(root, found, lambda record: replace(record, status=status), observer)

@@ -100,8 +100,7 @@ def current(root: Path, run_id: str = "") -> Run:
     if run_id:
         return read(root, run_id)
     running = _from_index(root, running=True)
-    names = running or _from_index(root)
-    if not names:
+    if not (names := running or _from_index(root)):
         raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` begins one')
     return read(root, names[-1] if running else names[0])
 
@@ -282,8 +281,7 @@ def snapshots(root: Path, run_id: str) -> dict[int, Path]:
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
     """Return the prompt of an iteration; NotFound when it was not stored."""
-    text = files.read(_prompt_file(root, run_id, iteration))
-    if text is None:
+    if (text := files.read(_prompt_file(root, run_id, iteration))) is None:
         numbers = ", ".join(map(str, snapshots(root, run_id))) or "none"
         raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}")
     return text

@@ -89,8 +89,7 @@ def _append(root: Path, line_type: str, lines: Sequence[Mapping[str, object]]) -
 
 def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:
     """Append to the list of what a session has seen: ids of records, and marks of other lines."""
-    lines = "".join(f"{name}\n" for name in names if "\n" not in name)
-    if lines:
+    if lines := "".join(f"{name}\n" for name in names if "\n" not in name):
         files.append(seen_file(root, session), lines, root=paths.state_boundary(root))
 
 

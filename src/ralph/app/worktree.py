@@ -99,8 +99,7 @@ def checkout_folder(root: Path, task_id: str) -> Path:
 
 def working_folder(root: Path, task: Task) -> Path:
     """Return where to work on a task; Refused when its worktree cannot be used."""
-    problem = problem_of(root, task, quick=True)
-    if problem is not None:
+    if (problem := problem_of(root, task, quick=True)) is not None:
         raise Refused(f"{task.id}: {problem.what}", hint=problem.hint)
     return folder_of(root, task) or root
 

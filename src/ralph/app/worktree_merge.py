@@ -110,8 +110,7 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
     task = board.find(root, task_id).task
     worktree.check_free(root, task)
     at = paths.main_checkout(root)
-    top = Repository(at).top
-    if top is None:
+    if (top := Repository(at).top) is None:
         raise Refused(f"{at}: is not in a git repository", hint="a merge needs one")
     main = Repository(top)
     branch, into = task.branch or "", main.branch()
@@ -139,8 +138,7 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
         raise Refused(f"nothing was merged: git says {first_line(ran)}", hint=f"try `git merge {sides.branch}` by hand")
     conflicts = main.names("diff", "--name-only", "-z", "--diff-filter=U")
     merged = {name: sides.merged_entries(name) for name in conflicts}
-    unresolved = [name for name, text in merged.items() if text is None]
-    if unresolved:
+    if unresolved := [name for name, text in merged.items() if text is None]:
         error = _conflict(sides, unresolved)
     elif conflicts:
         for name, text in merged.items():

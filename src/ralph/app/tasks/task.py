@@ -169,8 +169,7 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
     closed: list[Task] = []
     while True:
         changes = [board.update(root, task.id, end) for task in board.read(root).late()]
-        ended = [after for before, after in changes if after != before]
-        if not ended:
+        if not (ended := [after for before, after in changes if after != before]):
             return closed
         closed += ended
 

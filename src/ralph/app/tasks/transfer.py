@@ -74,8 +74,7 @@ def import_(
             task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
             new[task.id] = (line, task)
             private_parts += removed
-        bad = sorted([*bad, *_link_problems(everything, new.values())], key=lambda each: each.line)
-        if bad:
+        if bad := sorted([*bad, *_link_problems(everything, new.values())], key=lambda each: each.line):
             parts = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
             parts += [f"and {len(bad) - _MAX_NAMED} more"] if len(bad) > _MAX_NAMED else []
             raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="mend the file")
