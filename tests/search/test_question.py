@@ -169,6 +169,12 @@ def test_of_many_unknown_words_only_the_first_are_replaced(connection: sqlite3.C
     assert [bool(each.counts) for each in found] == [True] * 8 + [False] * 2
 
 
+def test_in_a_long_text_an_unknown_word_is_no_part_of_another(connection: sqlite3.Connection) -> None:
+    long = "rollout of bernet\n\n" + "at nothing.known.here (line)\n" * 20
+    assert [word.counts.keys() for word in ask(connection, "rollout bernet") if word.replaced] == [{"kubernet"}]
+    assert [[*word.counts] for word in ask(connection, long) if word.word == "bernet"] == [[]]
+
+
 def test_a_question_of_few_words_also_finds_longer_words(connection: sqlite3.Connection) -> None:
     few = only(connection, "data")
     assert few.longer == {}

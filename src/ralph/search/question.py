@@ -104,7 +104,7 @@ def weigh_words(
     count = max(store.size(connection), 2)
     most = max(_FEW, count // _ONE_IN)
     weighted: list[WeightedWord] = []
-    replaced = 0
+    replaced, hurried = 0, hurried or len(text) > _HEAD  # in a long text, an unknown word is rarely a typo
     for number, word in ((number, word) for number, paragraph in paragraphs.items() for word in paragraph):
         if terms.is_cjk(word.text):
             pairs = [_pair(connection, store, term, count, known.get(term, 0)) for term in word.terms]
