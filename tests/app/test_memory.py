@@ -230,8 +230,8 @@ def test_a_number_of_days_before_all_dates_is_no_limit(library: Library) -> None
     assert primed.id == record.id
 
 
-def test_no_records_are_still_valid_json() -> None:
-    assert memory.json_array([]) == "[]\n"
+def test_no_records_are_still_valid_json(tmp_path: Path) -> None:
+    assert memory.prime(tmp_path, form="json").text == "[]\n"
 
 
 # --- the text that may be stored ------------------------------------------------------------------

@@ -141,7 +141,13 @@ def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> 
         if node.shared:
             raise _CannotSplice(node.line, "it has an anchor or a tag")
         if depth == len(path) - 1:
-            return _replace_value(text, node, flow(value))
+            if node.style == "literal" or isinstance(node.value, Mapping):
+                raise _CannotSplice(node.line, "its value is a mapping or a block of text")
+            is_list = isinstance(node.value, tuple) and node.style == "block"
+            start = text.index(":", node.key_end) + 1 if is_list else node.start
+            if "#" in text[start : node.end] and "\n" in text[start : node.end]:
+                raise _CannotSplice(node.line, "comments inside its value would be lost")
+            return start, node.end, (" " if text[start - 1] == ":" else "") + flow(value)
         if node.value is None and node.start == node.end:
             return _insert_lines(text, node.key_end, _column(text, node.key_start) + 2, path[depth + 1 :], value)
         if not isinstance(node.value, Mapping) or node.style != "block":
@@ -162,14 +168,3 @@ def _insert_lines(text: str, position: int, column: int, path: list[str], value:
     if at == 0 and text:
         return len(text), len(text), newline + newline.join(lines)
     return at, at, newline.join(lines) + newline
-
-
-def _replace_value(text: str, node: ConfigNode, new: str) -> tuple[int, int, str]:
-    start, end = node.start, node.end
-    if node.style == "literal" or isinstance(node.value, Mapping):
-        raise _CannotSplice(node.line, "its value is a mapping or a block of text")
-    if isinstance(node.value, tuple) and node.style == "block":
-        start = text.index(":", node.key_end) + 1
-    if "#" in text[start:end] and "\n" in text[start:end]:
-        raise _CannotSplice(node.line, "comments inside its value would be lost")
-    return start, end, (" " if text[start - 1] == ":" else "") + new

@@ -74,7 +74,7 @@ def examine(
     root: Path, *, secrets: bool = False, custom: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> list[Finding]:
     """Return all problems by file and line."""
-    findings = [*_check_files(root), *_check_folders(root), *_check_links(root), *_leftovers(root), *_permissions(root)]
+    findings = [*_check_files(root), *_check_folders(root), *_leftovers(root), *_permissions(root)]
     findings += [*_second_stores(root), *_find_forgotten(root)]
     findings += [Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})]
     if (config := merge_registration.is_missing(root, env or {})) is not None:
@@ -224,7 +224,7 @@ def _find_forgotten(root: Path) -> Iterator[Finding]:
 
 
 def _check_folders(root: Path) -> Iterator[Finding]:
-    """Find problems of folders, worktrees of tasks, indexes of worktrees, and of what git ignores or tracks."""
+    """Find problems of folders, links, worktrees of tasks and their indexes, and of what git ignores or tracks."""
     for folder in sorted({path.parent for path in _curated_files(root)}):
         if folder.exists() and not folder.is_dir():
             hint = "move it away, then run `ralph init`"
@@ -242,9 +242,6 @@ def _check_folders(root: Path) -> Iterator[Finding]:
         what = "came with the repository: Ralph does not read it"
         hint = "`git rm -r --cached` it, or delete it; `ralph status` prints the folder of this machine's logs"
         yield _finding(paths.old_state(root)[0], what, hint, "warning", "tracked-state")
-
-
-def _check_links(root: Path) -> Iterator[Finding]:
     main, boundary = paths.main_checkout(root), paths.state_boundary(root)
     folders = {paths.ralph_folder(root): root, root / ".agent": root, paths.ralph_folder(main): main}
     folders |= {paths.log_folder(root): boundary, paths.index_file(root): boundary}

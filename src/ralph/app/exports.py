@@ -12,7 +12,6 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -259,26 +258,23 @@ class RestoredFile(NamedTuple):
 
 def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
     """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
-    restored: list[RestoredFile] = []
+    names, restored = _checked(source), list[RestoredFile]()
     for is_written in (False, True) if really else (False,):  # all are read before the first is written
-        restored = [_restore_file(root, name, text, really=is_written) for name, text in _texts(source)]
+        restored = []
+        with tarfile.open(source, "r:gz") as archive:
+            for name in names:
+                file = archive.extractfile(name)
+                raw = file.read() if file is not None else b""
+                try:
+                    text = files.unpack(raw) if name.endswith(paths.PACKED) else raw
+                except OSError as error:
+                    raise Unreadable(f"{source}: {name} {error.strerror}", hint="nothing was written") from error
+                content = text.decode("utf-8", "surrogateescape")
+                restored.append(_restore_file(root, name, content, really=is_written))
     if really:
         index.discard_all(root)
         index.sync(root)
     return restored
-
-
-def _texts(source: Path) -> Iterator[tuple[str, str]]:
-    members = _checked(source)
-    with tarfile.open(source, "r:gz") as archive:
-        for name in members:
-            file = archive.extractfile(name)
-            raw = file.read() if file is not None else b""
-            try:
-                text = files.unpack(raw) if name.endswith(paths.PACKED) else raw
-            except OSError as error:
-                raise Unreadable(f"{source}: {name} {error.strerror}", hint="nothing was written") from error
-            yield name, text.decode("utf-8", "surrogateescape")
 
 
 def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:

@@ -223,7 +223,7 @@ def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Pa
         return
     ours = install.noted_program(env) or install.hook_program(sys.executable)
     targets = [each.target for each in find_installed(root, env) if each.target is not None]
-    entries = (install.plan_repair(each, ours) for each in targets)
+    entries = (install.plan_install(install.with_server(each), ours) for each in targets)
     for plan in chain([install.plan_launchers(env, ours)], entries):  # each plan begins with the files after the last
         install.apply_plan(plan)
         yield from ((edit.path, edit.what) for edit in plan.edits)

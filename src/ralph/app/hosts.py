@@ -281,7 +281,7 @@ def has_entries(target: InstallTarget) -> bool:
 
 def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
     """Return the files of an installation whose hooks or MCP server are not as this version writes them."""
-    edits, target = _Edits(), _with_server(target)
+    edits, target = _Edits(), with_server(target)
     edits.change_hooks(target, add=True)
     if target.client.form in (HookForm.SCRIPTS, HookForm.PLUGIN):
         edits.change_own_files(target, add=True)
@@ -290,7 +290,7 @@ def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
     return [(edit.path, edit.what) for edit in edits.by_path.values()]
 
 
-def _with_server(target: InstallTarget) -> InstallTarget:
+def with_server(target: InstallTarget) -> InstallTarget:
     """Return the target with our MCP server if it has one, or could have one and nobody said --no-mcp."""
     server = _find_server(target, files.read(target.servers[0]))
     is_unwanted = f"{_NO_MCP_PREFIX}{target.list_entry}" in _read_installed(target.env)[0]
@@ -301,11 +301,6 @@ def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
     """Return what has to change so that the launchers start this Ralph."""
     (edits := _Edits()).change_launchers(env, ours)
     return InstallPlan(tuple(edits.by_path.values()))
-
-
-def plan_repair(target: InstallTarget, ours: HookProgram) -> InstallPlan:
-    """Return what has to change in an installation that is there, so that the host starts this Ralph."""
-    return plan_install(_with_server(target), ours)
 
 
 @contextmanager

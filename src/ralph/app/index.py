@@ -121,9 +121,7 @@ def verify(root: Path) -> list[str]:
         if index.sync(trusting=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
         with db.explained(index.path), closing(index.connect()) as connection:
-            if not db.is_intact(connection):
-                return ["the database is damaged"]
-            return list(_differences(index, connection))
+            return list(_differences(index, connection)) if db.is_intact(connection) else ["the database is damaged"]
     except (db.Damaged, Unreadable, ValueError) as error:
         return [f"the database is damaged: {error}"]
 

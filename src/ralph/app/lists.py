@@ -6,11 +6,11 @@ files that hold something, and sees the changes of editors, git, hooks and loops
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ralph import paths
 from ralph.app import index, runs, sessions, usage
@@ -27,7 +27,6 @@ from ralph.store import files
 from ralph.store import sessions as stored_sessions
 
 Row = dict[str, Any]
-T = TypeVar("T")
 SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _TITLE_LENGTH = 160
@@ -130,8 +129,7 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     """Return sessions as rows; `agent` and `mode` are those of a chat."""
     names = [session.id for session in page]
     ended = index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names)) if page else set()
-    tokens = ledger_value(root, _session_tokens)
-    rows = []
+    tokens, rows = _ledger_and_tokens(root)[1], []
     for session in page:
         members = session_json(session)
         is_chat = bool(session.task) or session.mode == "plan"
@@ -142,13 +140,6 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     return rows
 
 
-def _session_tokens(ledger: usage.Ledger) -> Counter[str]:
-    tokens = Counter[str]()
-    for injection in ledger.injections:
-        tokens[injection.session] += injection.tokens
-    return tokens
-
-
 def session_title(session: Session) -> str:
     """Return what was asked first, else how the summary begins; never an id."""
     return one_line(session.prompt or session.summary, _TITLE_LENGTH) or f"Session without a prompt ({session.host})"
@@ -156,29 +147,23 @@ def session_title(session: Session) -> str:
 
 def read_ledger(root: Path) -> usage.Ledger:
     """Return the complete ledger, read again when it has changed."""
-    return ledger_value(root, _complete)
+    return _ledger_and_tokens(root)[0]
 
 
-def ledger_value(root: Path, compute: Callable[[usage.Ledger], T]) -> T:
-    """Return what a function computes of the complete ledger, computed again when the ledger has changed."""
+def _ledger_and_tokens(root: Path) -> tuple[usage.Ledger, Counter[str]]:
     try:
         status = usage.ledger_file(root).stat()
     except OSError:
-        return compute(usage.Ledger())
-    value: T = _cached_value(root, compute, status.st_mtime_ns, status.st_size)
-    return value
+        return usage.Ledger(), Counter()
+    return _read_ledger(root, status.st_mtime_ns, status.st_size)
 
 
-def _complete(ledger: usage.Ledger) -> usage.Ledger:
-    return ledger
-
-
-@lru_cache(maxsize=8)
-def _cached_value(root: Path, compute: Callable[[usage.Ledger], Any], changed: int, size: int) -> Any:
-    is_read = compute is _complete
-    return compute(
-        usage.read_ledger(root, usage.ALL_BYTES) if is_read else _cached_value(root, _complete, changed, size)
-    )
+@lru_cache(maxsize=4)
+def _read_ledger(root: Path, changed: int, size: int) -> tuple[usage.Ledger, Counter[str]]:
+    ledger, tokens = usage.read_ledger(root, usage.ALL_BYTES), Counter[str]()
+    for injection in ledger.injections:
+        tokens[injection.session] += injection.tokens
+    return ledger, tokens
 
 
 class Watcher:
@@ -253,7 +238,6 @@ def _stamps(locations: Iterable[Path]) -> dict[Path, tuple[float, int]]:
 
 
 def _scan_folder(folder: Path) -> list[Path]:
-    try:
+    with suppress(OSError):
         return sorted(folder.iterdir())
-    except OSError:
-        return []
+    return []

@@ -241,7 +241,8 @@ def _fit(
     def render(rows: tuple[int, ...], omitted: int) -> str:
         chosen = [ordered[row] for row in rows]
         if form == "json":
-            return json_array([*before.records, *chosen])
+            everything = [memory_json(record) for record in (*before.records, *chosen)]
+            return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
         text = knowledge.render(chosen, 0) if is_knowledge else render_memories(chosen, collection.layout.kinds)
         where = "" if collection.name == "memories" else f" --in {collection.name}"
         note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
@@ -251,11 +252,6 @@ def _fit(
     text, shown = budgets.fit(ordered, budget, render)
     chosen = before.records + tuple(ordered[row] for row in shown)
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
-
-
-def json_array(records: Sequence[Record]) -> str:
-    """Return records as a JSON array; valid when there are none."""
-    return json.dumps([memory_json(record) for record in records], ensure_ascii=False, indent=2) + "\n"
 
 
 def predecessors(record: Record) -> list[str]:

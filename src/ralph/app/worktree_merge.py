@@ -138,8 +138,13 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
         raise Refused(f"nothing was merged: git says {first_line(ran)}", hint=f"try `git merge {sides.branch}` by hand")
     conflicts = main.names("diff", "--name-only", "-z", "--diff-filter=U")
     merged = {name: sides.merged_entries(name) for name in conflicts}
-    if unresolved := [name for name, text in merged.items() if text is None]:
-        error = _conflict(sides, unresolved)
+    if unresolved := [name for name, text in merged.items() if text is None]:  # both sides, while the merge is open
+        diff = main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
+        lines = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
+        names, tree = join_names(unresolved), f"{FOLDER}/{sides.task.id}"
+        what = f"{sides.branch} and {sides.into} both changed {names}; nothing was merged{_quote(lines)}"
+        hint = f"merge {sides.into} into the worktree ({tree}) and resolve it there, "
+        error = Conflict(what, hint=f"{hint}or `git merge {sides.branch}` here; then run this again")
     elif conflicts:
         for name, text in merged.items():
             files.write(main.folder / name, text or "", root=main.folder)
@@ -152,15 +157,6 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
         hint = "`git status` in the main checkout shows what is half merged"
         raise Refused(f"git could not abort the merge of {sides.branch}: {first_line(aborted)}", hint=hint)
     raise error if unresolved else _refused(ran, "git did not commit the merge")
-
-
-def _conflict(sides: _Branches, unresolved: Sequence[str]) -> Conflict:
-    """Return the conflict with the lines of both sides, read while the merge is still open."""
-    diff = sides.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
-    quoted = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
-    what = f"{sides.branch} and {sides.into} both changed {join_names(unresolved)}; nothing was merged{_quote(quoted)}"
-    tree, by_hand = f"{FOLDER}/{sides.task.id}", f"`git merge {sides.branch}` here; then run this again"
-    return Conflict(what, hint=f"merge {sides.into} into the worktree ({tree}) and resolve it there, or {by_hand}")
 
 
 def _refused(ran: ProcessResult, what: str) -> Refused:
