@@ -7,7 +7,7 @@ Linked entries follow with half of the score for each hop. Entries are complete,
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
@@ -23,8 +23,7 @@ _TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
 _JOINTS = re.compile(r"[_\-./:@\\]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """What is being worked on: the task's words, the names of its feature, and the files that were changed last."""
 
     words: str = ""
@@ -32,8 +31,7 @@ class Work:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """An entry that belongs to the work: its score, the reasons, and how many links away from a match it is."""
 
     record: Record

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ralph.errors import ConfigError
 from ralph.formats.text import BOM, Problem
@@ -41,8 +41,7 @@ class ConfigNode:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConfig:
+class ParsedConfig(NamedTuple):
     """A file's root mapping and its problems."""
 
     entries: Mapping[str, ConfigNode]

@@ -40,8 +40,7 @@ _SHORTEST_REPEAT = 4  # words; a shorter body may be in a tool's output by chanc
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeSigil:
+class KnowledgeSigil(NamedTuple):
     """A piece of knowledge; the caller checks that it is complete."""
 
     title: str

@@ -6,7 +6,7 @@ A member of the wrong type is reported, kept, and counts as absent. Of a prd.jso
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Refused
 from ralph.formats import json_text
@@ -141,8 +141,7 @@ def render_task_line(task: Task) -> str:
     return json_text.dump_line(_task_members(task))
 
 
-@dataclass(frozen=True, slots=True)
-class PrdDocument:
+class PrdDocument(NamedTuple):
     """A prd.json: its project, branch and stories in file order."""
 
     text: str

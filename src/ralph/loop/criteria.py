@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.errors import NotFound, UsageError
 from ralph.formats.text import scan_lines
@@ -45,8 +46,7 @@ class Criterion:
         return f"{self.kind}: {what}{code}" if what else self.kind.value
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     """The result of one criterion; `missing`: a program that is not there and no file of the project."""
 
     criterion: Criterion
@@ -61,8 +61,7 @@ class CheckResult:
         return f"{self.criterion.label}: {self.message}" + (f"\n{self.tail}" if self.tail and not self.passed else "")
 
 
-@dataclass(frozen=True, slots=True)
-class CriteriaVerdict:
+class CriteriaVerdict(NamedTuple):
     """The results of all criteria; without any, the verdict is passed."""
 
     checks: tuple[CheckResult, ...] = ()

@@ -6,6 +6,7 @@ state is saved after every step, and every part may be called again with the sam
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import CriteriaVerdict, failure_signature
@@ -27,8 +28,7 @@ _UNFINISHED_STOPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AgentWork:
+class AgentWork(NamedTuple):
     """What an agent did on a prompt."""
 
     reply: Reply
@@ -38,8 +38,7 @@ class AgentWork:
     disk: str = ""  # fingerprint of the files afterwards
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The outcome of an iteration and why it is no better."""
 
     outcome: Outcome

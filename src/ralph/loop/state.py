@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import PurePath
 from traceback import extract_tb
-from typing import Self
+from typing import NamedTuple, Self
 
 from ralph.model.record import Outcome
 from ralph.model.work import RunStatus
@@ -105,8 +105,7 @@ CYCLES = 3  # how often the same states must repeat to be called thrashing
 LONGEST_CYCLE = 4  # how many states a cycle may have
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How far a run may go; 0 is no limit."""
 
     max_iterations: int = 10
@@ -115,8 +114,7 @@ class Limits:
     no_progress: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class IterationResult:
+class IterationResult(NamedTuple):
     """The failure of an iteration ("" for none) and the fingerprint of the disk."""
 
     iteration: int
@@ -125,8 +123,7 @@ class IterationResult:
     outcome: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(NamedTuple):
     """Why a run ends, with a message for people."""
 
     reason: EndReason

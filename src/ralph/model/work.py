@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ralph.model.record import Outcome
 
@@ -141,8 +141,7 @@ def ignore_text(text: str) -> None:
     """Ignore a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
+class ProcessResult(NamedTuple):
     """Exit code and output; `code` is None when not started, negative after a signal."""
 
     code: int | None
@@ -247,8 +246,7 @@ class McpServer:
     trusted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAnswer:
+class ServerAnswer(NamedTuple):
     """What a server answered, and why it is not running."""
 
     status: ServerStatus

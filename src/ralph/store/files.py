@@ -13,10 +13,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO, TextIO, TypeVar
+from typing import BinaryIO, NamedTuple, TextIO, TypeVar
 
 from ralph import paths
 from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
@@ -36,8 +35,7 @@ T = TypeVar("T", bound=str | tuple[str, object])
 # --- dry runs and guarded writes ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One file before and after; None where there is no file."""
 
     path: Path

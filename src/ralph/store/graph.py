@@ -9,7 +9,6 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,8 +50,7 @@ _TYPES = {kind.value: kind for kind in NodeType}
 _RELATIONS = {relation.value: relation for relation in Relation}
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """An edge as a source states it; an end may be words (an id or a title)."""
 
     source: str

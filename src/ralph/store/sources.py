@@ -60,8 +60,7 @@ OUTSIDE = {
 """Memory files that a project reads and that are not its own, with the scope of their records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A file that holds records, and its name relative to the project."""
 
     path: Path
