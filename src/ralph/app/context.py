@@ -55,10 +55,7 @@ _INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
 
 
 class PromptContext(NamedTuple):
-    """What is injected with a prompt, and why.
-
-    A reason has a record's `id`, `score` (0: found by the name of a file), `why` it matched, and its `tokens`.
-    """
+    """What is injected with a prompt; a reason has `id`, `score` (0: by the name of a file), `why` and `tokens`."""
 
     text: str = ""
     layer: int = 0
@@ -215,10 +212,7 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
 
 
 def inject_matches(root: Path, config: Config, words: str, *, task: str = "") -> PromptContext:
-    """Return the best records for words or ids that a person names, also those that no hook would inject.
-
-    Prompt injections are withheld unless they are named by their id.
-    """
+    """Return the best records for words or ids, also what no hook injects, but prompt injections only by their id."""
     from ralph.app import search as searching
     from ralph.app.json_shapes import mark_weak
 
@@ -260,10 +254,7 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
 
 
 def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = "") -> dict[str, Any]:
-    """Return what a prompt would inject, or the start of a session (None), and why; nothing is recorded.
-
-    `text` is exact; `items` are its records in their order, within the `budget`, of which the window allows `cap`.
-    """
+    """Return what a prompt, or the start of a session (None), would inject and why; nothing is recorded."""
     from ralph.app.tasks import board
 
     if task:
@@ -272,13 +263,13 @@ def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", s
         shown = _preview_start(root, config, task, session)
     else:
         shown = _preview_prompt(root, config, prompt, task, session)
-    notes = []
-    if hook_state.paused_since(root) is not None:
-        notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
-    if config.memories.inject is not Inject.AUTO:
-        notes.append(f"memories.inject is {config.memories.inject.value}: no hook injects memories by itself")
-    if not config.memories.enabled:
-        notes.append("memories.enabled is false: memories and guardrails are not injected")
+    inject, is_paused = config.memories.inject, hook_state.paused_since(root) is not None
+    off = {
+        "hooks are paused here and inject nothing; `ralph capture on` resumes them": is_paused,
+        f"memories.inject is {inject.value}: no hook injects memories by itself": inject is not Inject.AUTO,
+        "memories.enabled is false: memories and guardrails are not injected": not config.memories.enabled,
+    }
+    notes = [note for note, applies in off.items() if applies]
     items = [{"order": order, **item} for order, item in enumerate(shown["items"], 1)]
     tokens = {"used": sum(item["tokens"] for item in items), "tokens": estimate(shown["text"]), "cap": _cap(config)}
     others = left_out(root, config, prompt, {item["id"] for item in items}, task=task, session=session)

@@ -162,8 +162,7 @@ def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
 
 def add_citation_notes(root: Path, records: Sequence[Record], notes: Mapping[str, str] | None = None) -> list[Record]:
     """Append the notes about stale citations to the texts of records."""
-    if notes is None:
-        notes = citation_notes(root, records)
+    notes = citation_notes(root, records) if notes is None else notes
     return [
         replace(record, text=f"{record.text}\n({notes[record.id]})") if record.id in notes else record
         for record in records

@@ -89,17 +89,11 @@ class _Handlers:
         self._prompts = {name: _PROMPTS[name] for name in _PROMPTS if not (read_only and name == "remember")}
 
     async def list_tools(self, ctx: Context, params: Page) -> types.ListToolsResult:
-        entries = [
-            types.Tool(
-                name=tool.name,
-                description=tool.sdk.description,
-                input_schema=tool.input,
-                annotations=types.ToolAnnotations(destructive_hint=tool.asks)
-                if tool.writes
-                else types.ToolAnnotations(read_only_hint=True),
-            )
-            for tool in self._tools
-        ]
+        entries = []
+        for tool in self._tools:
+            hints: dict[str, Any] = {"destructive_hint": tool.asks} if tool.writes else {"read_only_hint": True}
+            about = types.Tool(name=tool.name, description=tool.sdk.description, input_schema=tool.input)
+            entries.append(about.model_copy(update={"annotations": types.ToolAnnotations(**hints)}))
         return types.ListToolsResult(tools=entries)
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:

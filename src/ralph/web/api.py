@@ -58,14 +58,9 @@ def _get_state(request: ApiRequest) -> Json:
 
 def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
-    listing = explore.ListRequest(
-        text=request.word("q"),
-        chosen={facet: request.words(facet) for facet in explore.FACETS if request.words(facet)},
-        task=request.word("task"),
-        sort=request.word("sort"),
-        limit=request.limit,
-        offset=request.offset,
-    )
+    chosen = {facet: request.words(facet) for facet in explore.FACETS if request.words(facet)}
+    text, task, sort = (request.word(name) for name in ("q", "task", "sort"))
+    listing = explore.ListRequest(text, chosen, task, sort, request.limit, request.offset)
     if request.word("team"):
         page = explore.team_page(request.root, listing, request.config.team)
     else:

@@ -198,8 +198,8 @@ def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
             Route("/api/events", _events),
             *api.ROUTES,
             Route("/api/{path:path}", _not_found),
-            Route("/static/{path:path}", _static),
-            Route("/{path:path}", _shell),
+            Route("/static/{path:path}", _file_response),
+            Route("/{path:path}", _file_response),
         ],
         middleware=[
             Middleware(_Guard, port=port, token=token, key=key or secrets.token_urlsafe(32)),
@@ -258,22 +258,15 @@ async def _not_found(request: Request) -> Response:
     return message_response(404, f"There is nothing at {request.url.path[:200]}.", "Reload the page.")
 
 
-async def _static(request: Request) -> Response:
-    return _file_response(request, request.path_params["path"])
-
-
-async def _shell(request: Request) -> Response:
-    return _file_response(request, "index.html")
-
-
 @cache
 def _static_files() -> dict[str, Path]:
     paths = (path for path in _STATIC.rglob("*") if path.is_file() and path.suffix[1:] in _TYPES)
     return {path.relative_to(_STATIC).as_posix(): path for path in paths}
 
 
-def _file_response(request: Request, name: str) -> Response:
-    path = _static_files().get(name)
+async def _file_response(request: Request) -> Response:
+    is_static = request.scope["path"].startswith("/static/")
+    path = _static_files().get(request.path_params["path"] if is_static else "index.html")
     if path is None:
         return message_response(404, "There is no such file.")
     content = path.read_bytes()

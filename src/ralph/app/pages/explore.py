@@ -53,21 +53,11 @@ class ListRequest:
 
 
 def record_row(
-    record: Record,
-    location: tuple[str, int],
-    task: str,
-    *,
-    score: float | None = None,
-    why: Sequence[str] = (),
-    count: int = 1,
-    stale: str = "",
-    past: str = "",
-    full: bool = False,
-    weak: bool = False,
+    record: Record, location: tuple[str, int], task: str, *, past: str = "", full: bool = False, **marks: Any
 ) -> dict[str, Any]:
-    """Return a record for a list, or in full; `stale` names a wrong citation, `past` says why it no longer holds."""
+    """Return a record for a list, or in full, with its marks (score, why ...); `past` says why it no longer holds."""
     source, line = location
-    text = record.text
+    text, is_weak = record.text, marks.pop("weak", False)
     return {
         **record_json(record, f"{source}:{line}" if line else source),
         "text": text if full else " ".join(text[: PREVIEW_LENGTH * 4].split())[:PREVIEW_LENGTH],
@@ -76,13 +66,10 @@ def record_row(
         "task": record.origin.task or task,
         "session": session_of(record),
         "tokens": tokens.estimate(text),
-        "score": score,
-        "why": why,
-        "count": count,
-        "stale": stale,
+        **({"score": None, "why": (), "count": 1, "stale": ""} | marks),
         "superseded_by": past.removeprefix("superseded by ") if past.startswith("superseded by ") else "",
         "expired": past.removeprefix("expired ") if past.startswith("expired ") else "",
-        **mark_weak(weak),
+        **mark_weak(is_weak),
     }
 
 
