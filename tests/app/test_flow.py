@@ -17,7 +17,7 @@ from tests.app.looping import Workshop, done, project
 from tests.git import git
 
 from ralph import paths
-from ralph.app import insights, search, worktree, worktree_merge
+from ralph.app import insights, search, worktree
 from ralph.app.loop import LoopRequest
 from ralph.app.tasks import board
 from ralph.app.tasks import task as progress
@@ -142,7 +142,7 @@ def run_both(root: Path) -> Both:
 
 def merged(both: Both) -> None:
     for side in both.sides:
-        worktree_merge.merge(both.root, side.task)
+        worktree.merge(both.root, side.task)
 
 
 def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> None:

@@ -12,7 +12,7 @@ from tests.git import git
 from ralph.app import doctor, memory, worktree
 from ralph.app.merge_driver import merge_lines
 from ralph.app.tasks import task as progress
-from ralph.app.worktree_merge import merge
+from ralph.app.worktree import merge
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.formats import merge as merging
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template

@@ -5,6 +5,7 @@ can make. `fix` keeps a backup of every file whose text it changes. `project_sta
 """
 
 import os
+import re
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,15 +16,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph import paths
-from ralph.app import hook_state, index, merge_registration, merge_repair, usage, worktree
+from ralph.app import hook_state, index, merge_registration, usage, worktree
 from ralph.app.clients import CLIENTS, Host
 from ralph.app.memory import backup
+from ralph.app.merge_driver import merge_lines
+from ralph.app.merge_registration import ATTRIBUTES
+from ralph.app.repository import Repository
 from ralph.capture import privacy
 from ralph.config import ConfigProblem, Layer
 from ralph.errors import RalphError
 from ralph.formats.knowledge import parse_knowledge
 from ralph.formats.log import parse_log
 from ralph.formats.memories import Layout, parse_memories
+from ralph.formats.merge import can_merge, merge
 from ralph.formats.pages import parse_patterns
 from ralph.formats.progress import parse_progress
 from ralph.formats.text import Problem
@@ -39,6 +44,9 @@ _SKIPPED = ".git node_modules .venv venv .worktrees __pycache__ target dist buil
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
 _LEVELS = ["error", "warning", "note"]
+_ENTRY = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
+_MARKER = re.compile("^<<<<<<< ", re.MULTILINE)
+_MARKERS = re.compile(r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE)
 
 
 class Finding(NamedTuple):
@@ -80,11 +88,11 @@ def examine(
     if (config := merge_registration.is_missing(root, env or {})) is not None:
         what = "has no merge driver that starts, but .gitattributes names one: git merges memories by lines"
         findings.append(_finding(config, what, "run `ralph doctor --fix` to register it", "warning", "merge-driver"))
-    if unions := merge_repair.find_unions(root):
+    if unions := _find_unions(root):
         what = f"says merge=union for {', '.join(unions)}: git doubles entries and brings deleted ones back"
         hint = "run `ralph merge-driver --register`: it names Ralph's driver below"
         findings.append(_finding(paths.git_attributes(root), what, hint, "warning", "merge-union"))
-    for damage in merge_repair.find_damage(root):
+    for damage in _find_damage(root):
         hint = "run `ralph doctor --fix` to merge the file by entry"
         findings.append(_finding(damage.path, f"has {damage.what}", hint, "error", "merge"))
     for path in files_to_scan(root) if secrets else ():
@@ -107,9 +115,11 @@ def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Rep
 
 
 def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
-    for damage in merge_repair.find_damage(root):  # first: doubled entries must not get ids of their own
+    for damage in _find_damage(root):  # first: doubled entries must not get ids of their own
         copy = backup(damage.path, root)
-        merge_repair.repair(root, damage)
+        files.write(damage.path, damage.text, root=root)
+        if damage.is_settled:
+            Repository(root).tell("add", "--", f":(literal){damage.path.relative_to(root).as_posix()}")
         yield Repair(damage.path, f"merged it by entry: it had {damage.what}", copy)
     library = Library(root)
     for collection in _readable_collections(library):
@@ -331,6 +341,74 @@ def config_findings(root: Path, problems: Iterable[ConfigProblem], level: str = 
         path, what = (root / place.where, problem.what) if is_file else (paths.config_file(root), problem.message)
         findings.append(_finding(path, what, hint, level, "config", place.line or 1))
     return findings
+
+
+# --- files that a merge by lines has damaged ---------------------------------------------------------
+
+
+class _MergeDamage(NamedTuple):
+    """A damaged file and its text by entry; `is_settled`: of an open merge, without a conflict."""
+
+    path: Path
+    what: str
+    text: str
+    is_settled: bool
+
+
+def _find_damage(root: Path) -> Iterator[_MergeDamage]:
+    """Yield each file that the merge by entry would change, with its text after it.
+
+    An open merge is read from the index's three stages, a committed one from its parents.
+    """
+    if not paths.location(root).common:
+        return
+    repository = Repository(root)
+    unmerged = {line.partition("\t")[2] for line in repository.names("ls-files", "-u", "-z")}
+    for name in filter(can_merge, sorted(unmerged)):
+        versions, current = [repository.text(f":{stage}:./{name}") for stage in (1, 2, 3)], files.read(root / name)
+        if None not in versions[1:] and current is not None and _MARKER.search(current):
+            merged = merge(name, versions[0] or "", versions[1] or "", versions[2] or "", merge_lines)
+            if merged.text != current and "\ufffd" not in merged.text:
+                yield _MergeDamage(root / name, "conflict markers of an open merge", merged.text, not merged.conflicts)
+    tracked = [*paths.memories_files(root), *paths.guardrails_files(root), paths.global_patterns(root)]
+    both = "log --merges -n 20 -c --name-only --format= -z --relative".split()  # what differs from both sides
+    folder = paths.knowledge_folder(root)
+    knowledge = sorted({root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)})
+    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md", *knowledge):
+        name = path.relative_to(root).as_posix()
+        text = _repaired(repository, name, files.read(path)) if name not in unmerged and path.is_file() else None
+        if text is not None:
+            yield _MergeDamage(path, "entries that a merge by lines doubled, stripped or brought back", text, False)
+
+
+def _find_unions(root: Path) -> list[str]:
+    """Return the files of Ralph for which git's attributes say `merge=union`, by their names in the project."""
+    names = [name for name in (line.split()[0].lstrip("/").replace("*", "x") for line in ATTRIBUTES) if can_merge(name)]
+    found = Repository(root).names("check-attr", "-z", "merge", "--", *names) if paths.location(root).common else []
+    return [name.replace("/x", "/*") for name, value in zip(found[::3], found[2::3], strict=True) if value == "union"]
+
+
+def _repaired(repository: Repository, name: str, current: str | None) -> str | None:
+    """Return a file as it would be after its last merge by entry, with later edits; None where nothing is wrong."""
+    commits = repository.answer("rev-list", "--merges", "--parents", "-n", "1", "HEAD", "--", name).split()
+    if len(commits) != 3 or current is None:
+        return None
+    base = repository.answer("merge-base", *commits[1:])
+    texts = [repository.text(f"{commit}:./{name}") if commit else "" for commit in (base, *commits[1:], commits[0])]
+    before, one, two, result = (text or "" for text in texts)
+    merged = merge(name, before, one, two, merge_lines)
+    if merged.conflicts and "/knowledge/" in name:  # its body keeps the lines of both sides
+        merged = merge(name, before, one, two, lambda *each: merge_lines(*each, union=not each[0].startswith("---")))
+    if None in texts[1:] or merged.conflicts or merged.text == result or "\ufffd" in f"{result}{merged.text}{current}":
+        return None
+    entries = _ENTRY.findall(result)
+    is_union = result == merge_lines(before, one, two, union=True)[0]
+    if not is_union and not _MARKER.search(result) and len(entries) == len(set(entries)):
+        return None
+    text, conflicts = (merged.text, 0) if current == result else merge_lines(result, current, merged.text)
+    if conflicts and _MARKER.search(current):
+        text, conflicts, _ = merge(name, _MARKERS.sub("", result), _MARKERS.sub("", current), merged.text, merge_lines)
+    return None if conflicts or text == current else text
 
 
 # --- status ----------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 
     Uncommitted changes and conflicts refuse it; entries that both sides added to a memory file are all kept.
     """
-    from ralph.app import worktree_merge as merging
+    from ralph.app import worktree as merging
 
     result = merging.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
     warn(*map(visible, result.notes))
