@@ -8,9 +8,9 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph import paths
 from ralph.app import filters, memory, quarantine
@@ -194,8 +194,7 @@ def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: 
         files.write(cache_file(root), text, root=paths.state_boundary(root), mode=files.PRIVATE)
 
 
-@dataclass(frozen=True, slots=True)
-class CitationReport:
+class CitationReport(NamedTuple):
     """A record, its location, and the state of its citations."""
 
     record: Record
@@ -274,7 +273,7 @@ def _valid_records(root: Path) -> Iterator[CitationReport]:
 def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[CitationReport]:
     cited = [(each, find_citations(each.record)) for each in reports]
     check = _CitationCheck(git, [citation for _, some in cited for citation in some])
-    return [replace(report, looked=check.check(some)) for report, some in cited]
+    return [report._replace(looked=check.check(some)) for report, some in cited]
 
 
 class _CitationCheck:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -66,8 +66,7 @@ OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """A tool: the function, whether it writes, and whether a person is asked first."""
 
     name: str
@@ -157,8 +156,7 @@ def _warn(warning: str) -> None:
     sys.stderr.write(f"warning: {warning}\n")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(NamedTuple):
     """An answer: an object for programs, and a text to be read."""
 
     members: Mapping[str, object]

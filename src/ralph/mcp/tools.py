@@ -30,7 +30,6 @@ from ralph.mcp import schema as s
 from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
 from ralph.model.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
 from ralph.model.work import TaskStatus
-from ralph.search.graph import ReachedNode
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
 
@@ -230,16 +229,13 @@ def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[st
             if not may_inject(record) if is_memory else render.withheld(record.origin.by, said):
                 text = f"{each.name or record.id} {_WITHHELD}"
             elif layer is Detail.TIMELINE and "\n" in text:
-                text = "\n".join(_safe_line(line, record.id) for line in text.split("\n"))
+                text = "\n".join(  # who wrote a line around the hit is unknown, so any that gives orders is withheld
+                    f"{name} {_WITHHELD}" if name != record.id and render.looks_like_instructions(line) else line
+                    for name, line in ((line.partition(" ")[0], line) for line in text.split("\n"))
+                )
         texts.append(text)
         hits.append(_line(replace(each, text=text)))
     return texts, hits
-
-
-def _safe_line(line: str, record_id: str) -> str:
-    name = line.partition(" ")[0]  # who wrote a line around the hit is unknown, so any that gives orders is withheld
-    is_withheld = name != record_id and render.looks_like_instructions(line)
-    return f"{name} {_WITHHELD}" if is_withheld else line
 
 
 @tool(writes=True)
@@ -399,20 +395,15 @@ def graph_neighbors(
     types, links = node_types(type), relations(relation)
     name = full_id(call.root, id)
     reached = graph.neighbors(call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task)
-    nodes = [_node_members(each) for each in reached[:limit]]
+    nodes: list[dict[str, object]] = []
+    for node, hops_away, _, edge, *_ in reached[:limit]:
+        other = "" if edge is None else f"of {edge.source}" if edge.target == node.id else edge.target
+        by = one_line(f"({edge.relation.value} {other})") if edge is not None else ""
+        title = "" if node.id.endswith(f":{node.name}") else one_line(node.name, 200)
+        nodes.append({"id": node.id, "type": node.type.value, "name": title, "by": by, "hops": hops_away})
     lines = "\n".join(" ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes)
     notes = [_more(len(reached) - len(nodes))]
     return frame(lines, {"nodes": nodes, "total": len(reached)}, notes, "Nothing is near it.")
-
-
-def _node_members(reached: ReachedNode) -> dict[str, object]:
-    node, edge = reached.node, reached.via
-    by = ""
-    if edge is not None:
-        outward = edge.target == node.id
-        by = f"({edge.relation.value} {'of ' if outward else ''}{edge.source if outward else edge.target})"
-    name = "" if node.id.endswith(f":{node.name}") else one_line(node.name, 200)
-    return {"id": node.id, "type": node.type.value, "name": name, "by": one_line(by), "hops": reached.hops}
 
 
 @tool()

@@ -6,8 +6,8 @@ something of the project by name (`make lint`); a commit follows the word "commi
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ralph.model.record import Record
 
@@ -63,8 +63,7 @@ STALE = (CitationState.GONE, CitationState.MOVED)
 """States that lower the rank of a record; that a file changed happens all the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(NamedTuple):
     """One thing that a record cites; `sure` when metadata say that it existed."""
 
     kind: CitationKind
@@ -78,8 +77,7 @@ class Citation:
         return f"{self.what}{lines}{f'-{self.last}' if self.last > self.first else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedCitation:
+class CheckedCitation(NamedTuple):
     """A citation with its state; `place` is where it is now."""
 
     citation: Citation

@@ -7,9 +7,8 @@ texts are kept in memory until the server ends, so that a change can be undone u
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import memory, outdated, review
@@ -27,8 +26,7 @@ MAX_UNDO = 50
 _COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRequest:
+class ChangeRequest(NamedTuple):
     """An action and its values; None leaves a value as it is."""
 
     action: str
@@ -48,8 +46,7 @@ ChangeResult = dict[str, Any]
 """The `id` of the changed record, a `summary` of what was done in a sentence, and `warnings`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedChange:
+class AppliedChange(NamedTuple):
     """A change, with the old and new texts of its files."""
 
     undo: str
