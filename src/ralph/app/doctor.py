@@ -148,10 +148,7 @@ def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
 
 
 def _check_files(root: Path) -> Iterator[Finding]:
-    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have.
-
-    A log in which the index has found no problem is not read again, as far as it is unchanged.
-    """
+    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
     library = Library(root)
     for collection in _readable_collections(library):
         for path, document in library.documents(collection):
@@ -166,7 +163,7 @@ def _check_files(root: Path) -> Iterator[Finding]:
     for path in _curated_files(root):
         yield from (Finding(path, problem) for problem in _unreadable(path))
     read = index.read_logs(root) if index.outside(root) is None else {}
-    trusted = {
+    trusted = {  # a log in which the index has found no problem is not read again, as far as it is unchanged
         path: known.offset == size
         for path, (known, size) in read.items()
         if known.offset and not known.problems and os.access(path, os.R_OK)

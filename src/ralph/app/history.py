@@ -27,10 +27,7 @@ _LAYOUT = ("--format=%x01%H%x00%P%x00%aI%x00%an%x00%s%x00", "--no-color", "--no-
 
 
 def record_history(root: Path, record_id: str) -> dict[str, Any]:
-    """Return the changes of a record, the newest first, how often it was injected, and a note where git has none.
-
-    A memory that was deleted is found in git by its full id; NotFound where it never was.
-    """
+    """Return the changes of a record, also of a deleted one by its full id, its injections, and a note about git."""
     repository, note = Repository(root), ""
     try:
         record, name, form = locate_record(root, record_id)

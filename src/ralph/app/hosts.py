@@ -433,9 +433,6 @@ def apply_plan(plan: InstallPlan) -> None:
             files.remove_folder(folder)
 
 
-# --- what an agent can use -----------------------------------------------------------------------
-
-
 def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
     """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
     for scope in InstallScope if host in (*Host,) else ():

@@ -45,8 +45,7 @@ class Found:
     count: int = 0
     new: int = 0
     bytes: int = 0
-    added: int = 0
-    """Records or proposals that were added; 0 where nothing was imported."""
+    added: int = 0  # records or proposals; 0 where nothing was imported
 
 
 class Ledger:

@@ -48,10 +48,7 @@ _PATIENCE = 5.0  # seconds, for git
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something that a person should decide: what it is, why, the evidence, and the commands that decide it.
-
-    `verbs` are what can be done with it; `other` is the memory that it conflicts with, contradicts or repeats.
-    """
+    """Something that a person should decide: what it is, why, the evidence, and the commands that decide it."""
 
     id: str
     kind: str
@@ -64,8 +61,8 @@ class ReviewItem:
     seen: str = ""
     task: str = ""
     source: str = ""
-    other: str = ""
-    verbs: tuple[str, ...] = ()
+    other: str = ""  # the memory that it conflicts with, contradicts or repeats
+    verbs: tuple[str, ...] = ()  # what can be done with it
 
     @property
     def key(self) -> str:

@@ -95,10 +95,7 @@ def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progr
 
 
 def wait_until_current(root: Path) -> None:
-    """Bring the index up to date, also while another thread or process is at it.
-
-    Another one may have read a file before it was changed: an answer after a change must not show the old state.
-    """
+    """Bring the index up to date, also while another one is at it, which may have read a file before its change."""
     index = _index(root)
     if index.is_needed():
         index.sync(patience=PATIENCE)

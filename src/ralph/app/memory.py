@@ -333,16 +333,13 @@ def add(
     via: str = "",
     force: bool = False,
     allow_secret: bool = False,
-    accepted: bool = False,
+    accepted: bool = False,  # a person has read what somebody else (`by`, `signed`) wants to add
     signed: Mapping[str, str] | None = None,
     links: tuple[Link, ...] = (),
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead.
-
-    `accepted`: a person has read what somebody else (`by`, `signed`) wants to add.
-    """
+    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):

@@ -120,9 +120,6 @@ def _prose(text: str) -> list[int]:
     return found
 
 
-# --- readers --------------------------------------------------------------------------------------
-
-
 def _claude_mem(place: Place) -> Iterator[Proposal]:
     path = place.folder("CLAUDE_MEM_DATA_DIR", ".claude-mem") / "claude-mem.db"
     if not path.is_file():

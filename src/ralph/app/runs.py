@@ -176,10 +176,8 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
     """Mark the runs whose process is gone, journal their step, and release their claims."""
     from ralph.app.tasks import task
 
-    recovered: list[Run] = []
-    for run in running(root):
-        if lives(root, run):
-            continue
+    recovered = []
+    for run in [run for run in running(root) if not lives(root, run)]:
         with suppress(WriteFailed), _ownership_lock(root, run.id):  # else left to a process that can write here
             before = read(root, run.id)
             if before.status is not RunStatus.RUNNING or lives(root, before):

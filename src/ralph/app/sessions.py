@@ -100,14 +100,11 @@ def list_(
     limit: int | None = 20,
     since: str = "",
     task: str = "",
-    words: str = "",
+    words: str = "",  # literally, in what was said or done, the summary, and the session's id, host or task
     offset: int = 0,
     within: str = "",
 ) -> tuple[tuple[Session, ...], int]:
-    """Return the sessions (of a task), newest first, with their first prompt; and how many there are in all.
-
-    `words` are looked for literally in what was said or done, the summary, and the session's id, host or task.
-    """
+    """Return the sessions (of a task), newest first, with their first prompt; and how many there are in all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[Session, ...], int]:
         among = stored_sessions.sessions_of_task(connection, task) if task else None
@@ -243,9 +240,6 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
         names = ", ".join(fields["id"] for fields in near)
         raise Conflict(f"{total} sessions begin with {session_id}: {names}", hint="give more of the id")
     return Session(**near[0])
-
-
-# --- improved summaries --------------------------------------------------------------------------
 
 
 def improve_summary(
