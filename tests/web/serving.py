@@ -71,8 +71,8 @@ def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_a
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=TOKEN)
     app.state.pace = 0.01
-    options = connection_options(protocol) | {"timeout_keep_alive": keep_alive}
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", **options))
+    options = connection_options(protocol) | {"timeout_keep_alive": keep_alive, "log_level": "error"}
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **options))
     app.state.ending = lambda: server.should_exit
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

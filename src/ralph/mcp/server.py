@@ -371,7 +371,7 @@ def at_an_address(
     sys.stderr.write(f"http://{hosts[0]}{PATH}\nAuthorization: Bearer {printed}\n")
     sys.stderr.flush()
     guarded = _require_token(app, token.encode())
-    config = uvicorn.Config(guarded, log_level="warning", timeout_graceful_shutdown=2, lifespan="on", **options)
+    config = uvicorn.Config(guarded, lifespan="on", **options)
     with suppress(KeyboardInterrupt):  # Ctrl-C ends it
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -55,11 +55,9 @@ def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
     added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
     record, source = added.stored.record, call.source(added.stored)
-    sentence = (
-        f"Added {record.kind.value} {record.id} ({source})"
-        if added.is_new
-        else f"Already there: {record.id} ({source}); nothing was added."
-    )
+    sentence = f"Added {record.kind.value} {record.id} ({source})"
+    if not added.is_new:
+        sentence = f"Already there: {record.id} ({source}); nothing was added."
     members = {"id": record.id, "added": added.is_new, "source": source}
     return report(sentence, members, [_private(added.private_parts)])
 

@@ -73,5 +73,6 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
-    """Return the options of a uvicorn server with these limits."""
-    return {"http": protocol, "ws": "none", "backlog": BACKLOG, "timeout_keep_alive": IDLE_SECONDS}
+    """Return the options of a quiet uvicorn server with these limits."""
+    limits = {"backlog": BACKLOG, "timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 3}
+    return {"http": protocol, "ws": "none", "log_level": "warning", **limits}

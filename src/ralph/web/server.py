@@ -217,15 +217,7 @@ def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[
     port = listening.getsockname()[1]
     note, key = paths.checkout_cache(root) / _NOTE, secrets.token_urlsafe(32)
     app = build_app(root, port=port, token=token, key=key)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=3,
-        **connection_options(),
-    )
+    config = uvicorn.Config(app, access_log=False, server_header=False, lifespan="off", **connection_options())
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
     text = json.dumps({"port": port, "key": key})
