@@ -33,12 +33,12 @@ def import_(
     Sessions become searchable as if Ralph had recorded them; memories of other tools are proposed in `ralph review`.
     With PATH, bring in what `ralph export` wrote there. `--from git` proposes decisions and reverts from git's history.
     """
-    from ralph.app import filters, imports, index, peers
+    from ralph.app import filters, imports, index
     from ralph.app.histories import FINDERS, Place
 
     opt.exclude({"PATH": path, "--from": sources})
-    names = imports.sources_named(opt.split_commas(sources), (*FINDERS, *peers.READERS), extra=(peers.GIT,))
-    if since and peers.GIT not in names:
+    names = imports.sources_named(opt.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,))
+    if since and imports.GIT not in names:
         raise UsageError("--since is for `--from git`", hint="leave it out")
     place, really = Place(call.root, os.environ), yes and not dry_run
     clients = [name for name in names if name in FINDERS]
@@ -50,7 +50,7 @@ def import_(
     else:
         with output.bar("importing") as progress:
             found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
-        found += peers.propose(call.root, stores, place, really=really, since=since and filters.when(since))
+        found += imports.propose(call.root, stores, place, really=really, since=since and filters.when(since))
     if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
