@@ -22,7 +22,7 @@ from ralph import paths
 from ralph.app import index as indexes
 from ralph.model.record import Query
 from ralph.search import rank
-from ralph.store import files
+from ralph.store import db, files
 from ralph.store.index import Index
 
 QUESTIONS = 100
@@ -132,6 +132,7 @@ def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[fl
     searched, bare, found = [], [], 0
     with closing(index.connect()) as connection:
         for turn, text in enumerate(asked):
+            db.restart_deadline(connection)
             query = Query(text, limit=5)
 
             def search(query: Query = query) -> object:
