@@ -131,6 +131,13 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     assert TALK[-1] in told.text
 
 
+def test_a_later_session_that_may_not_be_quoted_amends_nothing(tmp_path: Path) -> None:
+    known = talk("The importer changed.", TALK[-1].replace("Settled", "Settled anew"), start=20, session="s-later")
+    fill(tmp_path, observations=[*(turns := talk(*TALK)), *known])
+    told = asked(tmp_path, PROMPT, wanting(seen=frozenset(turn.id for turn in known)))
+    assert ids(told) == [turn.id for turn in turns]
+
+
 def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> None:
     question = 'Part numbers with leading zeros are written as ="00042" in the ledger export, but the CRLF is lost?'
     fill(tmp_path, observations=[*talk(*TALK), *talk(question, start=20, session="s-later")])

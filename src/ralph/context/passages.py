@@ -132,35 +132,27 @@ def _read_turns(
     passage.rows = {key: row for key in near if (row := rows.get(key)) is not None and may_quote(row)}
 
 
-class _Subject:
-    """What a session settled: the rarest words of its last answer, by which a later session on it is known."""
-
-    def __init__(self, connection: "sqlite3.Connection", passage: Passage) -> None:
-        answers = [row for row in passage.rows.values() if row.by == "agent"]
-        self.session, self.until = passage.session, max(row.created_at for row in passage.rows.values())
-        text = answers[-1].text[:_SETTLED] if answers else ""
-        words = [word for word in query_terms(text) if word.text.lower() not in EVERYDAY_WORDS]
-        counts = lookup.frequencies(connection, list(dict.fromkeys(word.terms[0] for word in words)))
-        shared = [term for term in sorted(counts, key=lambda term: counts[term]) if counts[term] > 1]
-        self.terms = shared[:_RARE]
-
-    def later_turns(self, connection: "sqlite3.Connection", keep: "Filter") -> "dict[str, list[RankedRow]]":
-        """Return turns of later sessions that have enough of the words and an answer, by session, the best first."""
-        if len(self.terms) < _RARE_SHARED:
-            return {}
-        match = " OR ".join(f'"{term}"' for term in self.terms)
-        found = dict(lookup.matching(connection, match, STANDARD.fields, _CANDIDATES))
-        allowed = lookup.filter_keys(connection, list(found), keep)
-        rows = lookup.fetch_rows(connection, [key for key in found if key in allowed])
-        sessions: dict[str, list[RankedRow]] = {}
-        for key, score in found.items():
-            row = rows.get(key)
-            if row is None or not is_speech(row) or row.session == self.session or row.created_at <= self.until:
-                continue
+def _later_turns(
+    connection: "sqlite3.Connection", passage: Passage, keep: "Filter", may_quote: "Callable[[RecordRow], bool]"
+) -> "dict[str, list[RankedRow]]":
+    """Return turns of later sessions with an answer and enough of the rarest words of this one's last, by session."""
+    last = [row.text for row in passage.rows.values() if row.by == "agent"][-1:]
+    words = [word for word in query_terms("".join(last)[:_SETTLED]) if word.text.lower() not in EVERYDAY_WORDS]
+    counts = lookup.frequencies(connection, list(dict.fromkeys(word.terms[0] for word in words)))
+    rarest = [term for term in sorted(counts, key=lambda term: counts[term]) if counts[term] > 1][:_RARE]
+    if len(rarest) < _RARE_SHARED:
+        return {}
+    until = max(row.created_at for row in passage.rows.values())
+    match = " OR ".join(f'"{term}"' for term in rarest)
+    scores = dict(lookup.matching(connection, match, STANDARD.fields, _CANDIDATES))
+    rows = lookup.fetch_rows(connection, list(lookup.filter_keys(connection, list(scores), keep)))
+    sessions: dict[str, list[RankedRow]] = {}
+    for row in (rows[key] for key in scores if key in rows):
+        if is_speech(row) and row.session != passage.session and row.created_at > until and may_quote(row):
             text = TermMatcher(row.text)
-            if sum(1 for term in self.terms if text.contains(term)) >= _RARE_SHARED:
-                sessions.setdefault(row.session, []).append(RankedRow(row, score))
-        return {name: turns for name, turns in sessions.items() if any(turn.row.by == "agent" for turn in turns)}
+            if sum(1 for term in rarest if text.contains(term)) >= _RARE_SHARED:
+                sessions.setdefault(row.session, []).append(RankedRow(row, scores[row.key]))
+    return {name: turns for name, turns in sessions.items() if any(turn.row.by == "agent" for turn in turns)}
 
 
 def _with_amendments(
@@ -175,11 +167,11 @@ def _with_amendments(
     for passage in passages:
         if passage in ordered:
             continue
-        later = _Subject(connection, passage).later_turns(connection, keep)
+        later = _later_turns(connection, passage, keep, may_quote)
         session = max(later, key=lambda name: later[name][0].row.created_at, default="")
         newer = by_session.get(session)
         if session and newer is None:
-            newer = by_session[session] = Passage([each for each in later[session] if may_quote(each.row)])
+            newer = by_session[session] = Passage(later[session])
             _read_turns(connection, newer, keep, may_quote)
         if newer is not None and newer.rows and newer not in ordered:
             newer.amends = True
