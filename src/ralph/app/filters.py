@@ -148,12 +148,6 @@ def hidden_error(what: str, owners: Iterable[str] = ()) -> NotFound:
     return NotFound(f"there is no {what} that this task may see", hint=f"{owner}--all-tasks shows everything")
 
 
-def hidden_note(count: str, owners: Iterable[str]) -> str:
-    """Return the note about what was left out: whose it is, and how to see it."""
-    names = _join_names(owners)
-    return f"{count} of other tasks left out{f' ({names})' if names else ''}; --all-tasks shows everything"
-
-
 def _join_names(names: Iterable[str]) -> str:
     ordered = sorted(set(names))
     more = [f"{len(ordered) - _MAX_NAMES} more"] if len(ordered) > _MAX_NAMES else []
@@ -177,8 +171,11 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
         keys = [hit.row.key for hit in ranked.best]
     hidden = sorted({*keys} - {*visible_keys(connection, keys, query.task)})
     if hidden:
-        count = f"{len(hidden)} record{'s' * (len(hidden) > 1)}"
-        yield hidden_note(count, queries.tasks_of(connection, hidden).values())
+        count, names = (
+            f"{len(hidden)} record{'s' * (len(hidden) > 1)}",
+            _join_names(queries.tasks_of(connection, hidden).values()),
+        )
+        yield f"{count} of other tasks left out{f' ({names})' if names else ''}; --all-tasks shows everything"
 
 
 def graph_visibility(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> "GraphVisibility":

@@ -113,7 +113,15 @@ def _embed(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Embedded:
-    waiting = _keys_without_vectors(cache, embedder, digests)
+    first: dict[str, int] = {}  # keys, one a content: memories first, and the newest of a family first
+    for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
+        first.setdefault(digests[key], key)
+    size = embeddings.row_bytes(embedder.dimensions) if embedder.dimensions else 1
+    names, waiting = list(first), []
+    for start in range(0, len(names), _CACHE_BATCH):
+        some = names[start : start + _CACHE_BATCH]
+        stored = cache.get(embedder.name, some)
+        waiting += [first[digest] for digest in some if digest not in stored or len(stored[digest]) % size]
     planned, done, problem = waiting[:limit], 0, None
     try:
         while done < len(planned):
@@ -135,32 +143,19 @@ def _embed(
     return Embedded(done, len(waiting) - done, embedder.name, problem)
 
 
-def _keys_without_vectors(cache: VectorCache, embedder: Embedder, digests: Mapping[int, str]) -> list[int]:
-    """Return keys of contents without vectors, one a content: memories first, and the newest of a family first."""
-    first: dict[str, int] = {}
-    for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
-        first.setdefault(digests[key], key)
-    size = embeddings.row_bytes(embedder.dimensions) if embedder.dimensions else 1
-    names, waiting = list(first), []
-    for start in range(0, len(names), _CACHE_BATCH):
-        some = names[start : start + _CACHE_BATCH]
-        stored = cache.get(embedder.name, some)
-        waiting += [first[digest] for digest in some if digest not in stored or len(stored[digest]) % size]
-    return waiting
-
-
 def _file(root: Path) -> Path:
     return paths.cache_folder(root) / "vectors.db"
 
 
 @contextmanager
 def _cache(root: Path) -> Iterator[VectorCache]:
+    file = _file(root)
     try:
-        with VectorCache(_file(root)) as cache:
+        with VectorCache(file) as cache:
             yield cache
     except (db.Busy, db.Damaged, sqlite3.Error, OSError) as error:
-        what = f"{paths.shown(_file(root), root)}: cannot be written: {error}"
-        raise WriteFailed(what, hint="delete the file; it is created again") from error
+        hint = "delete the file; it is created again"
+        raise WriteFailed(f"{paths.shown(file, root)}: cannot be written: {error}", hint=hint) from error
 
 
 def meaning_for(

@@ -136,7 +136,7 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
             words=ranked.words,
         )
         own = [*(() if alone.weak else alone.best), *own]
-    own = [each for each in own if not _is_log(each.row) or passages.answers([each], ranked.words)]
+    own = [each for each in own if tier(each.row) != _TIERS - 2 or passages.answers([each], ranked.words)]
     best = [each for each in fitting(own) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
     by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
@@ -144,15 +144,9 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
     if not (chosen or quoted):
         return NOTHING
     recalled = render_rows([ranked_row.row for ranked_row in chosen], options, quoted)
-    recalled.judged, recalled.words = (
-        [*chosen, *(each for passage in quoted for each in passage.judged())],
-        ranked.words,
-    )
+    recalled.judged = [*chosen, *(each for passage in quoted for each in passage.judged())]
+    recalled.words = ranked.words
     return recalled
-
-
-def _is_log(row: "RecordRow") -> bool:
-    return tier(row) == _TIERS - 2
 
 
 def _may_quote(row: "RecordRow", options: RecallOptions) -> bool:
@@ -284,22 +278,17 @@ def is_failed_run(row: "RecordRow") -> bool:
     return row.key % len(lookup.TABLES) == _JOURNAL and row.kind != "done"
 
 
-def _split_output(row: "RecordRow") -> None:
-    """Divide the notes of work that failed: what was written, and the line of the checks' output with an error."""
-    lines = row.text.split("\n")
-    first = next((number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines))
-    row.own = "\n".join(lines[:first]).rstrip()
-    row.error = next((line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), "")
-
-
 def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = None) -> bool:
     """Take what a tool printed out of a record's text; False when none of the words is in the rest.
 
     The line that names an error stays where the same error comes up again: it has two of the words. Without words,
     the record was found by its file.
     """
-    if is_failed_run(row):
-        _split_output(row)
+    if is_failed_run(row):  # what was written, and the line of the checks' output with an error
+        lines = row.text.split("\n")
+        first = next((number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines))
+        row.own = "\n".join(lines[:first]).rstrip()
+        row.error = next((line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), "")
     if row.own == row.text:
         return True
     error = "" if row.error.lower().startswith(_EXIT) else row.error[:_ERROR_LINE]

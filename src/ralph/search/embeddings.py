@@ -155,8 +155,8 @@ class ServerEmbedder:
         return f"{self.provider}:{self.model}"
 
     def _failed(self, what: str, hint: str = "") -> ProviderFailed:
-        hint = hint or f"check that {self.model} is an embedding model"
-        return ProviderFailed(f"{self.provider} at {urlsplit(self.url).netloc}: {what}", hint=hint)
+        where = f"{self.provider} at {urlsplit(self.url).netloc}"
+        return ProviderFailed(f"{where}: {what}", hint=hint or f"check that {self.model} is an embedding model")
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text; a few texts a request."""
@@ -164,23 +164,22 @@ class ServerEmbedder:
 
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
-        parts = [self._batch(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+        parts = []
+        for start in range(0, len(texts), BATCH):
+            # some servers refuse an empty text or half a surrogate pair
+            sent = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts[start : start + BATCH]]
+            body = self._post(json.dumps({"model": self.model, "input": sent}).encode("utf-8"))
+            try:
+                answer = json.loads(body)
+            except (ValueError, RecursionError):
+                raise self._failed("sent an answer that is not JSON") from None
+            matrix = self._parse_vectors(answer, len(sent))
+            width = int(matrix.shape[1])
+            if self.dimensions not in (0, width):
+                raise self._failed(f"sent a vector of {width} numbers where {self.dimensions} were expected")
+            self.dimensions = width
+            parts.append(normalize_rows(matrix))
         return np.concatenate(parts)
-
-    def _batch(self, texts: Sequence[str]) -> "Matrix":
-        # some servers refuse an empty text or half a surrogate pair
-        sent = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
-        body = self._post(json.dumps({"model": self.model, "input": sent}).encode("utf-8"))
-        try:
-            answer = json.loads(body)
-        except (ValueError, RecursionError):
-            raise self._failed("sent an answer that is not JSON") from None
-        matrix = self._parse_vectors(answer, len(texts))
-        width = int(matrix.shape[1])
-        if self.dimensions not in (0, width):
-            raise self._failed(f"sent a vector of {width} numbers where {self.dimensions} were expected")
-        self.dimensions = width
-        return normalize_rows(matrix)
 
     def _parse_vectors(self, answer: Any, count: int) -> "Matrix":
         """OpenAI's items may come in any order, with an `index`."""
@@ -207,8 +206,11 @@ class ServerEmbedder:
         from urllib.error import HTTPError, URLError
         from urllib.request import Request
 
-        key = self._key()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        key = self.env.get(self.variable, "").strip() if self.variable else ""
+        if self.variable and not (key and key.isascii() and key.isprintable()):
+            hint = f"set {self.variable} in the environment, or the embedding provider to none"
+            raise self._failed(f"there is no key in ${self.variable}", hint)
         if key:
             headers["Authorization"] = f"Bearer {key}"
         request = Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
@@ -231,16 +233,9 @@ class ServerEmbedder:
             raise self._failed("sent an answer that is cut off")
         return body
 
-    def _key(self) -> str:
-        if not self.variable:
-            return ""
-        key = self.env.get(self.variable, "").strip()
-        if not key or not key.isascii() or not key.isprintable():
-            hint = f"set {self.variable} in the environment, or the embedding provider to none"
-            raise self._failed(f"there is no key in ${self.variable}", hint)
-        return key
-
     def _http_error(self, error: "HTTPError", key: str) -> ProviderFailed:
+        from http.client import HTTPException
+
         wait = error.headers.get("Retry-After", "") if error.headers else ""
         pull = f"; `ollama pull {self.model}` fetches it" if self.provider == "ollama" else ""
         hints = {
@@ -248,7 +243,15 @@ class ServerEmbedder:
             404: f"check the address and the model {self.model}{pull}",
             429: f"it asks to wait {wait} seconds" if wait.isdecimal() else "it is busy; try again later",
         }
-        message = _error_message(error, key)
+        try:
+            answer = json.loads(error.read(_LARGEST_ANSWER))
+        except (OSError, HTTPException, ValueError, RecursionError):
+            answer = None
+        value = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
+        value = value.get("message") if isinstance(value, dict) else value
+        message = " ".join(word for word in str(value or "").split() if word.isprintable())
+        message = message.replace(key, "...") if key else message
+        message = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
         what = f"refused with {error.code}" + (f": {message}" if message else "")
         return self._failed(what, hints.get(error.code, "try again later, or set the embedding provider to none"))
 
@@ -263,20 +266,6 @@ def _opener(url: str) -> "OpenerDirector":
 
     local = urlsplit(url).hostname in _LOOPBACK
     return build_opener(NoRedirect, ProxyHandler({})) if local else build_opener(NoRedirect)
-
-
-def _error_message(error: "HTTPError", key: str) -> str:
-    from http.client import HTTPException
-
-    try:
-        answer = json.loads(error.read(_LARGEST_ANSWER))
-    except (OSError, HTTPException, ValueError, RecursionError):
-        return ""
-    value = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
-    value = value.get("message") if isinstance(value, dict) else value
-    message = " ".join(word for word in str(value or "").split() if word.isprintable())
-    message = message.replace(key, "...") if key else message
-    return message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
 
 
 class LocalEmbedder:
@@ -301,17 +290,12 @@ class LocalEmbedder:
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in enumerate(texts):  # alone: nothing to pad, and no vector depends on its neighbours
             if is_latin(text):
-                rows[row] = self._mean(text)
+                if self._tokens is None:
+                    self._tokens, self._session = WordPiece(_vocabulary()), _session()
+                ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
+                feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+                rows[row] = self._session.run(None, feeds)[0][0].mean(axis=0)
         return normalize_rows(rows) if texts else rows
-
-    def _mean(self, text: str) -> "Matrix":
-        import numpy as np
-
-        if self._tokens is None:
-            self._tokens, self._session = WordPiece(_vocabulary()), _session()
-        ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
-        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        return np.asarray(self._session.run(None, feeds)[0][0].mean(axis=0), dtype=np.float32)
 
 
 @cache

@@ -94,8 +94,7 @@ class RankedRow:
     )  # fmt: skip
 
     def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
-        self.row = row
-        self.score = score
+        self.row, self.score = row, score
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.close = 0.0
         self.link = self.amends = ""
@@ -138,10 +137,7 @@ class Ranking:
     def __init__(
         self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]", *, weak: bool = False
     ) -> None:
-        self.best = best
-        self.total = total
-        self.words = words
-        self.weak = weak
+        self.best, self.total, self.words, self.weak = best, total, words, weak
 
 
 def search(
@@ -209,11 +205,19 @@ def replacements(
     keep: "Filter" = lookup.EVERYTHING,
     store: "RankingStore" = lookup,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the words of a query that were replaced, each with the words of texts that were looked for instead."""
-    replaced = {
-        each.word: _written_words(connection, list(each.counts), keep, store) for each in words if each.replaced
-    }
-    return tuple((word, others) for word, others in replaced.items() if others)
+    """Return the words of a query that were replaced, each with the words of texts that were looked for instead.
+
+    Of each term that is the shortest word with it, as texts have it within a sentence: a stem is no word.
+    """
+    replaced: dict[str, dict[str, str]] = {each.word: {} for each in words if each.replaced}
+    for name, term in ((each.word, term) for each in words if each.replaced for term in each.counts):
+        written = replaced[name]
+        keys = [key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
+        for row in store.fetch_rows(connection, keys).values():
+            for word in terms.split_words(" ".join((row.title, row.tags, row.text[:_READ], row.files))):
+                if len(word) < len(written.get(term, word + ".")) and term in terms.word_terms(word):
+                    written[term] = word.lower() if word.istitle() else word
+    return tuple((word, tuple(dict.fromkeys(others.values()))) for word, others in replaced.items() if others)
 
 
 def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> list[str]:
@@ -222,20 +226,6 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
     for word, others in instead:
         words.setdefault(", ".join(others[:5]), []).append(repr(word))
     return [f"nothing has {' or '.join(replaced)}; looked for {others} instead" for others, replaced in words.items()]
-
-
-def _written_words(
-    connection: "Connection | None", stems: "Sequence[str]", keep: "Filter", store: "RankingStore"
-) -> tuple[str, ...]:
-    """Return for each term the shortest word with it, as texts have it within a sentence; a stem is no word."""
-    words: dict[str, str] = {}
-    for term in stems:
-        keys = [key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
-        for row in store.fetch_rows(connection, keys).values():
-            for word in terms.split_words(" ".join((row.title, row.tags, row.text[:_READ], row.files))):
-                if len(word) < len(words.get(term, word + ".")) and term in terms.word_terms(word):
-                    words[term] = word.lower() if word.istitle() else word
-    return tuple(dict.fromkeys(words.values()))
 
 
 def rank(
@@ -319,11 +309,8 @@ class _Ranker:
         recipe: Recipe,
         store: "RankingStore" = lookup,
     ) -> None:
-        self.connection = connection
-        self.store = store
-        self.words = words
-        self.keep = keep
-        self.recipe = recipe
+        self.connection, self.store = connection, store
+        self.words, self.keep, self.recipe = words, keep, recipe
 
     def filter_best(self, fused: "Mapping[int, float]", most: int | None) -> list[int]:
         """Return the best keys that pass the filter, best first; equal ones by time and place, never by key."""
@@ -437,7 +424,8 @@ class _Ranker:
             tags = terms.TermMatcher(each.row.tags)
             tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
             # a single word of several, which only a tag has, counts less than the same word in a text
-            only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged) and not _in_text(each.row, tagged[0])
+            only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged)
+            only_tag = only_tag and not tagged[0].match(terms.TermMatcher(f"{each.row.title} {each.row.text}"))
             each.subject = any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words) or (
                 key % _FAMILIES == 0 and _is_named(each, words)
             )
@@ -527,10 +515,6 @@ def _is_named(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
         if wanted and wanted <= known and (len(wanted) > 1 or name == judged.row.title or wanted <= names):
             return True
     return False
-
-
-def _in_text(row: "RecordRow", word: "WeightedWord") -> bool:
-    return word.match(terms.TermMatcher(f"{row.title} {row.text}")) > 0
 
 
 def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
