@@ -172,9 +172,11 @@ def meaning_for(
     except RalphError as error:
         _warn(warn, error)
         return None
-    if not isinstance(embedder, embeddings.LocalEmbedder):
-        return None if embedder is None else nearness(root, embedder, connection, query, warn)
+    if embedder is None:
+        return None
     by_meaning = nearness(root, embedder, connection, query, warn)
+    if not isinstance(embedder, embeddings.LocalEmbedder):
+        return by_meaning
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:
         if embeddings.is_latin(text):

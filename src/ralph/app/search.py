@@ -6,7 +6,7 @@ What a session did several times in the same words is one hit with a count.
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,7 +104,13 @@ def search(
     wider = limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
-        names = _named_records(connection, query.text.split())
+        def is_id(word: str) -> bool:
+            return bool(ids.date_of(word)) or filters.is_minted(word) or queries.key_of(connection, word) is not None
+
+        names = query.text.split()
+        if all(filters.is_short_id(word) or is_id(word) for word in names):
+            names = [filters.resolve_id(connection, word) for word in names]
+        names = names if all(map(is_id, names)) else []  # ids alone, in full
         if names and (query.layer > Detail.INDEX or len(names) > 1):
             return _show_records(connection, names, query.layer, query.task)
         if names and queries.key_of(connection, names[0]) is None:
@@ -123,18 +129,6 @@ def search(
         return SearchAnswer(found, shown, tuple(warnings), notes)
 
     return index.ask(root, question, progress)
-
-
-def _named_records(connection: sqlite3.Connection, words: Sequence[str]) -> list[str]:
-    """Return the ids that all of some words are, in full; none when one of them is something else."""
-
-    def is_id(word: str) -> bool:
-        return bool(ids.date_of(word)) or filters.is_minted(word) or queries.key_of(connection, word) is not None
-
-    if not all(filters.is_short_id(word) or is_id(word) for word in words):
-        return []
-    names = [filters.resolve_id(connection, word) for word in words]
-    return names if all(map(is_id, names)) else []
 
 
 def _show_hits(
@@ -224,16 +218,11 @@ def _show_records(connection: sqlite3.Connection, record_ids: Sequence[str], lay
     past = outdated.describe_outdated(connection, [hit.record for hit in hits])
     query = Query(layer=layer, task=task)
     if layer is Detail.INDEX:
-        return SearchAnswer(
-            SearchResult(hits, len(hits)),
-            _show_hits(connection, [(hit, ()) for hit in hits], query, past, {}, fit=False),
-        )
-    notes = [past.get(hit.record.id, "") for hit in hits]
-    shown = [
-        ShownHit(hit, _render_hit(connection, hit, query, note), note=note)
-        for hit, note in zip(hits, notes, strict=True)
-    ]
-    return SearchAnswer(SearchResult(hits, len(hits)), tuple(shown))
+        shown = _show_hits(connection, [(hit, ()) for hit in hits], query, past, {}, fit=False)
+    else:
+        notes = ((hit, past.get(hit.record.id, "")) for hit in hits)
+        shown = tuple(ShownHit(hit, _render_hit(connection, hit, query, note), note=note) for hit, note in notes)
+    return SearchAnswer(SearchResult(hits, len(hits)), shown)
 
 
 def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1) -> str:
@@ -243,7 +232,11 @@ def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: st
         return f"({note})\n{text}" if note else text
     around = _around(connection, hit.record, _REACH, query.task)
     lines = ["" if record is hit.record else record_moment(record) for record in around]
-    lines += _related(connection, hit.record, query.task)
+    for link in hit.record.links[:_RELATED]:  # only the id of a record that the task may not see
+        keys = filters.visible_keys(connection, queries.keys_of(connection, link.target)[:1], query.task)
+        other = next(iter(queries.records(connection, keys).values()), None)
+        head = f"{link.relation.replace('_', ' ')}:"
+        lines.append(render.linked_line(f"{head} {other.id}" if other else head, other or link.target))
     rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
     budget = max(rest, NEIGHBOUR_TOKENS)
     lines[lines.index("")] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
@@ -259,15 +252,6 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
     return [other for _, other in sorted(everything.items(), key=lambda pair: (pair[1].added_at, pair[0]))]
-
-
-def _related(connection: sqlite3.Connection, record: Record, task: str) -> Iterator[str]:
-    """Yield a line for each of the first records that a record links to; only the id when the task may not see it."""
-    for link in record.links[:_RELATED]:
-        keys = filters.visible_keys(connection, queries.keys_of(connection, link.target)[:1], task)
-        other = next(iter(queries.records(connection, keys).values()), None)
-        head = f"{link.relation.replace('_', ' ')}:"
-        yield render.linked_line(f"{head} {other.id}", other) if other else render.linked_line(head, link.target)
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:

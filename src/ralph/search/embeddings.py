@@ -25,7 +25,6 @@ from ralph.errors import RalphError, UsageError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from urllib.error import HTTPError
-    from urllib.request import OpenerDirector
 
     import numpy as np
     from numpy.typing import NDArray
@@ -204,8 +203,13 @@ class ServerEmbedder:
     def _post(self, question: bytes) -> bytes:
         from http.client import HTTPException
         from urllib.error import HTTPError, URLError
-        from urllib.request import Request
+        from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+        class NoRedirect(HTTPRedirectHandler):
+            def redirect_request(self, *_: object) -> None:
+                """Treat a redirect as a bad answer."""
+
+        direct = [ProxyHandler({})] if urlsplit(self.url).hostname in _LOOPBACK else []  # no proxy to this machine
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = self.env.get(self.variable, "").strip() if self.variable else ""
         if self.variable and not (key and key.isascii() and key.isprintable()):
@@ -215,7 +219,7 @@ class ServerEmbedder:
             headers["Authorization"] = f"Bearer {key}"
         request = Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
         try:
-            with _opener(self.url).open(request, timeout=self.timeout) as response:
+            with build_opener(NoRedirect, *direct).open(request, timeout=self.timeout) as response:
                 body: bytes = response.read(_LARGEST_ANSWER + 1)
                 length = response.headers.get("Content-Length", "")
         except HTTPError as error:
@@ -254,18 +258,6 @@ class ServerEmbedder:
         message = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
         what = f"refused with {error.code}" + (f": {message}" if message else "")
         return self._failed(what, hints.get(error.code, "try again later, or set the embedding provider to none"))
-
-
-def _opener(url: str) -> "OpenerDirector":
-    """No redirects, and no proxy between this machine and itself."""
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
-
-    class NoRedirect(HTTPRedirectHandler):
-        def redirect_request(self, *_: object) -> None:
-            """Treat a redirect as a bad answer."""
-
-    local = urlsplit(url).hostname in _LOOPBACK
-    return build_opener(NoRedirect, ProxyHandler({})) if local else build_opener(NoRedirect)
 
 
 class LocalEmbedder:

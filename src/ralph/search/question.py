@@ -258,7 +258,8 @@ def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") ->
     for paragraph in paragraphs:
         total = sum(each.weight for each in paragraph)
         present = [each for each in paragraph if each.word in matched]
-        certain = [each.weight * matched[each.word] for each in present if _is_evidence(each, matched[each.word])]
+        telling = (each for each in present if each.certain and each.word.lower() not in terms.EVERYDAY_WORDS)
+        certain = [each.weight * share for each in telling if (share := matched[each.word]) > HALF]
         if len(paragraphs) > 1 and len(certain) < min(2, len(paragraph)):
             continue
         share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
@@ -269,10 +270,6 @@ def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") ->
         evidence = sum(certain) if len(certain) > 1 and sum(certain) >= least else 0.0
         best = max(best, (share, evidence))
     return best
-
-
-def _is_evidence(word: WeightedWord, share: float) -> bool:
-    return word.certain and share > HALF and word.word.lower() not in terms.EVERYDAY_WORDS
 
 
 def is_name(word: str, text: str) -> bool:
