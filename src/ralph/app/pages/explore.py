@@ -25,7 +25,6 @@ from ralph.store.totals import FacetRow, FacetValues
 
 if TYPE_CHECKING:
     from ralph.settings import Embedding, Team
-    from ralph.store.lookup import Filter
 
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
@@ -157,11 +156,7 @@ def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
 
 def count_everything(root: Path) -> tuple[int, int]:
     """Return how many records are listed without a filter, and how many tasks there are."""
-
-    def ask(connection: sqlite3.Connection) -> tuple[int, int]:
-        return sum(totals.count_records(connection).values()), sessions.count_tasks(connection)
-
-    return index.ask(root, ask)
+    return index.ask(root, lambda each: (sum(totals.count_records(each).values()), sessions.count_tasks(each)))
 
 
 class _Listing:
@@ -173,23 +168,21 @@ class _Listing:
         if "status" in stored:
             stored["status"] = [each.value for each in Status if STATUS_WORDS.get(each, each.value) in stored["status"]]
         self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
+        # the task alone: facets are counted under the choices of the others
+        self.visible = queries.facet_filter({"status": [each.value for each in Status]}, task=request.task)
 
     def everything(self) -> Page:
         """Return a page of all records that pass, the newest first."""
         request = self.request
         if request.task:
-            total, facets = self._count(self._visible(), None)
+            total, facets = self._count(None)
         else:
             total, facets = count_facets(totals.facet_rows(self.connection), request.chosen)
         return self._page(queries.page(self.connection, self.keep, request.limit, request.offset), total, facets)
 
-    def _visible(self) -> "Filter":
-        """Return the filter of the task alone: facets are counted under the choices of the others."""
-        return queries.facet_filter({"status": [each.value for each in Status]}, task=self.request.task)
-
-    def _count(self, keep: "Filter", keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
+    def _count(self, keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
         days = [ids.first_day(count) for count in AGES.values()]
-        return count_facets(totals.facet_rows_of(self.connection, keep, keys, days), self.request.chosen)
+        return count_facets(totals.facet_rows_of(self.connection, self.visible, keys, days), self.request.chosen)
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]
@@ -227,13 +220,12 @@ class _Listing:
         """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
         connection, request, text = self.connection, self.request, self.request.text.strip()
         if queries.key_of(connection, text) is not None or ids.date_of(text):  # an id also finds archived records
-            visible, keys = self._visible(), queries.keys_of(connection, text)
-            by_time = queries.page(connection, visible, None, keys=keys)
+            keys = queries.keys_of(connection, text)
+            by_time = queries.page(connection, self.visible, None, keys=keys)
             order = [key for key in keys if key in by_time] if request.sort in ("", "relevance") else by_time
             records = queries.records(connection, order)
             by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
-            facets = self._count(visible, order)[1]
-            return self._page(self._slice(order), len(order), facets, hits=by_id)
+            return self._page(self._slice(order), len(order), self._count(order)[1], hits=by_id)
         notes: list[str] = []
         near = None
         if embedding is not None:
@@ -254,9 +246,8 @@ class _Listing:
         is_counted = match and (ranked or request.chosen)
         matching = queries.matching_keys(connection, match) if is_counted else []
         everything = [*{*matching, *records}]
-        total, facets = self._count(self._visible(), everything)
-        if not best:
-            total = 0
+        total, facets = self._count(everything)
+        total = total if best else 0
         if not total and not request.chosen and (containing := self._containing()) is not None:
             return containing
         if request.sort == "newest":
@@ -277,8 +268,8 @@ class _Listing:
         keys = queries.page(self.connection, self.keep, None, keys=matching)
         if not keys:
             return None
-        facets = self._count(self._visible(), keys)[1]
-        return self._page(self._slice(keys), len(keys), facets, [f"Texts that contain {text!r}, newest first."])
+        notes = [f"Texts that contain {text!r}, newest first."]
+        return self._page(self._slice(keys), len(keys), self._count(keys)[1], notes)
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
         rows = {row.row.key: row for row in ranking.best}
