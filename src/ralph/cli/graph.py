@@ -100,7 +100,7 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
     return 0 if edges is not None else 1
 
 
-@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --until 2026-06-30"])
+@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"])
 @click.argument("source", metavar="A")
 @click.argument("relation")
 @click.argument("target", metavar="B")
