@@ -1,7 +1,8 @@
 """Sharing through PostgreSQL: rows a second of a push, a pull against COPY, and search on the server against our own.
 
 `python -m bench.team [SIZE]`: events of one machine, as hooks write them, which another machine pulls. Searches run in
-turns, over the same rows.
+turns, over the same rows. From 100,000 on, only searches are measured, over rows that are loaded (`team_bulk.py`),
+before the server has any statistics of them and afterwards.
 """
 
 import sys
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.sessions import Words
 from tests.team.postgres import ThrowawayServer
 
-from bench import speed
+from bench import speed, team_bulk
 from ralph import paths
 from ralph.app import index, team
 from ralph.search import rank
@@ -29,6 +30,7 @@ from ralph.store.team_server import TeamServer, connect
 
 SIZE = 10_000
 LARGE = 20_000  # rows from which on the time of a search is compared: below, the fixed cost of the network counts
+BULK = 100_000
 QUESTIONS = 60
 BEST = 5
 DAY = speed.END.date().isoformat()
@@ -51,10 +53,10 @@ def timed(task: Callable[[], Any]) -> tuple[Any, Times]:
 
 def run(size: int = SIZE, questions: int = QUESTIONS) -> list[str]:
     """Return the table."""
-    server = ThrowawayServer()
+    server = ThrowawayServer(memory="1GB" if size < BULK else "3GB")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return list(_measure(server, Path(folder), size, questions))
+            return (_measure if size < BULK else _measure_large)(server, Path(folder), size, questions)
     finally:
         server.close()
 
@@ -64,9 +66,7 @@ def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -
         server.execute(f"CREATE ROLE {role} LOGIN")
         (folder / role / ".ralph").mkdir(parents=True)
     team.migrate(server.url(), "bench", ["ann", "ben"])
-    server.execute("ALTER SYSTEM SET shared_buffers = '1GB'", "ALTER SYSTEM SET work_mem = '64MB'")
-    server.stop()
-    server.start()
+    server.execute("ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
     ann, ben = (Config(team=Team(server.url(role), project="bench", share=tuple(Shared))) for role in ("ann", "ben"))
     words = Words(size)
     speed.write(folder / "ann", size, words)
@@ -86,7 +86,24 @@ def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -
             _line(f"pull with its index / index of the rows ({rebuilt:.1f} s)", pull.cpu / rebuilt, "at most", 1.2)
         )
         asked = [words.question() for _ in range(questions)]
-        lines += _searches(folder / "ben", connection, asked, pushed.rows)
+        lines += _searches(paths.team_database(folder / "ben"), connection, asked, pushed.rows)
+    return lines
+
+
+def _measure_large(server: ThrowawayServer, folder: Path, size: int, questions: int) -> list[str]:
+    for role in ("ann", "ben"):
+        server.execute(f"CREATE ROLE {role} LOGIN")
+    team.migrate(server.url(), "bench", ["ann", "ben"])
+    same = team_bulk.check_sample(server)
+    lines = [f"Team: {size:,} rows loaded; a sample equals what push and pull make: {'yes' if same else 'NO'}"]
+    server.execute("ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
+    asked = team_bulk.load(server, folder / "team.db", size)[:: max(1, 8 * 40 // questions)]
+    tables = "relnamespace = 'ralph_team'::regnamespace"
+    server.execute(f"UPDATE pg_class SET reltuples = -1, relpages = 0, relallvisible = 0 WHERE {tables}")
+    for state, statement in (("no statistics", "SELECT 1"), ("analyzed", "VACUUM ANALYZE")):
+        server.execute(statement)
+        with connect(server.url("ben")) as connection:
+            lines += [f" {state}", *_searches(folder / "team.db", connection, asked, size)]
     return lines
 
 
@@ -124,9 +141,9 @@ def _rebuild(folder: Path, connection: TeamServer) -> float:
     return timed(lambda: index.rebuild(root))[1].cpu
 
 
-def _searches(root: Path, connection: TeamServer, asked: list[str], rows: int) -> list[str]:
+def _searches(path: Path, connection: TeamServer, asked: list[str], rows: int) -> list[str]:
     local, remote, shared, first = [], [], 0.0, 0
-    with team_db.read_team(paths.team_database(root)) as own:
+    with team_db.read_team(path) as own:
         for text in asked:
             mine, took = timed(partial(rank.rank, own, text, today=DAY, limit=BEST))
             local.append(took.wall)

@@ -217,8 +217,12 @@ def test_of_a_memory_the_copy_of_the_default_branch_is_pulled(fleet: Fleet) -> N
         machine.push()
     eve.pull()
     assert eve.pulled() == [name]
+    for on_server in (True, False):
+        (hit,) = eve.search("prices integers", server=on_server).found.hits
+        assert "cents" in hit.record.text
+    assert eve.found("dollars", server=True) == []
+    assert "dollars" in ben.search("prices integers", server=True).found.hits[0].record.text  # one's own
     record = eve.search("prices integers").found.hits[0].record
-    assert "cents" in record.text
     about = record.extra["team"]
     assert isinstance(about, dict)
     assert (about["branch"], len(about["commit"])) == ("main", 40)

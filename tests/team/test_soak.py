@@ -82,19 +82,17 @@ class Play:
         argv = [sys.executable, "-m", "tests.team.test_soak", str(machine.root), machine.config.team.url]
         argv.append(f"{machine.root.name}n{self.kills}")
         with (self.fleet.folder / "errors").open("ab") as errors:
-            worker = subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE, stderr=errors)
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"ready\n"
-        worker.stdout.close()
-        return worker
+            return subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE, stderr=errors)
 
     def kill(self, longest: float) -> None:
         """Let a machine work for a moment, kill it, and start it again."""
         number = self.choose.randrange(len(self.workers))
-        with pytest.raises(subprocess.TimeoutExpired):  # it ends by a kill alone
-            self.workers[number].wait(self.choose.random() * longest)
-        self.workers[number].kill()
-        self.workers[number].wait()
+        with self.workers[number] as worker:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"ready\n"
+            with pytest.raises(subprocess.TimeoutExpired):  # it ends by a kill alone
+                worker.wait(self.choose.random() * longest)
+            worker.kill()
         self.kills += 1
         self.workers[number] = self._start(self.machines[number])
 
@@ -107,10 +105,11 @@ class Play:
 
     def end(self) -> None:
         """Kill all machines."""
-        for worker, machine in zip(self.workers, self.machines, strict=True):
-            assert worker.poll() is None, machine.root.name
-            worker.kill()
-            worker.wait()
+        codes = [worker.poll() for worker in self.workers]
+        for worker in self.workers:
+            with worker:
+                worker.kill()
+        assert {*codes} == {None}
         assert (self.fleet.folder / "errors").read_text(encoding="utf-8") == ""
 
     def check(self) -> str:
@@ -148,18 +147,23 @@ def _shared_ids(machine: Machine) -> set[str]:
 @pytest.mark.soak
 def test_all_machines_end_with_the_same_rows(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
     play = Play(fleet, rounds(8, 3))
-    begun, seconds, step = time.monotonic(), rounds(600, 0), 0
-    while step < 4 or time.monotonic() < begun + seconds:
-        play.kill(rounds(5, 1) / 2)
-        step += 1
-        if step % rounds(20, 2) == 0:
-            fleet.postgres.stop(at_once=play.choose.random() < 0.5)
-            play.kill(1)
-            fleet.postgres.start()
-        if step == rounds(90, 3):
-            play.rebuild_server()
-    play.end()
-    sys.stdout.write(play.check())
+    seconds, is_rebuilt, restarts = rounds(600, 0), False, 0
+    begun = time.monotonic()
+    try:
+        while play.kills < 4 or time.monotonic() < begun + seconds:
+            play.kill(rounds(4, 1))
+            if play.kills % rounds(10, 2) == 0:
+                restarts += 1
+                fleet.postgres.stop(at_once=bool(restarts % 2))
+                play.kill(1)
+                fleet.postgres.start()
+            if not is_rebuilt and play.kills > 2 and time.monotonic() >= begun + seconds / 2:
+                is_rebuilt = True
+                play.rebuild_server()
+    finally:
+        play.end()
+    assert is_rebuilt
+    sys.stdout.write(f"{play.check()}, server restarted {restarts} times and once made anew")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,8 +45,6 @@ from ralph.store.team_server import (
 _BATCH = 20_000  # rows of one transaction in `team.db`
 _CURATED = frozenset(form.value for form in CURATED)
 Progress = Callable[[int, int], None]
-Wanted = tuple[str, ServerSource, PulledState]
-"""A source to pull: its name here, what the server says of it, and what was pulled before."""
 
 
 @dataclass(slots=True)
@@ -132,7 +130,7 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
             server.call("forget", project, sorted(own_tombstones - tombstones))
         tombstones |= own_tombstones
         machine = machine_name(root)
-        known = _own_sources(server, project, machine)
+        known = {source.path: source for source in server.sources(project) if source.machine == machine}
         with index.of(root).open_current() as connection:
             parts = list(shared.parts(connection))
             changed = [part for part in parts if _is_changed(part, known, shared.rules)]
@@ -151,8 +149,9 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
                     result.refused.append(error)
                 if progress is not None:
                     progress(number + 1, len(changed))
-        present = {part.path for part in parts}
-        result.removed = [path for path, each in known.items() if path not in present and _goes(shared, each)]
+        # the log of a session that retention removed stays: that is no forgetting
+        present, stays = {part.path for part in parts}, {each.value for each in shared.share} - _CURATED
+        result.removed = [path for path, each in known.items() if path not in present and each.format not in stays]
         if result.removed and not dry_run:
             server.call("remove_sources", project, machine, result.removed)
     if result.refused:
@@ -160,10 +159,6 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
         what = f"{len(result.refused)} source(s) not sent, {result.rows} row(s) of others sent: {first.message}"
         raise ServerError(what, hint=first.hint)
     return result
-
-
-def _own_sources(server: TeamServer, project: str, machine: str) -> dict[str, ServerSource]:
-    return {source.path: source for source in server.sources(project) if source.machine == machine}
 
 
 def _is_changed(part: Part, known: dict[str, ServerSource], rules: str) -> bool:
@@ -178,14 +173,6 @@ def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool
     with suppress(RalphError, OSError), files.open_regular(paths.source_path(root, part.source.path)) as file:
         return before.size <= part.source.size and digest_to(file, before.size) == before.digest
     return False
-
-
-def _goes(shared: SharedRows, source: ServerSource) -> bool:
-    """Whether a source that is no longer shared goes from the server: files of memories, and what settings exclude.
-
-    The log of a session that retention removed stays: that is no forgetting.
-    """
-    return source.format in _CURATED or source.format not in {each.value for each in shared.share}
 
 
 # --- pull ----------------------------------------------------------------------------------------
@@ -208,11 +195,18 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
         states = team.states()
         changed, rows = _pull_memories(team, states, server, project, curated, machine, forgotten)
-        wanted = list(_differing(states, logs))
-        for batch in _batches(wanted):
-            rows += _pull_batch(team, server, project, batch, states, forgotten)
+        wanted: list[tuple[str, ServerSource, PulledState]] = []
+        for name, source in logs.items():
+            state = states.get(name)
+            if state is None or state.generation != source.generation:
+                wanted.append((name, source, PulledState(0, source.generation, 0)))  # all of it
+            elif state.last != source.last:
+                wanted.append((name, source, state))
+        ends = list(accumulate(source.records + 1 for _, source, _ in wanted))
+        for _, group in groupby(zip(ends, wanted, strict=True), key=lambda pair: pair[0] // _BATCH):
+            rows += _pull_batch(team, server, project, [each for _, each in group], states, forgotten)
             if progress is not None:
-                progress(rows, sum(each.records for _, each, _ in wanted))
+                progress(rows, ends[-1])
         gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
         with db.atomic(team.connection):
             for key in gone:
@@ -221,31 +215,11 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     return PullResult(len(wanted) + changed, rows, len(gone))
 
 
-def _differing(states: dict[str, PulledState], logs: dict[str, ServerSource]) -> Iterator[Wanted]:
-    """Yield the sources with other rows than were pulled; with no key where all of them are pulled again."""
-    for name, source in logs.items():
-        state = states.get(name)
-        if state is None or state.generation != source.generation:
-            yield name, source, PulledState(0, source.generation, 0)
-        elif state.last != source.last:
-            yield name, source, state
-
-
-def _batches(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    batch, size = list[Wanted](), 0
-    for each in wanted:
-        batch.append(each)
-        size += each[1].records + 1
-        if size >= _BATCH or each is wanted[-1]:
-            yield batch
-            batch, size = [], 0
-
-
 def _pull_batch(
     team: TeamDatabase,
     server: TeamServer,
     project: str,
-    batch: Sequence[Wanted],
+    batch: Sequence[tuple[str, ServerSource, PulledState]],
     states: dict[str, PulledState],
     forgotten: set[str],
 ) -> int:
@@ -378,9 +352,9 @@ def status(root: Path, config: Config) -> dict[str, Any]:
             for name, may_write, number in server.call("my_projects"):
                 if name == project:
                     state |= {"role": server.connection.info.user, "may_write": may_write, "server_rows": number}
-            machine = machine_name(root)
-            state["machines"] = len({source.machine for source in server.sources(project)} - {machine})
-            known = _own_sources(server, project, machine)
+            machine, sources = machine_name(root), server.sources(project)
+            state["machines"] = len({source.machine for source in sources} - {machine})
+            known = {source.path: source for source in sources if source.machine == machine}
             shared = SharedRows(root, team.share, config.privacy)
             with index.of(root).open_current() as connection:
                 state["to_push"] = sum(_is_changed(part, known, shared.rules) for part in shared.parts(connection))

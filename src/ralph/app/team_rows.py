@@ -116,16 +116,15 @@ class SharedRows:
                     yield Part(source, source.path + SUMMARIES, Shared.SUMMARIES.value, None)
 
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
-        """Return what the server stores of a part; `TeamServer.push` names it."""
+        """Return what the server stores of a part: the first parameters of its function `push`, behind the machine."""
         source, known = part.source, git if part.family is Family.MEMORY else GitState()
         return (part.path, part.format, self.rules, source.digest, source.size, source.lines, *known)
 
     def rows(self, connection: sqlite3.Connection, part: Part, line: int = 0) -> list[PushedRow]:
         """Return the rows of a part, behind a line."""
         if part.family is None:
-            return [
-                row for each in team_db.summarized_sessions(connection, part.source.key) for row in self._about(each)
-            ]
+            sessions = team_db.summarized_sessions(connection, part.source.key)
+            return [row for each in sessions for row in self._about(each)]
         records = team_db.records_behind(connection, part.source.key, part.family, line)
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
         cleaned = ((self._clean(record, is_redacted), seq) for record, seq in records)

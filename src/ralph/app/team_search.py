@@ -12,7 +12,7 @@ from ralph.app.team import project_name
 from ralph.context import render
 from ralph.errors import UsageError
 from ralph.model import ids
-from ralph.model.record import Detail, Hit, Query, SearchResult
+from ralph.model.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.search import rank
 from ralph.search.terms import best_place
 from ralph.settings import Team, TeamSearch
@@ -75,7 +75,7 @@ def _in_files(
 
 
 def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict[str, str]]:
-    """Search the rows on the server, or a replica of it."""
+    """Search the rows on the server, or a replica of it; of a memory that the index has, ours counts."""
     from ralph.store.team_server import connect
 
     text, day = query.text.strip(), ids.today()
@@ -88,7 +88,7 @@ def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict
         rows = server.call("keys_with", project, [text])
         if rows:
             keys = [int(key) * len(lookup.TABLES) + family for _, key, family in rows]
-            hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys[:1]).values())
+            hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values())[:1]
             found = SearchResult(hits, len(hits))
         else:
             ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
@@ -98,7 +98,15 @@ def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict
         single = {hit.record.id: hit for hit in reversed(found.hits)}
         hits = tuple(hit for hit in found.hits if single[hit.record.id] is hit)
         names = {record.id: store.members[key] for key, record in store.records(keys).items()}
-        return replace(found, hits=hits), names
+
+    def own_memories(connection: sqlite3.Connection) -> dict[str, Record]:
+        memories = [hit.record.id for hit in hits if hit.record.family is Family.MEMORY]
+        keys = [key for name in memories if (key := queries.key_of(connection, name)) is not None]
+        return {record.id: record for record in queries.records(connection, keys).values()}
+
+    own = index.ask(root, own_memories)
+    hits = tuple(replace(hit, record=own.get(hit.record.id, hit.record)) for hit in hits)
+    return replace(found, hits=hits), {name: member for name, member in names.items() if name not in own}
 
 
 def _show(

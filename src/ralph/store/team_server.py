@@ -28,9 +28,8 @@ PATIENCE = _SECONDS + 10.0
 _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STRICT = "verify-full"
+_MIGRATE = "its administrator runs `ralph team migrate URL`"
 _KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
-
-
 _FUNCTION = re.compile(
     r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;", re.DOTALL | re.MULTILINE
 )
@@ -144,13 +143,10 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
             connection.prepare_threshold = None  # poolers such as PgBouncer
             server = TeamServer(connection, url)
             number = VERSION if any_version else server.version()
-            if number > VERSION:
-                what = f"the server's schema is newer ({number}) than this Ralph's ({VERSION})"
-                raise ServerError(what, hint="update Ralph")
-            if number < VERSION:
-                what = f"the server's schema is older ({number}) than this Ralph's ({VERSION})"
-                what = what if number else "the server has no tables of Ralph's"
-                raise ServerError(what, hint="its administrator runs `ralph team migrate URL`")
+            if number != VERSION:
+                age, todo = ("newer", "update Ralph") if number > VERSION else ("older", _MIGRATE)
+                what = f"the server's schema is {age} ({number}) than this Ralph's ({VERSION})"
+                raise ServerError(what if number else "the server has no tables of Ralph's", hint=todo)
             yield server
 
 
@@ -201,11 +197,7 @@ class TeamServer:
     def push(
         self, project: str, machine: str, source: Sequence[object], before: str | None, rows: Sequence[PushedRow]
     ) -> int:
-        """Store the rows of a source in one transaction, behind those with the digest `before`, or instead of all.
-
-        `source` are its path, format, rules, digest, size, lines, branch, commit, time of the commit, and whether that
-        is on the default branch.
-        """
+        """Store rows of a source (`SharedRows.describe`) behind those with the digest `before`, or instead of all."""
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PushedRow._fields]
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
         arrays = ", ".join(f"%b::{name}[]" for name in types)
@@ -220,10 +212,8 @@ class TeamServer:
         pairs = list(wanted)
         values = (project, [source for source, _ in pairs], [after for _, after in pairs])
         with self._asking(), self.connection.cursor() as cursor:
-            copy_sql = (
-                "COPY (SELECT source, key, id, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
-            )
-            with cursor.copy(copy_sql, values) as copy:
+            called = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
+            with cursor.copy(f"COPY (SELECT source, key, id, body FROM {called}) TO STDOUT", values) as copy:
                 copy.set_types(["int8", "int8", "text", "text"])
                 yield from copy.rows()
 

@@ -298,9 +298,9 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp A
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN  -- of each memory the copy of the default branch with the newest commit
-    RETURN QUERY SELECT DISTINCT ON (r.id) s.format, s.member, s.branch, s.commit, r.id, r.body
-        FROM sources s JOIN records r ON r.source = s.key AND r.project = pid
-        WHERE s.project = pid AND s.machine <> p_machine AND r.family = 0
+    RETURN QUERY SELECT DISTINCT ON (r.id) s.format, s.member, s.branch, s.commit, r.id, r.body FROM sources s,
+        LATERAL (SELECT * FROM records WHERE source = s.key AND project = pid AND family = 0 OFFSET 0) r
+        WHERE s.project = pid AND s.machine <> p_machine AND s.format NOT IN ('observations', 'summaries', 'journal')
         ORDER BY r.id, s.is_default DESC, s.committed_at DESC, r.key DESC;
 END $$;
 
@@ -364,9 +364,12 @@ RETURNS TABLE (key bigint, family smallint, member name, id text, body text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp AS $$
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
-BEGIN
-    RETURN QUERY SELECT r.key, r.family, s.member, r.id, r.body FROM records r JOIN sources s ON s.key = r.source
-        WHERE r.project = pid AND r.key = ANY (p_keys);
+BEGIN  -- of a memory only the copy that is pulled, too: see memories_of
+    RETURN QUERY SELECT r.key, r.family, s.member, r.id, r.body FROM unnest(p_keys) k,
+        LATERAL (SELECT * FROM records WHERE key = k AND project = pid OFFSET 0) r JOIN sources s ON s.key = r.source
+        WHERE r.family <> 0 OR r.key = (
+            SELECT c.key FROM records c JOIN sources o ON o.key = c.source WHERE c.id = r.id AND c.project = pid
+            ORDER BY o.is_default DESC, o.committed_at DESC, c.key DESC LIMIT 1);
 END $$;
 
 CREATE FUNCTION keys_with(p_project text, p_ids text[]) RETURNS TABLE (id text, key bigint, family smallint)
@@ -383,11 +386,10 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp S
 #variable_conflict use_column
 DECLARE pid integer := member_of(p_project, false);
 BEGIN
-    RETURN QUERY WITH a AS MATERIALIZED (
-        SELECT key, session, seq FROM records
-        WHERE project = pid AND key = ANY (p_keys) AND family = 1 AND session <> ''
-    )
-    SELECT a.key, b.key, b.seq - a.seq FROM a, LATERAL (
+    RETURN QUERY SELECT a.key, b.key, b.seq - a.seq FROM unnest(p_keys) k, LATERAL (
+        SELECT r.key, r.session, r.seq FROM records r
+        WHERE r.key = k AND r.project = pid AND r.family = 1 AND r.session <> '' OFFSET 0
+    ) a, LATERAL (
         SELECT o.key, o.seq FROM records o WHERE o.session = a.session AND o.seq BETWEEN a.seq - p_reach AND a.seq + p_reach
             AND o.family = 1 AND o.project = pid AND o.key <> a.key OFFSET 0  -- for each row of its own
     ) b;
