@@ -162,8 +162,10 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     if name is None or "encryptedData:" in text[max(0, start - 400) : start] or (separator == ":" and is_chain):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
-    previous = re.compile(r"([^\W\d_]+) \Z").search(line)
-    if re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(line) and re.compile(_DIGEST).match(text, match.end()):
+    previous = re.compile(r"([^\W\d_]+) \Z").search(line) if line[-1:] == " " else None
+    hashed = any(map(line.lower().__contains__, ("hash", "digest", "checksum")))
+    hashed = hashed and re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(line) is not None
+    if hashed and re.compile(_DIGEST).match(text, match.end()):
         return None
     if previous and key.isalpha() and is_public_name(previous[1].lower(), key.lower()):
         return None  # `next token: ...`
@@ -282,7 +284,7 @@ STRICT = -2  # a variable, most likely: only what a program made counts
 
 
 def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bool) -> bool:
-    if "[redacted" in value or re.compile(r"[A-Z_]{4,40}=").match(value):
+    if "[redacted" in value or ("=" in value and re.compile(r"[A-Z_]{4,40}=").match(value)):
         return False
     if name[0] == "password":
         if place == STRICT:

@@ -388,8 +388,8 @@ class PrivatePaths:
 def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
     """Also as `name:12:` and as `a/name` of a patch."""
     for text in texts:
-        for match in re.compile(_NAME).finditer(text[:_LONGEST_LISTING]):
-            name = re.compile(_POSITION).sub("", match[0]).removeprefix("file://")
+        for match in {*re.compile(_NAME).findall(text[:_LONGEST_LISTING])}:  # output repeats its names
+            name = re.compile(_POSITION).sub("", match).removeprefix("file://")
             yield name
             if name.startswith(("a/", "b/", "@")):
                 yield name.partition("/")[2] if name[1:2] == "/" else name[1:]

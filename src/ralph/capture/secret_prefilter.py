@@ -101,7 +101,9 @@ def token_prefixes(text: str) -> list[str]:
         return []
     runs = {*searched.encode("ascii").split()}
     short, prefixes = list[str](), list[str]()
-    for prefix in [prefix for prefix in rules.token_prefixes() if prefix in searched]:
+    characters = set(searched)
+    candidates = filter(characters.issuperset, rules.token_prefixes())
+    for prefix in [prefix for prefix in candidates if prefix in searched]:
         check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
         if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
             (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
@@ -149,9 +151,9 @@ def _first_chunk(text: str, ends: str) -> str:
     return text
 
 
-_STEMS = ("pass", "key", "(", "token", "secret", "login", "auth", "cred")
+_STEMS = ("pass", "key", "token", "secret", "login", "auth", "cred")
 """Parts of many keywords: where one is absent from a text that is not short, so are the keywords that contain it."""
-_SHORT = 2_000
+_SHORT = 1_000
 
 
 def phrase_keywords(lowered: str) -> set[str]:
@@ -159,6 +161,8 @@ def phrase_keywords(lowered: str) -> set[str]:
     keywords = rules.phrase_keywords()
     if len(lowered) > _SHORT:
         lowered = "\n".join({*lowered.split("\n")}) + "\n"  # output repeats its lines
+        characters = set(lowered)
+        keywords = [keyword for keyword in keywords if characters.issuperset(keyword)]
         for stem in _STEMS:
             if stem not in lowered:
                 keywords = [keyword for keyword in keywords if stem not in keyword]
@@ -263,12 +267,12 @@ def encoded_texts(text: str) -> "Iterator[str]":
 
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_NOT_BASE64 = bytes(byte if byte in _BASE64 else 32 for byte in range(256))
+_NOT_BASE64 = bytes.maketrans(bytes(range(256)).translate(None, _BASE64), b" " * 192)
 _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for bit in (32, 8, 2)]
 
 
 _MINTED = _BASE64 + b"_-"
-_NOT_MINTED = bytes(byte if byte in _MINTED else 32 for byte in range(256))
+_NOT_MINTED = bytes.maketrans(bytes(range(256)).translate(None, _MINTED), b" " * 190)
 _PIECES = bytes.maketrans(b"-_+/", b"    ")
 BEFORE_RUN, TABLE = 320, 4_000
 """How far before a run the word that makes it a secret may be, and the head of its column."""

@@ -236,7 +236,7 @@ password | password | ssh-keygen ,wpa_passphrase ,smbclient  |  | (?:ssh-keygen\
 password | login | lftp  | , | lftp\b<line>-u[ =]?[\"']?[^\s,\"']{1,64},(?P<s>[^\s\"']{4,128})
 password | login | sqlplus ,impdp ,expdp ,sqlldr ,rman ,:thin: | / | [a-z:]+(?:<line>|(?<=:))(?:userid=|target )?[\w.$]{1,40}/\"?(?P<s>[^\s@/\"']{4,128})\"?@
 password | password | openssl  |  -k | openssl\b<line>-k\s<value>
-password | password | openssl passwd,mkpasswd,rclone obscure,hash-password |  | [a-z -]+?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>
+password | password | openssl passwd,mkpasswd,rclone obscure,hash-password |  | [a-z -]{1,80}?(?:\s+-\S+(?:\s+sha-?\d+)?){0,4}\s+(?![-<|])<value>
 password | password | snmpwalk,snmpget,snmpset,snmpbulk |  - | [a-z]+<line>(?-i:-[cA])\s<value>
 password | password | snmpwalk,snmpget,snmpset,snmpbulk |  -x | [a-z]+<line>(?-i:-X)\s<value>
 password | login | --user ,--user=,--userpass,--basic-auth,--auth ,--auth=,--http-auth,--creds ,bundle config | : | (?:--[a-z-]+[ =]|bundle config[^\n:|;]{4,120}\s)[\"']?[^\s:\"'/<]{1,64}:(?P<s>[^\s\"']{4,128})
@@ -286,14 +286,14 @@ password | literal | <spoken> | ~ | (?<!_)(?:<words>)(?:s|et|si)?(?![\w-])<gap>\
 password | plain | <spoken>,pw is ,pwd is  | ~~ | (?<![\w.\"'{])(?:<words>|pwd?)(?![\w-]|<about>)(?:[\w ,'()]{0,50})?(?:\s(?:is|was|lautet|ist|est|es|är|jest|è)\s|:\s(?=(?:[a-z]+-){2}))[\"'`]?(?P<s>(?-i:[a-z][a-z.-]{6,30}[a-z]))(?=[\"'`]?[.,;)]?\s*(?:\n|\Z))
 password | any | :$6$,:$5$,:$1$,:$y$ |  | :(?P<s>\$\w{1,2}\$[^\s:]{20,200})(?=:)
 password | any | encoding="base64"> |  | encoding="base64">(?P<s>[A-Za-z0-9+/=]{6,400})</pass
-secret key | any | key: [,key = [,key=[,key": [,key":[,secret: [,keypair |  | [a-z\"':= ]+(?P<s>\[\s?(?:\d{1,3},\s?){15,63}\d{1,3}\s?\])
+secret key | any | key: [,key = [,key=[,key": [,key":[,secret: [,keypair |  | [a-z\"':= ]{1,80}(?P<s>\[\s?(?:\d{1,3},\s?){15,63}\d{1,3}\s?\])
 password | literal | passphrase |   | passphrase(?![\w-])(?:<gap>(?=(?:[a-z]+ ){3})|\s?[:=]\s?)(?P<s>(?:[a-z]{3,10} ){1,7}[a-z]{3,10})(?=\.?\s*(?:\n|\Z)|\. )
 password | spoken | <spoken> | ~ | (?:<words>)(?:s|et|si)?(?![\w-])<for>(?P<s>(?=\S{0,40}(?:[\d!@#$%^&*_+]|(?-i:[a-z]-[A-Z]))|[a-z]{20})(?:[^\s\"'`»“”,;)]|[,;)](?=[^\s\"'`»“”,;)])){5,127}(?<![.:*]))
 token | fair | token for ,secret for ,key for ,token of ,token to ,token on ,key of ,token (,key (,secret (,token von ,token für ,token created,key created,secret created,this token,this secret,this key,secret we ,token we ,token in ,secret in ,secret value | ~ | (?<!public )[a-z]+ <for>(?P<s>[A-Za-z0-9_+/=.~-]{16,256})
 password | spoken | login,credential,creds,account,log in,logs in,zugang,identifiant,wifi,db user |  /  | [^\n]{0,80}?[\s(`\"'](?:[\w.+-]{1,64}@[\w.-]{1,64}[`\"']? ?/|[\w.+-]{2,40}[`\"']? /)[ ]?[`\"']?(?P<s>[^\s`\"',)]{6,128})
-password | spoken | changed it to ,set it to ,reset it to ,changed that to |  | [a-z ]+ to [`\"']?(?P<s>[^\s`\"',]{6,64})(?=[^\n]{0,80}(?:passw|login|\bpw\b))
+password | spoken | changed it to ,set it to ,reset it to ,changed that to |  | [a-z ]{1,80} to [`\"']?(?P<s>[^\s`\"',]{6,64})(?=[^\n]{0,80}(?:passw|login|\bpw\b))
 secret key | any | secret id,secretid |  | secret ?id[\"']?\s{0,12}[:=]\s{0,4}[\"']?(?P<s><uuid>)
-secret key | any | product key,license key,licence key,recovery key,filevault,bitlocker,activation key,serial key |  | [a-z]+[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b
+secret key | any | product key,license key,licence key,recovery key,filevault,bitlocker,activation key,serial key |  | [a-z]{1,40}[^\n]{0,40}?\b(?P<s>(?-i:(?:[A-Z0-9]{4,8}-){3,7}[A-Z0-9]{4,8}))\b
 password | prose | admin / ,root / |  | [a-z]+ / [`\"']?(?P<s>[^\s`\"',)/]{6,64})
 password | spoken | creds: ,creds are ,credentials: ,credentials are ,login: ,login is ,logins: ,basic_auth=,http_auth=,credentials=,zugangsdaten: ,identifiants: ,login with ,credentials for  |  | [a-z_]+(?: (?:is|are|with|for))?[ :=]{1,3}[`\"']{0,2}[\w.@+-]{2,40}(?:[:/]| and )[`\"']?(?P<s>[^\s`\"',)/]{6,128}(?<![.;:]))(?!/)
 password | prose | in as ,anmelden als ,ssh ,encrypted,protected,locked,unlock,opens  |  with | \w{2,12}(?:[^\n.;:,]|\.(?=\w)|,(?= with)){0,60}?\swith:? (?:the )?[`\"']?(?P<s>[^\s`\"',)\[]{6,128}(?<![.;:]))

@@ -511,11 +511,12 @@ _MEMBER_NAME = (
 
 
 def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
-    floor, name_of = 0, re.compile(_MEMBER_NAME)
+    floor = 0
     for match in filter(None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))):
         before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]
         floor = match.end()
         after = text[floor : floor + 160].partition("}")[0].partition("- ")[0]
+        name_of = re.compile(_MEMBER_NAME)
         for each in [*name_of.finditer(before)][-1:] or [*name_of.finditer(after)][:1]:
             name = secret_name((each["name"] or each["parent"] or "").rpartition("/")[2])
             name = ("secret key", values.STRONG) if each["listed"] else name

@@ -49,17 +49,13 @@ _CLASSES = (
 _GROUP_BITS, _CLASS_BITS = b"\xe0", b"\x1f"  # a character is one byte: its group above, its class (from 1) below
 
 
-def _tables() -> tuple[bytes, bytes]:
-    codes, weights = bytearray(256), bytearray(256)
-    for number, (members, group, costs) in enumerate(_CLASSES, start=1):
-        for byte in members:
-            codes[byte] = group << 5 | number
-        for before, weight in enumerate(costs):
-            weights[before << 5 | number] = weight
-    return bytes(codes), bytes(weights)
-
-
-_CODES, _WEIGHTS = _tables()
+_CODES = bytes.maketrans(
+    b"".join(members for members, _, _ in _CLASSES),
+    b"".join(bytes((group << 5 | number,)) * len(members) for number, (members, group, _) in enumerate(_CLASSES, 1)),
+)
+_WEIGHTS = bytearray(256)
+for _number, _class in enumerate(_CLASSES, 1):
+    _WEIGHTS[_number::32] = bytes(_class[2])  # at `group before << 5 | class`
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 

@@ -150,6 +150,8 @@ def weigh_words(
 def split_words(words: "Sequence[WeightedWord]") -> "list[list[WeightedWord]]":
     """Return the words of each paragraph of a query; a short one is a single paragraph."""
     paragraphs: dict[int, list[WeightedWord]] = {}
+    if words and words[0].paragraph == words[-1].paragraph:
+        return [list(words)]  # paragraphs are in order
     for each in words:
         paragraphs.setdefault(each.paragraph, []).append(each)
     return list(paragraphs.values())
@@ -254,18 +256,18 @@ def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") ->
     single word is no share of a paragraph.
     """
     best = (0.0, 0.0)
-    paragraphs = split_words(words)
+    paragraphs = split_words(words) if matched else []
     for paragraph in paragraphs:
-        total = sum(each.weight for each in paragraph)
         present = [each for each in paragraph if each.word in matched]
-        telling = (each for each in present if each.certain and each.word.lower() not in terms.EVERYDAY_WORDS)
-        certain = [each.weight * share for each in telling if (share := matched[each.word]) > HALF]
-        if len(paragraphs) > 1 and len(certain) < min(2, len(paragraph)):
+        sure = [each for each in present if each.share > HALF and matched[each.word] > HALF]
+        certain = [each.weight * matched[each.word] for each in sure if each.word.lower() not in terms.EVERYDAY_WORDS]
+        if not present or (len(paragraphs) > 1 and len(certain) < min(2, len(paragraph))):
             continue
-        share = sum(each.weight * matched[each.word] for each in present) / total if total else 0.0
+        total = sum([each.weight for each in paragraph])
+        share = sum([each.weight * matched[each.word] for each in present]) / total if total else 0.0
         if paragraph[0].paragraph == PRINTED and (share < HALF or len(certain) < _FEW_WORDS):
             continue  # not the same error
-        pairs = sum(1 for each in paragraph if terms.is_cjk(each.word))  # some of them are no words
+        pairs = sum([terms.is_cjk(each.word) for each in paragraph])  # some of them are no words
         least = min((HALF * _PART if 2 * pairs > len(paragraph) else _PART) * total, _ENOUGH)
         evidence = sum(certain) if len(certain) > 1 and sum(certain) >= least else 0.0
         best = max(best, (share, evidence))
@@ -274,7 +276,7 @@ def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") ->
 
 def is_name(word: str, text: str) -> bool:
     """Whether a word is written as a name: with a capital letter that does not begin a sentence."""
-    if not any(char.isupper() for char in word):
+    if (word.isascii() and word.islower()) or not any(char.isupper() for char in word):
         return False
     if any(char.isupper() for char in word[1:]):
         return not text.isupper()

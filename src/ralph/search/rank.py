@@ -421,8 +421,8 @@ class _Ranker:
             each.matched = matches[key]
             each.cover, each.evidence = question.coverage(words, each.matched)
             each.close = near.get(key, 0.0)
-            tags = terms.TermMatcher(each.row.tags)
-            tagged = [word for word in words if each.row.tags and word.word in each.matched and word.match(tags)]
+            tags = terms.TermMatcher(each.row.tags) if each.row.tags and each.matched else None
+            tagged = [word for word in words if tags and word.word in each.matched and word.match(tags)]
             # a single word of several, which only a tag has, counts less than the same word in a text
             only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged)
             only_tag = only_tag and not tagged[0].match(terms.TermMatcher(f"{each.row.title} {each.row.text}"))
@@ -433,10 +433,9 @@ class _Ranker:
             together = {word: recipe.beside * part for match in nearby for word, part in match}
             for word, part in each.matched.items():
                 together[word] = max(part, together.get(word, 0.0))
+            covered = question.coverage(words, together)[0] if nearby else each.cover
             score = fused[key] * freshness(each.row.created_at, today, recipe)
-            score += textual * (
-                recipe.tags * min(len(tagged), 2) / 2 + covering * question.coverage(words, together)[0]
-            )
+            score += textual * (recipe.tags * min(len(tagged), 2) / 2 + covering * covered)
             if only_tag:
                 score *= recipe.only_tag
                 each.cover = each.evidence = 0.0  # it does not break silence, either

@@ -50,7 +50,7 @@ _JOINERS = "_-./:'’@\\"
 """Characters within an identifier, a path, a dotted name or a version."""
 _CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
-_SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
+_SQUEEZED, _ASCII_JOINERS = dict.fromkeys(map(ord, _JOINERS)), b"_-./:'@\\"
 AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
 LONGEST_QUERY = 4000
 _MOST_PLACES, _CLOSE = 100, 80  # how often a term is looked for in a text, and how many characters are close
@@ -80,9 +80,11 @@ class _Kinds(dict[int, str]):
 
 
 _separators, _kinds = _Separators(), _Kinds()
-_WORD_BYTES = bytes(_separators[code] if code < 128 else code for code in range(256))
-_PIECE_BYTES = bytes(code if code < 128 and chr(code).isalnum() else 32 for code in range(256))
-_KIND_BYTES = bytes(ord(_kinds[code]) for code in range(256))
+_ALNUM = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_BETWEEN = bytes(range(128)).translate(None, _ALNUM + _ASCII_JOINERS + b"+#")
+_WORD_BYTES = bytes.maketrans(_BETWEEN, b" " * len(_BETWEEN))
+_PIECE_BYTES = bytes.maketrans(bytes(range(256)).translate(None, _ALNUM), b" " * 194)
+_KIND_BYTES = b"?" * 48 + b"1" * 10 + b"?" * 7 + b"A" * 26 + b"?" * 6 + b"a" * 26 + b"?" * 133
 """The same for ASCII texts, as bytes: several times as fast."""
 
 
@@ -288,11 +290,15 @@ class TermMatcher:
     def __init__(self, text: str) -> None:
         self._chunks = unaccented(text).split()
         low = fold(" ".join(self._chunks)).replace("++", "plusplus").replace("#", "sharp")
-        self._squeezed = _without_quotes(low).translate(_SQUEEZED)
+        low = _without_quotes(low)
+        is_ascii = low.isascii()  # then several times as fast
+        self._squeezed = (
+            str(low.encode().translate(None, _ASCII_JOINERS), "ascii") if is_ascii else low.translate(_SQUEEZED)
+        )
 
     def contains(self, term: str) -> bool:
         """Whether a term is one of this text's terms."""
-        return term[:-1] in self._squeezed and any(True for _ in self.places(term))
+        return term[:-1] in self._squeezed and next(self.places(term), None) is not None
 
     def places(self, term: str) -> "Iterator[int]":
         """Yield the numbers of the chunks between blanks that have a term."""
@@ -367,7 +373,7 @@ _STEP2 = _suffixes(
 _STEP3 = _suffixes("icate:ic ative: alize:al iciti:ic ical:ic ness: ful:")
 _STEP4 = _suffixes("ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou")
 _LONGEST_STEMMED = 64
-_VOWELS = bytes(121 if code == 121 else 118 if chr(code) in "aeiou" else 99 for code in range(256))
+_VOWELS = b"c" * 97 + b"vcccvcccvcccccvcccccvcccyc" + b"c" * 133
 
 
 def stem(word: str) -> str:

@@ -323,6 +323,7 @@ def open_index(path: str) -> "sqlite3.Connection | None":
     try:
         connection.execute(f"PRAGMA mmap_size = {_MAPPED}").fetchone()
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("BEGIN")  # one lock for all statements
         is_current = connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
         if is_current and not connection.execute(UNEXPECTED).fetchone()[0]:
             return connection
