@@ -222,7 +222,7 @@ HOSTILE = ["a", "<private>", "&lt;private ", "</private>", "eyJ", "eyJabcdefghij
            "pwd ", 'value": "', '"value": "abcdef", "name": "x" ', "insert into x (password) values ('a',", '"a" + ',
            "kind: secret\n a: abcdefgh\n", "as the password ", "PASSWORD = os.getenv(\"A\", ", "NAME  PASS\nx  y\n",
            "user,password\nx,y\na,b,token\n1,2,3\n", "[-a-]{+b+}", "AK" + "IA2QWERT7YUIOPLKJH ", "snmpwalk -c ",
-           "password: |\n ", "create user x "]  # fmt: skip
+           "password: |\n ", "create user x ", "bitlocker", "reset it to x"]  # fmt: skip
 
 
 def calls_made(text: str) -> int:

@@ -286,6 +286,9 @@ def _parse_run(record: Record) -> _Run | None:
     return _Run(record, " ".join(str(command).split()), key, tuple(front)) if key else None
 
 
+_CHANGING = (None, CommandCheck.BUILD)
+
+
 def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
     runs = [_parse_run(record) for record in records]
     failures: dict[Words, tuple[int, _Run]] = {}
@@ -294,7 +297,12 @@ def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
             failures[run.key] = (number, run)
         elif run is not None and run.key in failures:
             first, failure = failures.pop(run.key)
-            changes = [each for each in runs[first + 1 : number] if each is not None and _may_change(each)]
+            between = [each for each in runs[first + 1 : number] if each is not None]
+            passed = [each for each in between if each.record.kind is not ObservationKind.ERROR]
+            # Of checks only a build may change what another one then finds.
+            changes = [
+                each for each in passed if each.key[0] not in _READERS and check_of(each.command)[0] in _CHANGING
+            ]
             fix = _make_fix(failure, run, changes, records[first : number + 1])
             if fix is not None:
                 yield fix
@@ -326,10 +334,3 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
     proof = (records[0], *(each for each in records[1:-1] if id(each) in actions), records[-1])
     text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
     return Candidate(text, "gotcha", InsightSource.FIX, proof, tuple(tags), compared=gist)
-
-
-def _may_change(run: _Run) -> bool:
-    """Of checks only a build may change what another one then finds."""
-    check, _ = check_of(run.command)
-    passed = run.record.kind is not ObservationKind.ERROR and run.key[0] not in _READERS
-    return passed and check in (None, CommandCheck.BUILD)

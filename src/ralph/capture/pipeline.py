@@ -397,7 +397,12 @@ def _render(event: Event) -> tuple[str, str, str]:
         f"{key}: {outline(value)}" for key, value in event.parameters.items() if value not in (None, "", [], {})
     )
     if event.action in (Action.CHANGE, Action.READ):
-        difference = _diff(event.changes) if event.action is Action.CHANGE else ""
+        several, lines = len({change.path for change in event.changes}) > 1, list[str]()
+        for change in event.changes if event.action is Action.CHANGE else ():
+            lines += [change.path] if several else []
+            hunks = unified_diff(change.before.split("\n"), change.after.split("\n"), n=0, lineterm="")
+            lines += [f"{line[0]} {line[1:]}" for line in list(hunks)[2:] if line[0] in "+-" and line[1:].strip()]
+        difference = trim("\n".join(lines), _DIFF)
         request = "\n".join(filter(None, ("\n".join(event.files) or parameters, difference)))
         return f"{tool} {', '.join(event.files[:3])}".strip(), request, result
     subject = next(filter(None, (_parameter(event, key) for key in _SUBJECTS)), "")
@@ -407,16 +412,6 @@ def _render(event: Event) -> tuple[str, str, str]:
 def _parameter(event: Event, key: str) -> str:
     value = event.parameters.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _diff(changes: Sequence[FileEdit]) -> str:
-    several = len({change.path for change in changes}) > 1
-    lines: list[str] = []
-    for change in changes:
-        lines += [change.path] if several else []
-        hunks = unified_diff(change.before.split("\n"), change.after.split("\n"), n=0, lineterm="")
-        lines += [f"{line[0]} {line[1:]}" for line in list(hunks)[2:] if line[0] in "+-" and line[1:].strip()]
-    return trim("\n".join(lines), _DIFF)
 
 
 # --- short texts --------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ heavy and bounds the work for one event.
 
 import re
 from functools import lru_cache, partial
-from itertools import islice
 
 from ralph.capture import invisible_characters
 from ralph.capture.invisible_characters import fold, lower, remove_codes, view_text
@@ -101,27 +100,17 @@ def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tupl
 def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
     view = view_text(text)
     folded = fold(view.text if view else text)
-    spans = islice(_match_tags(folded), most)
-    return [
-        (
-            *(view.locate(*tag.span()) if view else tag.span()),
-            bool(tag["close"]),
-            (tag["rest"] or "").rstrip()[-1:] == "/",
-        )
-        for tag in spans
-    ]
-
-
-def _match_tags(text: str) -> "Iterator[re.Match[str]]":
-    lowered, at = lower(text), 0
+    lowered, at, tags = lower(folded), 0, list[tuple[int, int, bool, bool]]()
     word = lowered.find("private")
-    while word >= 0:
-        head = re.compile(rf"{_TAG_HEAD}\Z").search(text, max(at, word - _BEFORE_WORD), word)
-        tag = re.compile(_TAG).match(text, head.start(), head.start() + _TAG_LENGTH) if head else None
+    while word >= 0 and len(tags) < most:
+        head = re.compile(rf"{_TAG_HEAD}\Z").search(folded, max(at, word - _BEFORE_WORD), word)
+        tag = re.compile(_TAG).match(folded, head.start(), head.start() + _TAG_LENGTH) if head else None
         if tag:
-            yield tag
+            start, end = view.locate(*tag.span()) if view else tag.span()
+            tags.append((start, end, bool(tag["close"]), (tag["rest"] or "").rstrip()[-1:] == "/"))
         at = tag.end() if tag else word + 7
         word = lowered.find("private", at)
+    return tags
 
 
 def has_private_parts(text: str) -> bool:

@@ -168,18 +168,12 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
                 yield from thread.result(at, _text(block, "tool_use_id"), response, failed=failed)
         prompt = "\n".join(_text(block, "text") for block in blocks if block.get("type") == "text")
         if prompt and not results and not agent:
-            yield from thread.prompt(at, _slash_command(prompt))
+            if "<command-name>" in prompt and (name := _COMMAND.search(prompt)):  # a slash command as it was typed
+                arguments = _ARGUMENTS.search(prompt)
+                prompt = f"/{name[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
+            yield from thread.prompt(at, prompt)
     for thread in threads.values():
         yield from thread.end()
-
-
-def _slash_command(prompt: str) -> str:
-    """Return a slash command as the person typed it."""
-    name = _COMMAND.search(prompt) if "<command-name>" in prompt else None
-    if name is None:
-        return prompt
-    arguments = _ARGUMENTS.search(prompt)
-    return f"/{name[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
 
 
 # --- Codex ----------------------------------------------------------------------------------------

@@ -420,7 +420,7 @@ def _redact_in_time(
     """Return the payload as it may be stored; without its texts if the rules do not end in time.
 
     A pattern of the user's that takes too long is switched off on this machine, and the event is redacted again. Our
-    own rules need no timer for a small payload: they take less than a tenth of a second for it.
+    own rules need no timer for a small payload: the worst text of that size takes them a third of a second.
     """
     settings = project.settings
     if not payload.cut:

@@ -183,16 +183,6 @@ def word_terms(word: str) -> tuple[str, ...]:
     return terms
 
 
-def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    """Return the terms of all words between two blanks; texts repeat their paths and identifiers."""
-    terms = _chunk_cache.get(chunk)
-    if terms is None:
-        if len(_chunk_cache) >= _CACHE_SIZE:
-            _chunk_cache.clear()
-        terms = _chunk_cache[chunk] = tuple(term for word in split_words(chunk) for term in word_terms(word))
-    return terms
-
-
 def _compute_terms(word: str) -> tuple[str, ...]:
     if word.isascii() and word.isalpha() and word.islower():
         return (stem(word),)
@@ -313,8 +303,13 @@ class TermMatcher:
                 if chunk.islower() and chunk.isalpha() and chunk.isascii():  # one word, so that most need no stem
                     if chunk.startswith(start) and term in word_terms(chunk):
                         yield number
-                elif term in _chunk_terms(chunk):
-                    yield number
+                else:  # texts repeat their paths and identifiers
+                    if chunk not in _chunk_cache:
+                        if len(_chunk_cache) >= _CACHE_SIZE:
+                            _chunk_cache.clear()
+                        _chunk_cache[chunk] = tuple(each for word in split_words(chunk) for each in word_terms(word))
+                    if term in _chunk_cache[chunk]:
+                        yield number
                 end = self._squeezed.find(" ", at)
                 at = self._squeezed.find(start, end) if end >= 0 else -1
 

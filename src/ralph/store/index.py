@@ -242,22 +242,19 @@ class Index:
                     return
                 with closing(db.connect(new)) as copy:
                     original.backup(copy)
-                    self._drop_other_files(copy)
+                    present = {source.name: source.path for source in sources(self.root)}
+                    writer = IndexWriter(copy, self._terms)
+                    with db.atomic(copy):
+                        for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
+                            path, is_shared = present.get(row["path"]), row["path"].startswith(SHARED)
+                            if path is None or (not is_shared and file_digest(path) != row["digest"]):
+                                writer.clear(row["key"])
             files.move(new, self.path)
         except (RalphError, OSError, sqlite3.Error):
             return  # it is made from the files
         finally:
             with suppress(RalphError):
                 db.remove(new)
-
-    def _drop_other_files(self, copy: sqlite3.Connection) -> None:
-        present = {source.name: source.path for source in sources(self.root)}
-        writer = IndexWriter(copy, self._terms)
-        with db.atomic(copy):
-            for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
-                path = present.get(row["path"])
-                if path is None or (not row["path"].startswith(SHARED) and file_digest(path) != row["digest"]):
-                    writer.clear(row["key"])
 
     def _drop_forgotten(self) -> None:
         """Clear sources with forgotten texts; after any other change remove the database."""
@@ -497,11 +494,23 @@ class IndexWriter:
         totals.list_sessions_again(self.connection, sessions)
 
     def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
-        keys = self._new_keys(family, len(placed))
-        positions = self._positions(placed) if family is Family.OBSERVATION else iter([0] * len(placed))
+        step, last = len(FAMILIES), dict[str, int]()
+        if family not in self._next:
+            table, column = TABLES[family]
+            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
+            self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
+        first = self._next[family]
+        keys = range(first, first + len(placed) * step, step)
+        self._next[family] = first + len(placed) * step
         rows: list[Row] = []
         terms: list[Row] = []
-        for item, key, position in zip(placed, keys, positions, strict=True):
+        for item, key in zip(placed, keys, strict=True):
+            session, position = safe(item.record.origin.session), 0
+            if family is Family.OBSERVATION:
+                if session not in last:
+                    sql = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
+                    last[session] = self.connection.execute(sql, (session,)).fetchone()[0]
+                position = last[session] = last[session] + 1
             values = row_values(item.record, position, is_order=self._is_order(item.record))
             rows.append((key, safe(item.record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
@@ -536,23 +545,3 @@ class IndexWriter:
                     rows[name][column] = value
         sql = f"UPDATE {table} SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ?"
         self.connection.executemany(sql, [(*row.values(), name) for name, row in rows.items()])
-
-    def _new_keys(self, family: Family, count: int) -> range:
-        step = len(FAMILIES)
-        if family not in self._next:
-            table, column = TABLES[family]
-            highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
-            self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
-        first = self._next[family]
-        self._next[family] = first + count * step
-        return range(first, first + count * step, step)
-
-    def _positions(self, placed: Sequence[Placed]) -> Iterator[int]:
-        last: dict[str, int] = {}
-        sql = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
-        for item in placed:
-            session = safe(item.record.origin.session)
-            if session not in last:
-                last[session] = self.connection.execute(sql, (session,)).fetchone()[0]
-            last[session] += 1
-            yield last[session]
