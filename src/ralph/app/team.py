@@ -26,25 +26,15 @@ from ralph.formats.log import encode_record, parse_log
 from ralph.model import ids
 from ralph.search import terms
 from ralph.settings import Config, Shared, Team, TeamSearch
-from ralph.store import db, files, team_db
+from ralph.store import db, files, team_db, team_server
 from ralph.store.changes import digest_to
 from ralph.store.team_db import PREFIX, PulledState, TeamDatabase
-from ralph.store.team_server import (
-    LARGEST,
-    VERSION,
-    PushedRow,
-    ServerError,
-    ServerSource,
-    SourceRefused,
-    TeamServer,
-    check_url,
-    connect,
-    shown_url,
-)
+from ralph.store.team_server import LARGEST, VERSION, PushedRow, ServerError, ServerSource, SourceRefused, TeamServer
 
 _BATCH = 20_000  # rows of one transaction in `team.db`
 _CURATED = frozenset(form.value for form in CURATED)
 Progress = Callable[[int, int], None]
+WantedSource = tuple[str, ServerSource, PulledState]  # its name here, and what was pulled before
 
 
 @dataclass(slots=True)
@@ -82,7 +72,7 @@ def _joined(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
     if not team.url:
         hint = "`ralph team join URL` joins one; a URL in ralph.yml counts after `ralph trust`"
         raise UsageError("this project shares nothing with a team", hint=hint)
-    with needs_extra("team", "`ralph team`"), connect(team.url) as server:
+    with needs_extra("team", "`ralph team`"), team_server.connect(team.url) as server:
         yield server, project_name(root, team)
 
 
@@ -90,8 +80,8 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
     """Connect once, and write the server and the project's name to ralph.local.yml; return the project's name."""
     project = project or project_name(root, team)
     with needs_extra("team", "`ralph team`"):
-        check_url(url)
-        with connect(url) as server:
+        team_server.check_url(url)
+        with team_server.connect(url) as server:
             names = [row[0] for row in server.call("my_projects")]
             if project not in names:
                 hint = f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
@@ -162,8 +152,7 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
 
 
 def _is_changed(part: Part, known: dict[str, ServerSource], rules: str) -> bool:
-    before = known.get(part.path)
-    return before is None or (before.digest, before.rules) != (part.source.digest, rules)
+    return part.path not in known or (known[part.path].digest, known[part.path].rules) != (part.source.digest, rules)
 
 
 def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool:
@@ -195,7 +184,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
         states = team.states()
         changed, rows = _pull_memories(team, states, server, project, curated, machine, forgotten)
-        wanted: list[tuple[str, ServerSource, PulledState]] = []
+        wanted: list[WantedSource] = []
         for name, source in logs.items():
             state = states.get(name)
             if state is None or state.generation != source.generation:
@@ -204,7 +193,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
                 wanted.append((name, source, state))
         ends = list(accumulate(source.records + 1 for _, source, _ in wanted))
         for _, group in groupby(zip(ends, wanted, strict=True), key=lambda pair: pair[0] // _BATCH):
-            rows += _pull_batch(team, server, project, [each for _, each in group], states, forgotten)
+            rows += _pull_batch(team, server, project, [each for _, each in group], forgotten)
             if progress is not None:
                 progress(rows, ends[-1])
         gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
@@ -216,12 +205,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
 
 
 def _pull_batch(
-    team: TeamDatabase,
-    server: TeamServer,
-    project: str,
-    batch: Sequence[tuple[str, ServerSource, PulledState]],
-    states: dict[str, PulledState],
-    forgotten: set[str],
+    team: TeamDatabase, server: TeamServer, project: str, batch: Sequence[WantedSource], forgotten: set[str]
 ) -> int:
     lines: dict[int, list[tuple[str, str]]] = {each.key: [] for _, each, _ in batch}
     highest: dict[int, int] = {}
@@ -231,8 +215,6 @@ def _pull_batch(
             lines[source].append((name, line))
     with db.atomic(team.connection):
         for name, each, state in batch:
-            if name in states and not state.key:
-                team.writer.clear(states[name].key)
             new = PulledState(state.key, each.generation, highest.get(each.key, each.last))
             team.put(name, each.format, new, lines[each.key])
     return sum(map(len, lines.values()))
@@ -297,7 +279,7 @@ def _forgotten_ids(root: Path) -> set[str]:
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
-    path, new = paths.team_tombstones(root), set(names)
+    path, new = paths.team_tombstones(root), {*names}
     if not path.exists() or new - _forgotten_ids(root):
         files.make_folder(path.parent, 0o700)
         files.update(path, lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n", mode=files.PRIVATE)
@@ -335,7 +317,7 @@ def status(root: Path, config: Config) -> dict[str, Any]:
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         counts = team_db.count_sources(connection)
     state: dict[str, Any] = {
-        "url": shown_url(team.url),
+        "url": team_server.shown_url(team.url),
         "project": project_name(root, team),
         "share": [each.value for each in team.share],
         "pulled_at": (files.read(paths.team_pulled(root)) or "").strip(),
@@ -368,7 +350,7 @@ def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: S
     if (members or readers) and not project:
         hint = "ralph team migrate URL --project shop --member ann"
         raise UsageError("--member and --reader need --project NAME", hint=hint)
-    with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
+    with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         if server.version() > VERSION:
             raise UsageError(f"the server's schema ({server.version()}) is newer than this Ralph", hint="update Ralph")
         lines = [f"schema {number} made" for number in server.migrate()]
@@ -380,7 +362,7 @@ def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: S
 
 def check(url: str) -> tuple[int, list[str]]:
     """Return the version of a server's schema and what is wrong with it, for its owner."""
-    with needs_extra("team", "`ralph team`"), connect(url, any_version=True) as server:
+    with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         version = server.version()
         if not version:
             return 0, ["the server has no tables of Ralph's: `ralph team migrate URL` makes them"]

@@ -43,9 +43,6 @@ CURATED = {
     Format.KNOWLEDGE: Shared.KNOWLEDGE,
 }
 """The files of memories that may be shared; personal memory and that of enclosing projects never is."""
-OBSERVATIONS, SUMMARIES = "#observations", "#summary"
-"""Behind the path of a log: the part of the source."""
-SUMMARY = "summary"
 _GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
 _EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
@@ -110,10 +107,9 @@ class SharedRows:
                 if source.has_journal and Shared.JOURNAL in self.share:
                     yield Part(source, source.path, Shared.JOURNAL.value, Family.JOURNAL)
                 if source.has_observations and Shared.OBSERVATIONS in self.share:
-                    path = source.path + OBSERVATIONS
-                    yield Part(source, path, Shared.OBSERVATIONS.value, Family.OBSERVATION)
+                    yield Part(source, f"{source.path}#observations", Shared.OBSERVATIONS.value, Family.OBSERVATION)
                 if source.has_summary and Shared.SUMMARIES in self.share:
-                    yield Part(source, source.path + SUMMARIES, Shared.SUMMARIES.value, None)
+                    yield Part(source, f"{source.path}#summary", Shared.SUMMARIES.value, None)
 
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
         """Return what the server stores of a part: the first parameters of its function `push`, behind the machine."""
@@ -144,7 +140,7 @@ class SharedRows:
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
         origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
-        record = Record(ids.derived("sum", name), ObservationKind.NOTE, text, Family.OBSERVATION, title=SUMMARY)
+        record = Record(ids.derived("sum", name), ObservationKind.NOTE, text, Family.OBSERVATION, title="summary")
         about = {"session": name}  # no observation of the session itself, whose neighbours would count
         record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
         clean = self._clean(record)

@@ -29,8 +29,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
         raise UsageError("this project shares nothing with a team", hint="`ralph team join URL` joins one")
     wider = query if query.limit is None else replace(query, limit=max(query.limit, min(_WIDER * query.limit, 60)))
     if team.search is TeamSearch.SERVER:
-        found, members = _on_server(root, wider, team)
-        notes: dict[str, str] = {}
+        found, members, notes = _on_server(root, wider, team)
     else:
         with team_db.read_team(paths.team_database(paths.main_checkout(root))) as connection:
             found, members, notes = index.ask(root, lambda own: _in_files(root, own, connection, wider))
@@ -74,7 +73,7 @@ def _in_files(
     return replace(found, hits=hits, total=found.total - len(found.hits) + len(hits)), members, notes
 
 
-def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict[str, str]]:
+def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict[str, str], dict[str, str]]:
     """Search the rows on the server, or a replica of it; of a memory that the index has, ours counts."""
     from ralph.store.team_server import connect
 
@@ -106,7 +105,7 @@ def _on_server(root: Path, query: Query, team: Team) -> tuple[SearchResult, dict
 
     own = index.ask(root, own_memories)
     hits = tuple(replace(hit, record=own.get(hit.record.id, hit.record)) for hit in hits)
-    return replace(found, hits=hits), {name: member for name, member in names.items() if name not in own}
+    return replace(found, hits=hits), {name: member for name, member in names.items() if name not in own}, {}
 
 
 def _show(

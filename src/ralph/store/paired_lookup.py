@@ -80,7 +80,6 @@ class PairedLookup:
         return rows
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
-        """Return the records behind keys, in the order of the keys."""
         parts = ((base, queries.records(each, own)) for each, base, own in self._of(keys))
         found = {key + base: record for base, records in parts for key, record in records.items()}
         return {key: found[key] for key in keys if key in found}

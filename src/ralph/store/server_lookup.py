@@ -77,8 +77,7 @@ class ServerLookup:
         return self._totals[0]
 
     def frequencies(self, connection: object, terms: Sequence[str], exact: int = 0) -> dict[str, int]:
-        counts = self._counted(self._ask("frequencies", list(terms)))
-        return {term: counts[term] for term in terms if term in counts}
+        return self._counted(self._ask("frequencies", list(terms)))
 
     def _counted(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
         counts: dict[str, int] = dict(rows)
@@ -89,8 +88,8 @@ class ServerLookup:
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        counts = self._counted(self._ask("terms_from", prefix, end, limit))
-        return [pair for pair in counts.items() if length is None or abs(len(pair[0]) - length) <= 1]
+        pairs = self._counted(self._ask("terms_from", prefix, end, limit)).items()
+        return [pair for pair in pairs if length is None or abs(len(pair[0]) - length) <= 1]
 
     def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
         return list(self._counted(self._ask("terms_with", part, limit)).items())
@@ -110,9 +109,8 @@ class ServerLookup:
         return best[: limit if limit >= 0 else None]
 
     def _fetch_candidates(self, words: Sequence[str]) -> None:
-        known = [word for word in words if word not in self._docs]
-        if known:
-            self._counted(self._ask("frequencies", known))
+        if unknown := [word for word in words if word not in self._docs]:
+            self._counted(self._ask("frequencies", unknown))
         present = [word for word in words if word in self._docs]
         weights = [self._idf(self._docs[word]) for word in present]
         for key, family, length, columns in self._ask("candidates", present, weights, MOST):
@@ -176,7 +174,6 @@ class ServerLookup:
         return [(key, found[target]) for key, target in pairs if found.get(target, key) != key]
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
-        """Return the records behind keys, in their order."""
         missing = [key // len(FAMILIES) for key in keys if key not in self._records]
         for number, family, member, name, body in self._ask("rows_at", missing) if missing else ():
             for entry in parse_log(body).entries:

@@ -41,17 +41,18 @@ class TeamDatabase:
         return {row[0]: PulledState(*row[1:]) for row in rows}
 
     def put(self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]) -> None:
-        """Add lines with their ids to a source, behind those that it has; a new one, where `state` has no key.
+        """Add lines with their ids to a source, behind those that it has, or instead of all where `state` has no key.
 
         A line of another id than the server says is dropped: nobody could forget it.
         """
-        key = state.key
-        values = (0, 0, 0, state.generation, state.last, len(lines))
+        key, values = state.key, (state.generation, state.last, len(lines))
         if key:
             sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
-            self.connection.execute(sql, (state.generation, state.last, len(lines), key))
+            self.connection.execute(sql, (*values, key))
         else:
-            key = self.writer.add_source(name, form, values)
+            for row in self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall():
+                self.writer.clear(row[0])
+            key = self.writer.add_source(name, form, (0, 0, 0, *values))
         source = Source(Path(name), name, Format.LOG)
         read, names = contents(source, "".join(f"{line}\n" for _, line in lines)), {each for each, _ in lines}
         records = tuple(item for item in read.records if item.record.id in names)
@@ -95,15 +96,13 @@ class IndexedSource(NamedTuple):
 
 
 def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
-    """Yield every source of the index."""
-    sql = "SELECT DISTINCT source FROM sessions WHERE coalesce(summary, '') <> ''"
-    summaries = {row[0] for row in connection.execute(sql)}
+    """Return every source of the index."""
     sql = (
         "SELECT key, path, format, digest, offset, lines, EXISTS (SELECT 1 FROM journal WHERE source = s.key), "
-        "EXISTS (SELECT 1 FROM observations WHERE source = s.key) FROM sources s ORDER BY key"
+        "EXISTS (SELECT 1 FROM observations WHERE source = s.key), "
+        "key IN (SELECT source FROM sessions WHERE coalesce(summary, '') <> '') FROM sources s ORDER BY key"
     )
-    for row in connection.execute(sql):
-        yield IndexedSource._make((*row, row[0] in summaries))
+    return map(IndexedSource._make, connection.execute(sql))
 
 
 def records_behind(

@@ -227,16 +227,14 @@ class TeamServer:
     # --- for the administrator -------------------------------------------------------------------
 
     def migrate(self) -> list[int]:
-        """Run the schema files that the server does not have yet, each in one transaction; return their numbers."""
-        done = []
-        with _explained(self.url):
+        """Run the schema files that the server does not have yet, all or none; return their numbers."""
+        made = []
+        with _explained(self.url), self.connection.transaction():
+            self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
             for number in range(self.version() + 1, VERSION + 1):
-                with self.connection.transaction():
-                    self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
-                    if self.version() < number:  # another one may have been faster
-                        self.connection.execute(_script(f"{number:04}"))
-                        done.append(number)
-        return done
+                self.connection.execute(_script(f"{number:04}"))
+                made.append(number)
+        return made
 
     def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
         """Add a role to a project, which is made if there is none."""
