@@ -1,5 +1,6 @@
 """What one machine pushes, another one pulls and finds; what is private, local or forgotten does not arrive."""
 
+import json
 import os
 import subprocess
 from functools import partial
@@ -21,6 +22,8 @@ from ralph.search import rank
 from ralph.settings import Privacy, Shared, Team
 from ralph.store import team_db
 from ralph.store.team_server import ServerError
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
 
 
 def test_every_shared_kind_arrives_and_is_found(fleet: Fleet) -> None:
@@ -127,9 +130,14 @@ def test_no_secret_reaches_the_server(fleet: Fleet) -> None:
     (ann.root / ".agent" / "memories.md").write_text(page, encoding="utf-8")
     ann.log(*(observation(number, f"export KEY={token}") for number, token in enumerate(tokens)))
     ann.log(session("s1", " ".join(tokens[:5])))
-    assert ann.push().rows > len(tokens)
+    corpus = json.loads((GOLDEN / "secrets.json").read_text(encoding="utf-8"))
+    texts = ["".join(case["parts"]) for case in corpus]
+    ann.log(*(observation(number, text, "s2") for number, text in enumerate(texts)), name="s2")
+    ann.log(*(iteration(number, text) for number, text in enumerate(texts)), name="r1", kind="runs")
+    assert ann.push().rows > len(tokens) + 2 * len(texts)
     dump = fleet.dump()
-    assert [token for token in tokens if token in dump] == []
+    secrets = [*tokens, *("".join(case["secret_parts"]) for case in corpus)]
+    assert [secret for secret in secrets if secret in dump or json.dumps(json.dumps(secret)[1:-1])[1:-1] in dump] == []
 
 
 def test_rules_of_today_are_applied_to_what_was_pushed_before(fleet: Fleet) -> None:
