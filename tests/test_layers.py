@@ -291,7 +291,7 @@ HOOK_MODULES = {
     *(f"hooks/{name}.py" for name in ("run", "handler", "answer")),
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
-    *(f"context/{name}.py" for name in ("lessons", "recall", "render", "injection_guard", "injection_rules", "tokens")),
+    *(f"context/{name}.py" for name in ("lessons", "recall", "render", "tokens")),
     *(f"capture/{name}.py" for name in ("assignments", "invisible_characters", "privacy", "secrets")),
     *(f"capture/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
     "discovery.py",

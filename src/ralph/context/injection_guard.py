@@ -1,113 +1,110 @@
-"""Detect prompt injection: whether a text gives instructions to the agent that reads it.
+"""Detect prompt injection: whether a text gives orders to the agent that reads it.
 
-Words belong to classes. A rule finds classes close to each other and gives points to a feature: concealment, forged
-approval, theft and so on. Neighbouring sentences with enough points are an injection: an honest note has one of these
-features, rarely several. A harm counts in full only where the sentence asks for it. Hidden and encoded text is
-unfolded first. Hooks load this: no regex.
+A linear classifier over words, pairs of words and parts of words. `bench/injection.py` trains its weights on texts of
+many authors and measures each author's with weights from the others. Lists of words by hand found half as much and
+took three times as many honest notes. Hidden and encoded text is unfolded first.
 """
 
-from ralph.context.injection_rules import (
-    CLASSES,
-    ENGLISH,
-    FOREIGN,
-    HARMS,
-    MEMORY_FILES,
-    PARTS,
-    RULES,
-    SECRET_FILES,
-    SUBJECT,
+import re
+import unicodedata
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import sqrt
+from pathlib import Path
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_SHORTEST_PART, _LONGEST_PART, _LONGEST_WORD = 2, 5, 40
+EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
+_WINDOW = 400  # characters that are judged together; most texts of the training are shorter
+_SHORTEST = 20  # characters of a sentence that is judged alone
+_BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
+_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”|„[^“\n]*“|«[^»\n]*»|'[^'\n]{8,}'")
+_OVERRIDE = re.compile(
+    r"(?:\A|[\n.!?:;,(*>-]\s*|\b(?:please|now|and|then|must|should|to)\s+)\W{0,3}"
+    r"(?:ignore|disregard|forget|override|bypass|discard)\b[^.\n]{0,24}"
+    r"\b(?:previous|prior|above|earlier|preceding|former|your|all|any|everything)\b[^.\n]{0,40}"
+    r"\b(?:instructions?|rules|guidelines|guardrails|directives?|system prompt|told)\b"
+    r"|<\|im_start\|>|\[inst\]|</?system>"
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    Key = TypeVar("Key")
-    Value = TypeVar("Value")
-
-_LIMIT = 3  # points of an injection
-_NEARBY = 3  # sentences whose points are added
-_REPORTED = 2  # points at most of a harm that a sentence only describes
-_EXAMPLES = 5  # lines about prompt injection and after them, in which quotes are examples
-_REACH = {"~": 2, "+": 1}
-
-_BITS = {name: 1 << index for index, name in enumerate(CLASSES)}
-_VERBS = sum(_BITS[name] for name in "act send void destroy weaken bend replicate fetch give".split())
-_NEGATION = _BITS["not"] | _BITS["unlike"]
-_WORDS: dict[str, int] = {}
-_STEMS: dict[str, list[tuple[str, int]]] = {}  # by their first four letters
-_PHRASES: dict[str, dict[str, list[tuple[list[str], int]]]] = {}  # the words, by the first and by the second one
-for _name, _entries in CLASSES.items():
-    _bit = _BITS[_name]
-    for _entry in _entries.split():
-        if "_" in _entry:
-            _first, _second, *_others = _entry.split("_")
-            if _second == "~" or _second[-1] == "*":
-                _second, _others = "", [_second, *_others]
-            _PHRASES.setdefault(_first, {}).setdefault(_second, []).append((_others, _bit))
-        elif _entry[-1] == "*":
-            _STEMS.setdefault(_entry[:4], []).append((_entry[:-1], _bit))
-        else:
-            _WORDS[_entry] = _WORDS.get(_entry, 0) | _bit
-_FOREIGN = [
-    (entry.replace("_", " "), sum(_BITS[name] for name in names.split()))
-    for names, entries in FOREIGN.items()
-    for entry in entries.split()
-]
-_LATIN: dict[str, list[tuple[str, int]]] = {}  # by their first three characters
-for _part, _bit in _FOREIGN:
-    if max(_part) < "\u0250":
-        _LATIN.setdefault(_part[:3], []).append((_part, _bit))
-_WRITTEN: dict[str, list[tuple[str, int]]] = {}  # by a character that they have, one of few if possible
-for _name, _entries in PARTS.items():
-    for _part in _entries.split(";"):
-        _mark = next((char for char in '|<[$`"(=*-_:./' if char in _part), "")
-        _WRITTEN.setdefault(_mark, []).append((_part, _WORDS[_name]))
-
-_Step = tuple[int, int, bool]  # the classes, how far behind the step before, and whether a negation excludes it
-
-
-def _parse_step(text: str) -> _Step:
-    classes = 0
-    for name in text.lstrip("!~+").split("|"):
-        classes |= _BITS[name]
-    return classes, _REACH.get(text[0], 6), text[0] == "!"
-
-
-_Rule = tuple[str, int, list[int], list[list[_Step]]]  # feature, points, all its classes, sequences of steps
-
-
-def _parse_rule(feature: str, rule: str) -> _Rule:
-    points, text = rule.split(" ", 1)
-    sequences = [[_parse_step(step) for step in part.split()] for part in text.split(" & ")]
-    return feature, int(points), [step[0] for steps in sequences for step in steps], sequences
-
-
-_PARSED = [_parse_rule(feature, rule) for feature, rules in RULES.items() for rule in rules.split("; ")]
-_CACHE_SIZE = 20_000
-_possible: dict[int, list[_Rule]] = {}  # the rules whose classes a sentence has, by its classes
-_bits_of: dict[str, int] = {}  # the classes of a word by itself
-_STARTS = frozenset("^ : ( and then please always just also to quietly simply automatically".split())
-_EDGES = "(),.;:<>\"'`[]!?*{}"
-_PUNCTUATION = {ord(char): " " for char in '"#$%&*+-./<=>?@[\\]^`{|}~“”…·—–「」（）。！？；•×'}
-_PUNCTUATION.update({ord(char): " : " for char in ",:;!，：、→"})
-_PUNCTUATION.update({ord(char): " ( " for char in "()"})
-_PUNCTUATION[ord("'")] = ""
+"""The form that everybody knows. Notes about prompt injection quote it, so the training gives its words no weight."""
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _BLOB_LENGTH = 16
-_TOP_DOMAINS = frozenset("com net org io example xyz info".split())
 
 
 def is_injection(text: str) -> bool:
     """Whether a text speaks to the agent that reads it instead of informing it."""
+    plain = normalize(text)
+    if plain is None:
+        return True
+    return any(
+        _OVERRIDE.search(_QUOTED.sub(" ", variant)) or any(score(window) > 0 for window in windows(variant))
+        for variant in _variants(plain)
+    )
+
+
+def normalize(text: str) -> str | None:
+    """Return a text in plain letters, None if characters were used to hide what it says."""
     if not text.isascii():
         text, is_hidden = _unfold(text)
         if is_hidden:
-            return True
-    if "\x1b[8m" in text or _is_spaced_out(text):
-        return True
-    return any(_points(variant) >= _LIMIT for variant in _variants(text))
+            return None
+    return None if "\x1b[8m" in text or _is_spaced_out(text) else text
+
+
+def features(text: str) -> tuple[list[str], list[str]]:
+    """Return the words and pairs of words of a text in lower case, and the parts of its words, each after a blank."""
+    return _phrases(text), [part for word in set(text.split()) for part in _parts(word)]
+
+
+def score(text: str) -> float:
+    """Return how much a text in lower case resembles an injection; above 0 it counts as one."""
+    weights, phrases = _weights(), _phrases(text)
+    parts = [_weigh_parts(word) for word in set(text.split())]
+    return (
+        weights[""]
+        + sum(weights.get(phrase, 0) for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
+        + sum(weight for weight, _ in parts) / sqrt(sum(count for _, count in parts) + EXTRA[1])
+    )
+
+
+def _phrases(text: str) -> list[str]:
+    tokens = _TOKEN.findall(text)
+    return list({*tokens, *(f"{first} {second}" for first, second in pairwise(tokens))})
+
+
+def _parts(word: str) -> list[str]:
+    padded = f" {word[:_LONGEST_WORD]} "
+    return [
+        f" {padded[start : start + size]}"
+        for size in range(_SHORTEST_PART, _LONGEST_PART + 1)
+        for start in range(max(1, len(padded) - size + 1))
+    ]
+
+
+@lru_cache(50_000)
+def _weigh_parts(word: str) -> tuple[int, int]:
+    parts = _parts(word)
+    return sum(_weights().get(part, 0) for part in parts), len(parts)
+
+
+@cache
+def _weights() -> dict[str, int]:
+    """Read the weight of each feature; that of the empty one is added to every text."""
+    lines = Path(__file__).with_name("injection_weights.txt").read_text(encoding="utf-8").split("\n")
+    return {feature: int(weight) for weight, _, feature in (line.partition("\t") for line in lines if line)}
+
+
+def windows(text: str) -> list[str]:
+    """Return what is judged alone: each sentence or line, and several together up to the length of a note."""
+    sentences = [piece for piece in _BREAK.split(text) if piece]
+    joined = sentences[:1]
+    for sentence in sentences[1:]:
+        if len(joined[-1]) + len(sentence) < _WINDOW:
+            joined[-1] += f"\n{sentence}"
+        else:
+            joined.append(sentence)
+    return [*joined, *(sentence for sentence in sentences if len(sentence) > _SHORTEST and sentence not in joined)]
 
 
 # --- hidden and encoded text -------------------------------------------------------------------
@@ -115,8 +112,6 @@ def is_injection(text: str) -> bool:
 
 def _unfold(text: str) -> "tuple[str, bool]":
     """Return a text in plain letters, and whether characters were used to hide it."""
-    import unicodedata  # few texts need it
-
     hidden = styled = 0
     kept: list[str] = []
     for char in text:
@@ -210,212 +205,3 @@ def _decode(word: str) -> str:
     except ValueError:
         return ""
     return plain.lower() if " " in plain and plain.isprintable() else ""
-
-
-# --- points ------------------------------------------------------------------------------------
-
-
-def _points(text: str) -> int:
-    """Return the most points that neighbouring sentences of a text in lower case have together."""
-    if any(word in text for word in SUBJECT):
-        text = _without_examples(text.split("\n"))
-    if "'" in text:
-        text = f" {text}".replace("'s ", " ").replace(" l'", " l ").replace(" d'", " d ").replace(" n'", " ne ")
-    text = text.replace("--force-with-lease", "lease")
-    for end in (". ", "! ", "? ", "。", "！", "？"):
-        if end in text:
-            text = text.replace(end, end + "\n")
-    written = written_parts(text)
-    secrets = [part for part in SECRET_FILES if part in text]
-    sentences = [sentence for sentence in text.split("\n") if sentence and not sentence.isspace()]
-    features = [_features(sentence, written, secrets) for sentence in sentences]
-    most = 0
-    for index, first in enumerate(features):
-        total = dict(first)
-        for other in features[index + 1 : index + _NEARBY]:
-            for feature, points in other.items():
-                total[feature] = max(points, total.get(feature, 0))
-        most = max(most, _sum_points(total))
-    return most
-
-
-def _without_examples(lines: "list[str]") -> str:
-    """Return a text without what is quoted in lines about prompt injection and soon after them."""
-    remaining = 0
-    for index, line in enumerate(lines):
-        if any(word in line for word in SUBJECT):
-            remaining = _EXAMPLES
-        if remaining:
-            remaining -= 1
-            for quote in "\"`'":
-                pieces = line.replace("n't", "nt").replace("'s ", " ").split(quote)
-                if len(pieces) > 2:
-                    line = " quoted ".join(pieces[::2])
-            lines[index] = line
-    return "\n".join(lines)
-
-
-def _sum_points(features: "dict[str, int]") -> int:
-    """Return the points of features together; several harmful ones add one point to the worst of them."""
-    harms = [points for feature, points in features.items() if feature in HARMS]
-    return sum(features.values()) - sum(harms) + max(harms, default=0) + (len(harms) > 1)
-
-
-def _features(sentence: str, written: "list[tuple[str, int]]", secrets: "list[str]") -> "dict[str, int]":
-    """Return the features of a sentence with their points."""
-    words = _split_words(sentence, secrets)
-    classes = _classes(words)
-    for part, bits in written:
-        if part in sentence:
-            classes[min(sentence.count(" ", 0, sentence.find(part)) + 1, len(classes) - 1)] |= bits
-    is_ordered = True
-    if ENGLISH.isdisjoint(words) and (len(words) > 5 or not sentence.isascii()):
-        foreign = foreign_classes(f" {' '.join(words[1:])} ", is_latin=max(sentence) < "\u0250")
-        if len(foreign) > sentence.isascii():
-            is_ordered = False
-            classes += foreign
-    union = 0
-    for bits in classes:
-        union |= bits
-    is_negated = not is_ordered and bool(union & (_NEGATION | _BITS["never"]))
-    features: dict[str, int] = {}
-    for feature, points, _, sequences in possible_rules(union) if union else ():
-        if points > features.get(feature, 0) and (
-            all(_has_sequence(steps, 0, classes, 0, len(classes)) for steps in sequences)
-            if is_ordered
-            else not (is_negated and feature in HARMS)
-        ):
-            features[feature] = points
-    if not features.pop("order", 0) and is_ordered:
-        for feature in HARMS & features.keys():
-            features[feature] = min(features[feature], _REPORTED)
-    return {} if features.keys() == {"context"} else features
-
-
-def possible_rules(union: int) -> "list[_Rule]":
-    """Return the rules that find at least one of each of their classes among those of a sentence."""
-    rules = _possible.get(union)
-    if rules is None:
-        rules = [rule for rule in _PARSED if all(union & bits for bits in rule[2])]
-        _remember(_possible, union, rules)
-    return rules
-
-
-def written_parts(text: str) -> "list[tuple[str, int]]":
-    """Return the PARTS that a text has, with their classes; most texts lack the characters of most of them."""
-    return [entry for mark, entries in _WRITTEN.items() if mark in text for entry in entries if entry[0] in text]
-
-
-def foreign_classes(spaced: str, *, is_latin: bool) -> "list[int]":
-    """Return the classes of all FOREIGN parts of words that a sentence has."""
-    if not is_latin:
-        return [bits for part, bits in _FOREIGN if part in spaced]
-    beginnings = _LATIN.keys() & {spaced[at : at + 3] for at in range(len(spaced) - 2)}
-    return [bits for start in beginnings for part, bits in _LATIN[start] if part in spaced]
-
-
-def _remember(cache: "dict[Key, Value]", key: "Key", value: "Value") -> None:
-    if len(cache) >= _CACHE_SIZE:
-        cache.clear()
-    cache[key] = value
-
-
-def _split_words(sentence: str, secrets: "list[str]") -> "list[str]":
-    """Return the words of a sentence, with tokens for addresses and for files with secrets; `^` is its beginning."""
-    words = ["^"]
-    for raw in sentence.split():
-        if raw.isalpha():
-            words.append(raw)
-            continue
-        core = raw.strip(_EDGES)
-        if core[-2:] == "'s":
-            raw = raw.replace("'s", "")
-            core = core[:-2]
-        user, _, host = core.rpartition("@")
-        if "://" in raw or _is_host(core) or (user and "." in host and host.rpartition(".")[2][:3].isalpha()):
-            words.append("path" if "localhost" in raw or "127.0.0.1" in raw else "§url")
-        elif (core == "env" and "`" in raw) or (any(part in raw for part in secrets) and ".example" not in core):
-            words.append("§secret")
-        elif core.startswith("~/"):
-            words.append("§home")
-        elif core.endswith(MEMORY_FILES):
-            words.append("§memory")
-        elif "." in core or ("/" in core and (core.count("/") > 1 or "_" in core or core[0] == "/")):
-            words.append("path")
-        else:
-            words.extend(raw.translate(_PUNCTUATION).split())
-            continue
-        if raw[-1] in ",:":
-            words.append(":")
-    return words
-
-
-def _is_host(word: str) -> bool:
-    """Whether a word without a scheme is an address, `files.company.com/upload`."""
-    host, _, path = word.partition("/")
-    name, _, top = host.rpartition(".")
-    return top in _TOP_DOMAINS and bool(path or "." in name) and name.replace(".", "").replace("-", "").isalnum()
-
-
-def _classes(words: "list[str]") -> "list[int]":
-    """Return the classes of each word; a phrase counts for its first word."""
-    result = []
-    for index, word in enumerate(words):
-        found = _bits_of.get(word)
-        bits = _word_classes(word) if found is None else found
-        phrases = _PHRASES.get(word)
-        if phrases:
-            for rest, bit in phrases.get("", ()):
-                if not bits & bit and _has_phrase(words, index + 1, rest):
-                    bits |= bit
-            for rest, bit in phrases.get(words[index + 1] if index + 1 < len(words) else "", ()):
-                if not bits & bit and (not rest or _has_phrase(words, index + 2, rest)):
-                    bits |= bit
-        if bits & _VERBS and index and words[index - 1] in _STARTS:
-            bits |= _BITS["do"]
-        if bits & _BITS["tome"]:
-            bits &= ~_BITS["tell"]
-        result.append(bits)
-    return result
-
-
-def _word_classes(word: str) -> int:
-    bits = _WORDS.get(word, 0)
-    for stem, bit in _STEMS.get(word[:4], ()):
-        if word.startswith(stem):
-            bits |= bit
-    _remember(_bits_of, word, bits)
-    return bits
-
-
-def _has_phrase(words: "list[str]", at: int, rest: "list[str]") -> bool:
-    """Whether the rest of a phrase begins at a word."""
-    gap = 0
-    for part in rest:
-        if part == "~":
-            gap = 3
-            continue
-        for index in range(at, min(at + gap + 1, len(words))):
-            if words[index] == part or (part[-1] == "*" and words[index].startswith(part[:-1])):
-                at, gap = index + 1, 0
-                break
-        else:
-            return False
-    return True
-
-
-def _has_sequence(steps: "list[_Step]", index: int, classes: "list[int]", low: int, high: int) -> bool:
-    """Whether the steps from an index on are found, the first one at a word from `low` on and before `high`."""
-    wanted, _, is_plain = steps[index]
-    for at in range(low, min(high, len(classes))):
-        if not classes[at] & wanted:
-            continue
-        if is_plain and (
-            any(bits & _BITS["protect"] for bits in classes[:at])
-            or any(bits & _NEGATION for bits in classes[max(0, at - 4) : at])
-            or any(bits & _BITS["banned"] for bits in classes[at : at + 6])
-        ):
-            continue
-        if index + 1 == len(steps) or _has_sequence(steps, index + 1, classes, at + 1, at + 1 + steps[index + 1][1]):
-            return True
-    return False
