@@ -8,6 +8,7 @@ weights from all the others. `--write` trains with all of them and writes the we
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -23,11 +24,12 @@ from ralph.context import injection_guard
 DATA = Path(__file__).parent / "injection"
 WEIGHTS = Path(injection_guard.__file__).parent / "injection_weights.txt"
 LEAST_TEXTS = 3  # a feature of fewer texts is left out
-LARGEST_SHARE = 0.02  # of the notes may be taken for attacks; half of them were written to be near the boundary
+LARGEST_SHARE = 0.04  # of the notes are held back; half of them were written to be near the boundary
 KEPT = 20_000  # features with the largest weights
 PENALTY = 0.3
 KNOWN, IMPORTANCE = "known", 5  # forms that everybody knows: the tests name many of them
 STEPS = 200
+SHORTEST_PARAGRAPH = 40  # characters
 SCALE = 100  # weights are stored as whole numbers
 
 Floats = NDArray[np.float64]
@@ -65,6 +67,14 @@ def load(path: Path) -> Author:
             if text is not None:
                 (attacks if value["attack"] else notes).append(text.lower())
     return Author(path.stem, *([split(text) for text in texts] for texts in (attacks, notes)))
+
+
+def load_docs() -> Author:
+    """Read the paragraphs and bullets of this project's own pages: honest texts about agents, prompts and secrets."""
+    root = Path(__file__).parents[1]
+    pages = sorted((*root.glob("docs/*.md"), *root.glob("docs/adr/*.md"), *root.glob("*.md")))
+    pieces = [piece for page in pages for piece in re.split(r"\n\s*\n|\n(?=[-|#])", page.read_text(encoding="utf-8"))]
+    return Author("docs", [], [split(piece.lower()) for piece in pieces if len(piece) > SHORTEST_PARAGRAPH])
 
 
 def split(text: str) -> list[Features]:
@@ -141,7 +151,7 @@ def measure(authors: Sequence[Author]) -> float:
     """Print what is caught of each author with weights from the others; return the limit for all of them."""
     everything: list[float] = []
     print("author      attacks  notes   caught at 0.5 %, 1 %, 2 %, 5 % of the notes")
-    for author in authors:
+    for author in filter(lambda author: author.attacks, authors):
         columns, weights = train([other for other in authors if other is not author])
         attacks, notes = (score(texts, columns, weights) for texts in (author.attacks, author.notes))
         rates = (f"{(attacks > np.quantile(notes, 1 - share)).mean():.3f}" for share in (0.005, 0.01, 0.02, 0.05))
@@ -152,7 +162,7 @@ def measure(authors: Sequence[Author]) -> float:
 
 def main() -> None:
     """Measure, and write the weights if asked to."""
-    authors = [load(path) for path in sorted(DATA.glob("*.jsonl"))]
+    authors = [*(load(path) for path in sorted(DATA.glob("*.jsonl"))), load_docs()]
     limit = measure(authors)
     if "--write" not in sys.argv[1:]:
         return
