@@ -32,11 +32,13 @@ PROVIDER     ENV      API KEY\nmistral      prod     {MIXED}
 DATADOG: api {HEX64} / app {HEX40}
 API 키는 {MIXED} 이고
 токен для бота: {HEX40}
+$ export BW_SESSION="{MIXED}=="
 El token de acceso para el API es {HEX40}, pruébalo
 curl 'https://app.acme.dev/api' -b 'theme=dark; session={MIXED}; _ga=GA1'
 https://hooks.acme.io/in/{MIXED} is the webhook for alerts
 """
 PUBLIC = """
+mapboxgl.accessToken = 'pk.eyJ1IjoibWFwYm94IiwiYSI6ImNpejY4NXVycTA2emYycXBndHRqcmZ3N3gifQ.rJcFIG214AriISLbB6B5aw';
 webhook evt_1{MIXED} for sub_1{MIXED} came twice
 gpg:                using EDDSA key C5C489B8FF02CA6F8AAE96F7000349E086661983
 cache key: {HEX40}

@@ -93,7 +93,7 @@ _SPACE_ASSIGNS = (
 _LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
-_EXPRESSION = r"[A-Za-z_]\w*=[A-Za-z]\w*|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
+_EXPRESSION = r"[A-Za-z_]\w*=[\"']?[A-Za-z]\w*[\"']?\)?|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
 _AFTER_USER = (
     r"\b(?i:user|username|login|account|benutzer|usuario|utilisateur|utente|ssid)\b[ :=]+[^\s,;({]{2,64}[,;/]?[ ]"
     r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"

@@ -206,7 +206,10 @@ _PARTS = (
     ("<line>", r"[^\n|;]{0,160}?\s"),
     ("<argument>", r"[^,()\n]{0,120},\s{0,40}"),
     ("<quote>", r"[\"'\\]{0,2}"),
-    ("<seed>", r"[\"']?\s{0,4}(?:(?:is|are|was)[:=]?|[:=])\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"),
+    (
+        "<seed>",
+        r"[\"']?(?:[^\n:=]{0,80}(?=:)|\s{0,4})(?:(?:is|are|was)[:=]?|[:=])\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+    ),
     ("<code>", r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"),
     ("<option>", rf"(?:{_RECEIVERS.replace(',', '|')}|(?-i:sudo -S))"),
     ("<echo>", r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"),
@@ -311,7 +314,7 @@ password | spoken | password,passwort,passphrase,clave | \n | (?<![\w.-])[a-z]+(
 password | any | random_password | result | random_password[\s\S]{0,400}?\"result\"\s*:\s*\"(?P<s>[^\"\n]{6,128})\"
 secret | output | master.key,print-access-token,ssm get-parameter,printenv,genkey,genpsk,/dev/urandom,token_urlsafe,token_hex,rails secret,makepasswd,auth token,base64 -d,base64 --decode,get-login-password,print-identity-token,get-access-token,token create,generate-secret,openssl rand,pwgen,op read,pass show,get-secret-value,secrets get,versions access,initialadminpassword,create token,get secret,kv get,keyvault secret,initial-password | \n | [^\n]{4,200}\n[\"']?(?P<s>[^\s:\"']{8,4000})[\"']?[ \t]*(?:\n|\Z)
 secret | output | .key\n,secret\n,password\n,passwd\n,token\n,_pass\n |  | [^\s]+\n(?:[#/]{1,2} )?(?P<s>[^\s:=,|()\"']{8,4000}={0,2})[ \t]*(?:\n|\Z)
-secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=\s]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
+secret key | fair | account.key.,alchemy.com/v2/,infura.io/v3/,accounts: [,jsessionid=,phpsessid=,connect.sid=,bw_session=,login(key= |  | (?:account\.key\.[\w.-]{1,80}[\"']?\s{0,4}[,=\s]\s{0,4}[\"']?|[a-z.]+/v[23]/|accounts: \[\s{0,9}[\"']|[a-z._()]+=(?:s%3a)?[\"'\\]{0,2})(?P<s>[A-Za-z0-9+/=_-]{20,})
 secret key | any | auth_key',logged_in_key',nonce_key',auth_salt',logged_in_salt',nonce_salt' |  | [a-z_]+'\s{0,20},\s{0,20}'(?P<s>[^'\n]{60,70})'
 password | password | password> |  | password>\s{0,40}<valu[e]>(?P<s>[^<\n]{4,128})
 password | any | safe combination |  | [a-z ]+(?: is|:) (?P<s>\d{1,3}(?:[- ]\d{1,3}){2,3})\b
