@@ -22,7 +22,7 @@ BELOW: dict[str, set[str]] = {
     "paths": {"errors", "model", "discovery"},
     "settings": {"model", "formats"},
     "config": {"errors", "model", "formats", "paths", "settings"},
-    "store": {"errors", "model", "formats", "paths"},
+    "store": {"errors", "model", "formats", "discovery", "paths"},
     "search": {"errors", "model", "formats", "paths", "store"},
     "capture": {"errors", "model", "formats", "paths", "store", "search"},
     "context": {"errors", "model", "formats", "paths", "store", "search"},

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LOG = "log"  # the folder in the state folder that has what happened
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """What makes a folder a project. A git checkout without any of them is one for commands, but not for hooks."""
 

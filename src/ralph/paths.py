@@ -14,7 +14,7 @@ from ralph import discovery
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model import ids
 
-MARKERS = (*discovery.MARKERS, ".git")
+LOG, MARKERS = discovery.LOG, (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")  # characters that a git pattern has to escape
 PathOf = Callable[[Path], Path]  # a path by the project's root
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -102,7 +102,7 @@ def enclosing_projects(root: Path) -> tuple[Path, ...]:
 
 def source_path(root: Path, name: str) -> Path:
     """Return the file of a source by its name in the index: below `log/` or `cache/` it is in the state folder."""
-    return (state_folder(root) if name.startswith(("log/", "cache/")) else root) / name
+    return (state_folder(root) if name.startswith((f"{LOG}/", "cache/")) else root) / name
 
 
 def other_state_folders(root: Path) -> list[Path]:
@@ -167,17 +167,17 @@ tasks_folder = _in_main(".ralph/tasks")  # one folder a task
 features_folder = _in_main(".ralph/features")
 mcp_status_file = _in_main(".ralph/cache/mcp-status.json")  # other tools look for it there
 
-log_folder = _in_state("log")  # what happened: sessions, runs and injections
+log_folder = _in_state(LOG)  # what happened: sessions, runs and injections
 cache_folder = _in_state("cache")  # what can be made again, at the cost of time
 tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by git's name
 slow_patterns_file = _in_state("cache/slow-patterns")  # of privacy.patterns, what took a hook too long
-runs_folder = _in_state("log/runs")
-held_memories = _in_state("log/held.jsonl")  # memories that wait for a person
-import_ledger = _in_state("log/imports.jsonl")  # which transcripts and stores were imported, and in which state
+runs_folder = _in_state(f"{LOG}/runs")
+held_memories = _in_state(f"{LOG}/held.jsonl")  # memories that wait for a person
+import_ledger = _in_state(f"{LOG}/imports.jsonl")  # which transcripts and stores were imported, and in which state
 team_database = _in_state("team.db")  # what other machines of the team shared, as the index has our own
 team_pulled = _in_state("team.pulled")  # its time is that of the last pull
 team_tombstones = _in_state("team.forgotten")  # ids that no server may have; a line each, only where a team was joined
-accepted_texts = _in_state("log/accepted")  # hashes of texts that a person wants, a line each
+accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person wants, a line each
 git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
 
 user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
@@ -186,10 +186,10 @@ personal_memories = _of_user("CONFIG", "memories.md")
 personal_accepted = _of_user("STATE", "accepted")  # hashes, as `accepted_texts` has a project's
 forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
 
-sessions_folder = _in_state("log/sessions")
-ledger_file = _in_state("log/injections.jsonl")  # what was injected, and used
-hook_failures = _in_state("log/hook-failures")  # where failures of hooks are counted
-pause_file = _in_state("log/paused")  # it stops the hooks, and contains the time
+sessions_folder = _in_state(f"{LOG}/sessions")
+ledger_file = _in_state(f"{LOG}/injections.jsonl")  # what was injected, and used
+hook_failures = _in_state(f"{LOG}/hook-failures")  # where failures of hooks are counted
+pause_file = _in_state(f"{LOG}/paused")  # it stops the hooks, and contains the time
 vectors_file = _in_state("cache/vectors.db")
 
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal

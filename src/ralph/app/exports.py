@@ -83,7 +83,7 @@ def _curated(library: Library) -> list[tuple[str, Record]]:
 def _logged(root: Path) -> list[tuple[str, Record]]:
     """Return observations and the journal."""
     current = index.of(root)
-    logs = [each for each in sources(root) if each.format is Format.LOG and each.name != "log/knowledge.jsonl"]
+    logs = [each for each in sources(root) if each.format is Format.LOG and each.name != f"{paths.LOG}/knowledge.jsonl"]
     records = (placed.record for source in logs for placed in current.read(source).records)
     return [("", record) for record in records if record.family is not Family.MEMORY]
 

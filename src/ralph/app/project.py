@@ -179,7 +179,7 @@ def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], 
 
 def foreign_logs(root: Path) -> dict[str, int]:
     """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
-    counts = {folder.name: len(paths.log_files(folder / "log")) for folder in paths.other_state_folders(root)}
+    counts = {folder.name: len(paths.log_files(folder / paths.LOG)) for folder in paths.other_state_folders(root)}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -187,8 +187,8 @@ def accept_logs(root: Path) -> int:
     """Move the logs of other machines to our own, so that they count; a log that is in both stays where it is."""
     moved = 0
     for folder in paths.other_state_folders(root):
-        for log in paths.log_files(folder / "log"):
-            target = paths.log_folder(root) / log.relative_to(folder / "log")
+        for log in paths.log_files(folder / paths.LOG):
+            target = paths.log_folder(root) / log.relative_to(folder / paths.LOG)
             if log.is_file() and not log.is_symlink() and not target.exists():
                 files.move(log, target, root=paths.state_boundary(root))
                 moved += 1

@@ -124,7 +124,10 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     options.enabled = settings.enabled
     options.types, options.tags = settings.types, settings.tags
-    options.accepted_files = (f"{project.state}/log/accepted", f"{discovery.user_folder('STATE', env)}/accepted")
+    options.accepted_files = (
+        f"{project.state}/{discovery.LOG}/accepted",
+        f"{discovery.user_folder('STATE', env)}/accepted",
+    )
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
     folder = f"worktrees/{project.worktree}/" if project.worktree else ""
     verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
@@ -161,7 +164,7 @@ def _note_injection(
     )
     names = "".join(f"{name}\n" for name in (*runs, *(record for record, _ in memory.records)) if "\n" not in name)
     if lines:
-        project.append("log", "injections.jsonl", lines.encode("utf-8", "replace"))
+        project.append(discovery.LOG, "injections.jsonl", lines.encode("utf-8", "replace"))
     if session and seen:
         project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
 

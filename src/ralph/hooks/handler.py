@@ -108,7 +108,7 @@ def _handle(
     # The user's config may let hooks act outside of projects only if it has the word.
     if not project.root and b"everywhere" not in (hook_files.read_file(_user_config(env)) or b""):
         return b""
-    if project.root and os.path.exists(f"{project.state}/log/paused"):
+    if project.root and os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return b""
     seconds = _SECONDS.get(event, _RECORDING)
     if event in HANDLED or not project.root:
@@ -378,13 +378,13 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
     try:
-        project.append("log/sessions", name, line)
+        project.append(f"{discovery.LOG}/sessions", name, line)
     except hook_files.Unsure:
         from pathlib import Path  # for links and file systems without locks
 
         from ralph.store import files
 
-        path = Path(project.state, "log", "sessions", name)
+        path = Path(project.state, discovery.LOG, "sessions", name)
         files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
     except OSError as error:
         try:

@@ -7,6 +7,7 @@ about the current folder. Outside of a project nothing is printed.
 import os
 import sys
 
+from ralph import discovery
 from ralph.hooks.handler import Payload, Project
 from ralph.store import hook_files
 
@@ -37,7 +38,7 @@ def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
     project = Project(next(folder for folder in folders if folder and folder.startswith("/")))
     if not project.root:
         return ""
-    if os.path.exists(f"{project.state}/log/paused"):
+    if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return "Ralph: paused"
     memories = b"\n" + (hook_files.read_file(f"{project.root}/.agent/memories.md", _LARGEST) or b"")
     parts = [f"{count} {'memory' if count == 1 else 'memories'}" for count in (memories.count(b"\n### mem-"),)]
@@ -48,7 +49,9 @@ def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
 
 def _injected(project: Project, session: str) -> tuple[int, int]:
     """Return how many records this session was given, and their tokens."""
-    text = (session and hook_files.read_file(f"{project.state}/log/injections.jsonl", _LARGEST, end=True)) or b""
+    text = (
+        session and hook_files.read_file(f"{project.state}/{discovery.LOG}/injections.jsonl", _LARGEST, end=True)
+    ) or b""
     lines = [Payload(line) for line in text.split(b"\n") if session.encode() in line]
     given = [line for line in lines if line.text("type") == "injection" and line.text("session") == session]
     return len({line.text("record") for line in given}), sum(int(line.value("tokens") or 0) for line in given)

@@ -9,6 +9,8 @@ import fcntl
 import os
 import time
 
+from ralph import discovery
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
@@ -63,7 +65,7 @@ def _make_folders(top: str, folders: tuple[str, ...]) -> str:
 
 def spill(state: str, name: str, line: bytes) -> None:
     """Store a line that cannot be appended now; `files.collect_spilled` appends it later."""
-    folder = _make_folders(state, ("log", SPILL))
+    folder = _make_folders(state, (discovery.LOG, SPILL))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
     path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
     handle = os.open(f"{path}.part", flags, 0o600)
@@ -177,7 +179,7 @@ def count_failure(state: str, event: str, problem: str) -> bool:
         return f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
 
     try:
-        return overwrite(f"{state}/log/hook-failures", next_line, FAILURES_SIZE)
+        return overwrite(f"{state}/{discovery.LOG}/hook-failures", next_line, FAILURES_SIZE)
     except (OSError, Unsure):
         return False
 

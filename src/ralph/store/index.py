@@ -60,11 +60,11 @@ UPDATE sessions SET created_at = min(coalesce(nullif(created_at, ''), started_at
             AND title IN ('prompt', 'answer') ORDER BY seq))
 WHERE id IN (SELECT value FROM json_each(?))
 """
-_COMPLETE_RUNS = """
+_COMPLETE_RUNS = f"""
 UPDATE loop_runs SET
     session_id = (SELECT json_extract(metadata, '$.session') FROM journal
         WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
-    context_snapshots = (SELECT json_group_array(printf('log/runs/%s/%04d.md', run_id, iteration)) FROM
+    context_snapshots = (SELECT json_group_array(printf('{paths.LOG}/runs/%s/%04d.md', run_id, iteration)) FROM
         (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
 """

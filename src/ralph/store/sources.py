@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
 """What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
 
-SHARED = ("log/", ".ralph/tasks/")
+SHARED = (f"{paths.LOG}/", ".ralph/tasks/")
 """Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
 
 FileState = tuple[int, int, int]  # time of the last change, size and inode of a file
