@@ -3,6 +3,8 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -373,6 +375,22 @@ class TestRealModel:
             hits = search.search(tmp_path, Query(text), embedding=Embedding()).found.hits
             assert all(hit.weak for hit in hits), text
             assert bool(hits) == text.isascii(), text
+
+    def test_among_few_records_a_small_lead_is_not_certain(self, tmp_path: Path) -> None:
+        few = ("Deploys go through the bastion host", "Money amounts are integer cents", "Tests need a database")
+        for count in (1, 2, 3):
+            put(tmp_path, *few[:count])
+            for text in ("evilplant", "qwertyuiop", "xylophone orchestra"):
+                hits = search.search(tmp_path, Query(text), embedding=Embedding()).found.hits
+                assert all(hit.weak for hit in hits), text
+        hits = search.search(tmp_path, Query("float precision of prices"), embedding=Embedding()).found.hits
+        assert [hit.weak for hit in hits][:2] == [False, True]
+
+    def test_the_runtime_of_the_model_leaves_no_telemetry(self, tmp_path: Path) -> None:
+        script = "from ralph.search.embeddings import LocalEmbedder; LocalEmbedder().embed(['x'])"
+        environment = {"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONUTF8": "1"}
+        subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=60)
+        assert list(tmp_path.rglob("*")) == []
 
     def test_a_text_in_a_script_that_it_cannot_read_is_near_to_nothing(self) -> None:
         rows_ = LocalEmbedder().embed(["인증 토큰이 만료됨", "mixed 인증", "the token expires", "404"])

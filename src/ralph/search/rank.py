@@ -75,6 +75,7 @@ _PRINTED = 3  # candidates by what a tool printed, beside those by what a person
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
 _MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
+_FEW_MARGIN = 0.2  # where there is no crowd: among few, the best of unrelated texts is often 0.08 ahead
 _CROWD, _SPREADS = 30, 5  # in so many cosines, one that is so many standard deviations above the median stands out
 _READ = 20_000  # characters of a text in which a written word is looked for
 
@@ -121,7 +122,8 @@ class SlowMeaning:
 def outstanding_level(cosines: "Sequence[float]") -> float:
     """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
     best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
-    level = best if best - max(second, 0.0) >= _MARGIN else Nearness.level
+    margin = _MARGIN if len(cosines) >= _CROWD else _FEW_MARGIN
+    level = best if best - max(second, 0.0) >= margin else Nearness.level
     if len(cosines) >= _CROWD:
         mean = sum(cosines) / len(cosines)
         spread = (sum((value - mean) ** 2 for value in cosines) / len(cosines)) ** 0.5
