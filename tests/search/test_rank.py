@@ -332,11 +332,12 @@ def test_the_ranking_loads_next_to_nothing() -> None:
 # --- decisions, tags, families -------------------------------------------------------------------
 
 
-def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older() -> None:
-    texts = (("tokens expire: tokens of a session last one day", "2025-01-01"), ("session tokens last", "2025-03-01"))
+@for_each("day", ["2025-01-01", "2025-03-01"])
+def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older(day: str) -> None:
+    texts = (("tokens expire: tokens of a session last one day", "2025-01-01"), ("session tokens last", day))
     old, new = (
-        replace(memory(text, number, created_at=day), kind=MemoryKind.DECISION)
-        for number, (text, day) in enumerate(texts, 1)
+        replace(memory(text, number, created_at=created), kind=MemoryKind.DECISION)
+        for number, (text, created) in enumerate(texts, 1)
     )
     other = memory("session tokens last one hour in tests", 3, created_at="2025-04-01")
     with indexed(old, new, other, *NOISE) as connection:

@@ -481,6 +481,11 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
     return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
 
 
+def _decision_time(row: "RecordRow") -> tuple[str, str]:
+    """The day of a decision and, since memories have a date only, the seconds in the id of a memory."""
+    return row.created_at[:10], row.id.rpartition("-")[0] if row.id.startswith("mem-") else "mem-"
+
+
 def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
     """Put the newer of two decisions with the same words of the query first, and a memory before a log with its words.
 
@@ -490,7 +495,7 @@ def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
     for newer in decisions:
         for older in decisions:
             if (
-                newer.row.created_at[:10] > older.row.created_at[:10]
+                _decision_time(newer.row) > _decision_time(older.row)
                 and newer.matched.keys() >= older.matched.keys()
                 and newer.score >= recipe.same * older.score
             ):
