@@ -96,6 +96,12 @@ def test_unusual_characters_alone_are_harmless(text: str) -> None:
     assert not is_injection(text)
 
 
+@for_each("filler", ["\n \n" * 100_000, "«" * 100_000, "“„" * 50_000])
+def test_a_large_file_of_blank_lines_or_open_quotes_is_judged_in_linear_time(filler: str) -> None:
+    assert not is_injection(filler)
+    assert is_injection(f"{filler}\n   {ORDER}")
+
+
 @given(st.text(max_size=300))
 def test_any_text_has_a_score(text: str) -> None:
     assert isinstance(score(text.lower()), float)

@@ -18,7 +18,7 @@ EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone 
 _WINDOW = 400  # characters that are judged together; most texts of the training are shorter
 _SHORTEST = 20  # characters of a sentence that is judged alone
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
-_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”|„[^“\n]*“|«[^»\n]*»|'[^'\n]{8,}'")
+_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'")
 _OVERRIDE = re.compile(
     r"(?:\A|[\n.!?:;,(*>-]\s*|\b(?:please|now|and|then|must|should|to)\s+)\W{0,3}"
     r"(?:ignore|disregard|forget|override|bypass|discard)\b[^.\n]{0,24}"
@@ -37,10 +37,11 @@ def is_injection(text: str) -> bool:
     plain = normalize(text)
     if plain is None:
         return True
-    return any(
-        _OVERRIDE.search(_QUOTED.sub(" ", variant)) or any(score(window) > 0 for window in windows(variant))
-        for variant in _variants(plain)
-    )
+    for variant in _variants(plain):
+        lines = "\n".join(filter(None, map(str.strip, variant.split("\n"))))  # else blank lines take quadratic time
+        if _OVERRIDE.search(_QUOTED.sub(" ", lines)) or any(score(window) > 0 for window in windows(variant)):
+            return True
+    return False
 
 
 def normalize(text: str) -> str | None:
@@ -104,7 +105,7 @@ def windows(text: str) -> list[str]:
             joined[-1] += f"\n{sentence}"
         else:
             joined.append(sentence)
-    return [*joined, *(sentence for sentence in sentences if len(sentence) > _SHORTEST and sentence not in joined)]
+    return list(dict.fromkeys([*joined, *(sentence for sentence in sentences if len(sentence) > _SHORTEST)]))
 
 
 # --- hidden and encoded text -------------------------------------------------------------------
