@@ -88,6 +88,7 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (["link", OLD, "affects", "symbol:src/a.ts"], 1, "symbol:src/a.ts#name"),
         (["link", OLD, "affects", "tag:a", "--until", "2026-01-01"], 2, "before it begins"),
         (["link", OLD, "affects", "tag:a", "--from", "2026-01"], 2, "use a date"),
+        (["link", OLD, "affects", "tag:a", "--from", "2026-01-01", "--remove"], 2, "exclude each other"),
         (["link", OLD, "supersedes", NEW], 1, "is superseded by it"),
         (["link", OLD, "supersedes", "tag:db"], 1, "Memory not found"),
         (["link", OLD, "supersedes", NEW, "--remove"], 2, "for good"),
@@ -121,6 +122,13 @@ def test_an_edge_is_written_into_the_second_comment_counts_and_goes_again(projec
     assert project("graph", "link", OLD, "depends_on", "tag:A, B|c @x", "--remove").code == 0
     assert "affects" not in page.read_text(encoding="utf-8")
     assert "depends" not in page.read_text(encoding="utf-8")
+
+
+def test_an_edge_to_a_memory_that_was_deleted_can_be_removed(project: Project) -> None:
+    assert project("graph", "link", OLD, "contradicts", NEW).code == 0
+    assert project("memory", "delete", NEW).code == 0
+    assert project("graph", "link", OLD, "contradicts", NEW, "--remove").out.startswith("Unlinked")
+    assert "contradicts" not in (project.root / ".agent/memories.md").read_text(encoding="utf-8")
 
 
 def test_knowledge_holds_edges_and_a_link_may_supersede(project: Project) -> None:

@@ -189,12 +189,15 @@ def link(
     if entity_type(name) is not None:
         hint = "an edge is stored in a record: begin with one, and name the file, tag or task second"
         raise Refused(f"{name} is no record", hint=hint)
-    edge = StatedEdge(how, _link_target(root, clean_memory(target, patterns=patterns)[0]), since, until)
+    collection, entry = memory.find(library, name)
+    stated = {(each.relation, each.target) for each in graphiti.stated_edges(entry.record)}
+    if (how, target) not in stated:  # else it may be a record that is gone
+        target = _link_target(root, clean_memory(target, patterns=patterns)[0])
+    edge = StatedEdge(how, target, since, until)
     if until and until < (since or ids.today()):
         raise UsageError(f"the edge would end ({until}) before it begins", hint="name its first day with --from")
     if edge.target == name:
         raise UsageError(f"{name} cannot lead to itself", hint="name two different nodes")
-    collection, entry = memory.find(library, name)
     if collection.name == "patterns":
         raise Refused(f"{name} is a line in {entry.path.name}, which has no room for edges", hint="begin with a memory")
     if how is Relation.SUPERSEDES:

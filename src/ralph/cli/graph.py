@@ -113,6 +113,7 @@ def link(call: Invocation, source: str, relation: str, target: str, since: str, 
     RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
     Memories, guardrails and knowledge can hold edges. B may also be a file, a symbol, a tag, a task or a session.
     """
+    opt.exclude({"--remove": remove, "--from or --until": since or until})
     ends = full_id(call.root, source), relation, full_id(call.root, target)
     days = {"since": when(since)[:10], "until": when(until)[:10]}
     if any(day and len(day) < len("2026-01-31") for day in days.values()):
