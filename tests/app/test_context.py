@@ -323,6 +323,11 @@ class TestPrompt:
         assert found["items"] == []
         assert reason(found, name) == "this session knows it already"
 
+    def test_what_the_session_itself_did_is_omitted(self, project: Path) -> None:
+        put(project, "s-1", line("s-1", 1, HANG_FIX, ObservationKind.ERROR, "tool"))
+        reasons = {each["why"] for each in asked(project, session="s-1")["left_out"] if "Redis" in each["title"]}
+        assert reasons == {"this session knows it already"}
+
     def test_filtered_record_is_omitted(self, project: Path) -> None:
         name = remember(project, HANG_FIX)
         found = asked(project, with_memories(filter=Filter(types=(MemoryKind.DECISION,))))

@@ -310,7 +310,7 @@ def left_out(
             _omitted(
                 (row.id, row.title, row.text),
                 (row.key not in visible, "it belongs to another task that is not finished"),
-                (row.id in options.seen, _SEEN),
+                (row.id in options.seen or ("" < row.session == session and row.key not in allowed), _SEEN),
                 (row.title in render.SPEECH_TITLES, "it is one turn of a conversation"),
                 (row.key not in allowed and row.key % len(lookup.TABLES) > 0, "it only names a path"),
                 (row.key not in allowed, _FILTERED),
