@@ -423,6 +423,15 @@ def test_the_real_process_prints_the_answer_and_nothing_else(here: World) -> Non
     assert done.stdout.isascii()
 
 
+def test_a_session_starts_with_its_memories_while_somebody_has_locked_the_index(here: World) -> None:
+    with closing(db.connect(database(here))) as writer:
+        writer.execute("PRAGMA locking_mode = EXCLUSIVE")
+        writer.execute("BEGIN EXCLUSIVE")
+        done = hook("SessionStart", payload("SessionStart", source="startup"), here.env)
+        writer.execute("ROLLBACK")
+    assert JWT in text_of(done.stdout, "SessionStart")
+
+
 @pytest.mark.parametrize(
     ("event", "members"),
     [

@@ -39,15 +39,16 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a database, made with mode 0600; Damaged for what Ralph does not make."""
     if path.exists() and not path.is_file():
         raise Damaged(f"{path}: is not a regular file", hint="it is made again")  # a FIFO would wait for a writer
+    timeout = files.limit_patience(_BUSY_SECONDS)
     if read_only:
         fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"  # SQLite needs files beside it otherwise
         uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
-        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
     else:
         files.make_folder(path.parent, 0o700)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, files.PRIVATE))
-        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
     connection.row_factory = sqlite3.Row
     try:
         with explained(path):

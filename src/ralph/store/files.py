@@ -404,6 +404,11 @@ def set_patience(seconds: float) -> None:
     _patience = seconds
 
 
+def limit_patience(seconds: float) -> float:
+    """Return how long this process may wait for something that others lock in their own way, a database."""
+    return min(seconds, _patience)
+
+
 def lock_file(
     path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
 ) -> int | None:
