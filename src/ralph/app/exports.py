@@ -167,10 +167,11 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
     found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
     known = {record.id for _, record in [*_curated(library), *_logged(root)]}
+    waiting = {each.text for each in quarantine.held(root)}
     logs: dict[str, SessionLog] = {}
     for name, record in _read_export(path, notes):
         found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
-        if record.id in known or hidden.hides(record):
+        if record.id in known or record.text in waiting or hidden.hides(record):
             continue
         if find_secrets(f"{record.title}\n{record.text}") or (record.family is Family.MEMORY and name not in CURATED):
             notes.append(f"{record.id}: holds what looks like a secret, or belongs to no file, left out")
