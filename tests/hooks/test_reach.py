@@ -67,6 +67,7 @@ def test_a_personal_memory_is_stored_in_the_config_folder_for_its_owner_only(her
     add_personal(here)
     assert TABS in personal_file().read_text(encoding="utf-8")
     assert stat.S_IMODE(personal_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(personal_file().parent.stat().st_mode) == 0o700
     assert Project(here.root).marks() == before
 
 

@@ -189,7 +189,7 @@ def update(
 ) -> T:
     """Change a file under its lock; return what `change(text)` did, which runs again when another program wrote."""
     real = target(path, root)
-    with _lock_folder_of(real, observer):
+    with _lock_folder_of(real, observer, 0o700 if mode == PRIVATE else 0o777):
         for _ in range(20):
             before = read(real, observer) or ""
             changed = change(before)
