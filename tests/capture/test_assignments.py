@@ -426,6 +426,8 @@ API 키: {q7RtW2mZ9pLx4Kd8}
 密钥: {q7RtW2mZ9pLx4Kd8}
 пароль: {hunter22}
 contraseña: {hunter22}
+contraseña: {Xk9$mQ2(zLongRest99}
+密码: {(Hunter2!x99}
 """
 
 

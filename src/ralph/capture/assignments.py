@@ -132,12 +132,14 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
         value_match = quoted or re.compile(_ASCII).match(text, match.end())
         if value_match is None:
             continue
-        value = value_match["value"]
-        if not quoted:
-            value = (value if ")" in value else value.partition("(")[0]).rstrip("\"'`,;.:|)]}>*")
+        value = value_match["value"] if quoted else value_match["value"].rstrip("\"'`,;.:|)]}>*")
+        head = "" if quoted or ")" in value_match["value"] else value.partition("(")[0]
+        # What an open bracket begins is a remark where another script follows, else a part of the value.
+        is_remark = value[-1:] == "(" or text[value_match.end() : value_match.end() + 1] > "\u024f"
+        end = value_match.start("value") + len(head if head and is_remark else value)
+        value = head or value
         if _is_call(value):
             continue
-        end = value_match.start("value") + len(value)
         after = text[end : end + 40].partition("\n")[0].strip(" \t\r*|,;.)」』】。、，")
         assigned = match["sep"] in ("=", ":", "：", "＝")
         sure = assigned and (quoted or not after or after.startswith(("#", "//"))) and not _is_attribute(value)
