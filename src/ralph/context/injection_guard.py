@@ -18,6 +18,10 @@ EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone 
 _WINDOW = 400  # characters that are judged together; most texts of the training are shorter
 _SHORTEST = 20  # characters of a sentence that is judged alone
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
+_HOST = re.compile(
+    r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
+)
+"""Names and addresses of hosts: invented texts use others than real ones."""
 _QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'")
 _OVERRIDE = re.compile(
     r"(?:\A|[\n.!?:;,(*>-]\s*|\b(?:please|now|and|then|must|should|to)\s+)\W{0,3}"
@@ -45,12 +49,12 @@ def is_injection(text: str) -> bool:
 
 
 def normalize(text: str) -> str | None:
-    """Return a text in plain letters, None if characters were used to hide what it says."""
+    """Return a text in plain letters and without hosts, None if characters were used to hide what it says."""
     if not text.isascii():
         text, is_hidden = _unfold(text)
         if is_hidden:
             return None
-    return None if "\x1b[8m" in text or _is_spaced_out(text) else text
+    return None if "\x1b[8m" in text or _is_spaced_out(text) else _HOST.sub("host", text)
 
 
 def features(text: str) -> tuple[list[str], list[str]]:
