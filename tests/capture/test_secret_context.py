@@ -34,6 +34,8 @@ API 키는 {MIXED} 이고
 токен для бота: {HEX40}
 $ export BW_SESSION="{MIXED}=="
 El token de acceso para el API es {HEX40}, pruébalo
+RSA_KEY={MIXED}
+eddsa key: {HEX64}
 curl 'https://app.acme.dev/api' -b 'theme=dark; session={MIXED}; _ga=GA1'
 https://hooks.acme.io/in/{MIXED} is the webhook for alerts
 """

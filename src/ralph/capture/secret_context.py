@@ -166,4 +166,5 @@ def _is_secret_kind(before: str, word: str, run: str, *, is_hex: bool) -> bool:
     """`cache key` is none, and a key of no kind may be any name that is a hexadecimal number."""
     if values.is_public_name(before, word) or word.startswith("pub"):
         return before == "primary" and values.has_both_cases(run)
-    return bool(before) or word != "key" or not is_hex
+    is_id = is_hex and run.isupper() and before in ("dsa", "ecdsa", "eddsa", "rsa")  # as gpg prints it
+    return (bool(before) and not is_id) or word != "key" or not is_hex

@@ -375,7 +375,7 @@ BEFORE_KEY = (
     "public cache primary foreign partition sort hash object row idempotency translation i18n lookup index group dedupe"
     " feature storage composite natural unique candidate config registry reg site publishable anon map dict json record"
     " message label query state react order host search header env arrow pub gpg s3 bucket tag shift ctrl alt"
-    " hot short metric trace region asset lock kms file entry store item column data param redis socket recv eddsa rsa"
+    " hot short metric trace region asset lock kms file entry store item column data param redis socket recv"
 )
 BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public sealed hashed"
 """Words before `token`, before `key` and before any name that make it no secret."""

@@ -258,7 +258,7 @@ _ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,
 def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
     encoded = any(True for _ in prefilter.encoded_texts(text))
     for match in re.compile(_ENCODED).finditer(text) if encoded else ():
-        if text.startswith("pk.", match.start() - 3):
+        if text[max(0, match.start() - 3) : match.start()] == "pk.":
             continue  # Mapbox' public token
         for end in (match.end(), match.end("line")):  # the lines below it may be something else
             decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
