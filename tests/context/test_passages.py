@@ -131,6 +131,17 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     assert TALK[-1] in told.text
 
 
+def test_a_newer_session_that_ranks_first_by_itself_says_so_too(tmp_path: Path) -> None:
+    changed = TALK[-1].replace("Settled", "Anew").replace("written as", "not")
+    first = "The leading zeros of part numbers in the ledger export."
+    newer = talk(first, *TALK[1:-1], changed, start=20, session="s-later")
+    fill(tmp_path, observations=[*talk(*TALK), *newer])
+    told = asked(tmp_path, PROMPT).text
+    assert told.index(changed) < told.index(TALK[-1])
+    assert told.split("\n")[2].endswith("newer than the next passage on this subject, which it amends:")
+    assert told.count("amends") == 1
+
+
 def test_a_later_session_that_may_not_be_quoted_amends_nothing(tmp_path: Path) -> None:
     known = talk("The importer changed.", TALK[-1].replace("Settled", "Settled anew"), start=20, session="s-later")
     fill(tmp_path, observations=[*(turns := talk(*TALK)), *known])

@@ -173,9 +173,10 @@ def _with_amendments(
         if session and newer is None:
             newer = by_session[session] = Passage(later[session])
             _read_turns(connection, newer, keep, may_quote)
-        if newer is not None and newer.rows and newer not in ordered:
-            newer.amends = True
-            ordered.append(newer)
+        if newer is not None and newer.rows:
+            if newer not in ordered:
+                ordered.append(newer)
+            newer.amends = newer.amends or ordered[-1] is newer
         ordered.append(passage)
     return ordered
 
