@@ -36,6 +36,7 @@ $ export BW_SESSION="{MIXED}=="
 El token de acceso para el API es {HEX40}, pruébalo
 RSA_KEY={MIXED}
 eddsa key: {HEX64}
+the deploy token is prod_{MIXED}
 curl 'https://app.acme.dev/api' -b 'theme=dark; session={MIXED}; _ga=GA1'
 https://hooks.acme.io/in/{MIXED} is the webhook for alerts
 """

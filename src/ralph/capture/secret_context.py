@@ -33,7 +33,7 @@ _TOLD_FOR = (
 _BUILT = r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
 _DIGEST_AFTER = r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
 _HEX = r"[0-9a-f]+|[0-9A-F]+"
-_STRIPE_ID = r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|prod|seti|req)_[A-Za-z0-9]{14,}"
+_STRIPE_ID = r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
 _CLASS_NAME = r"(?:Key|Token|Secret|Hash|Error|Exception|Factory|Service|Handler|Provider|Config|Type)s?\Z"
 _PATH = r"(?:[a-z0-9_-]{0,24}/)+(?=[A-Za-z0-9_-]{16})"
 _CHOSEN = (
