@@ -425,8 +425,8 @@ class _Ranker:
             each.close = near.get(key, 0.0)
             tags = terms.TermMatcher(each.row.tags) if each.row.tags and each.matched else None
             tagged = [word for word in words if tags and word.word in each.matched and word.match(tags)]
-            # a single word of several, which only a tag has, counts less than the same word in a text
-            only_tag = len(words) > 1 and len(each.matched) == 1 and bool(tagged)
+            # a single word that only a tag has counts less than the same word in a text
+            only_tag = len(each.matched) == 1 and bool(tagged)
             only_tag = only_tag and not tagged[0].match(terms.TermMatcher(f"{each.row.title} {each.row.text}"))
             each.subject = any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words) or (
                 key % _FAMILIES == 0 and _is_named(each, words)
@@ -440,7 +440,8 @@ class _Ranker:
             score += textual * (recipe.tags * min(len(tagged), 2) / 2 + covering * covered)
             if only_tag:
                 score *= recipe.only_tag
-                each.cover = each.evidence = 0.0  # it does not break silence, either
+                if len(words) > 1:
+                    each.cover = each.evidence = 0.0  # it does not break silence, either
             if key % _FAMILIES == 0 and (each.matched or each.close > 0):
                 score *= 1 + recipe.memory
             each.score = score / (1 + recipe.tags + covering)
