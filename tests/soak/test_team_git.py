@@ -270,7 +270,7 @@ def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
             assert name in found, "lost"
         kinds = {side.kind for side in sides if side is not None} - {before.kind}
         # a branch that edited it may have moved it there and back, which a rebase does again
-        if None not in sides and len(kinds) == 1 and all(side == before or side.kind in kinds for side in sides):
+        if len(kinds) == 1 and all(side is not None and (side == before or side.kind in kinds) for side in sides):
             assert found[name].kind in kinds, "moved back"
     for branch in branches:
         for name, text in branch.others:
