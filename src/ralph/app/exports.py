@@ -163,11 +163,11 @@ def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
     return [(name, record) for (name, _), record in found.items()]
 
 
-def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by: str) -> Found:
+def import_records(root: Path, path: Path, notes: list[str], *, really: bool) -> Found:
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
     found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
     known = {record.id for _, record in [*_curated(library), *_logged(root)]}
-    waiting = {each.text for each in quarantine.held(root)}
+    waiting = [each.text for each in quarantine.held(root)]
     logs: dict[str, SessionLog] = {}
     for name, record in _read_export(path, notes):
         found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
@@ -179,15 +179,17 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
         found.new += 1
         if really:
             try:
-                found.added += _add_record(root, library, name, record, logs, by)
+                found.added += _add_record(root, library, name, record, logs)
             except RalphError as error:
                 notes.append(f"{record.id}: {error.message}; left out")
     for log in logs.values():
         log.finish()
+    if count := len(quarantine.held(root)) - len(waiting):
+        notes.append(f"{count} of them read like instructions to an agent and wait for you in `ralph review`")
     return found
 
 
-def _add_record(root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog], by: str) -> bool:
+def _add_record(root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog]) -> bool:
     if record.family is Family.OBSERVATION:
         session = record.origin.session
         if session not in logs:
@@ -197,7 +199,7 @@ def _add_record(root: Path, library: Library, name: str, record: Record, logs: d
     elif record.family is Family.JOURNAL:
         log = paths.run_log(root, record.origin.run or "imported")
         files.update(log, lambda text: put_record(text, record), root=paths.state_boundary(root), mode=files.PRIVATE)
-    elif by != "human" and quarantine.is_suspicious(record):
+    elif quarantine.is_suspicious(record):
         held = quarantine.HeldMemory("", "", record.text, name, record.kind.value, record.title, "", record.tags)
         quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
     elif name == "knowledge":

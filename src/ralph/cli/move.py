@@ -46,7 +46,7 @@ def import_(
     if path is not None:
         from ralph.app.exports import import_records
 
-        found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
+        found = [import_records(call.root, path, place.notes, really=really)]
     else:
         with output.bar("importing") as progress:
             found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
