@@ -169,26 +169,27 @@ def test_a_task_is_known_by_its_worktree(main: Path) -> None:
     "text",
     ["state:\n  home: project\n", "a: 1\nstate: {home: project}  # why\n", "state:\n    # note\n    home: 'project'\n"],
 )
-def test_state_home_project_keeps_state_in_the_main_checkout(main: Path, text: str) -> None:
-    (main / "ralph.local.yml").write_text(text, encoding="utf-8")
+def test_state_home_project_of_the_user_keeps_state_in_the_main_checkout(
+    main: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ralph").mkdir()
+    (tmp_path / "ralph" / "config.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     tree = worktree(main)
     expected = f"{main}/.ralph/local/{discovery.machine_id()}"
     assert locate(main).state == locate(tree).state == expected
-
-
-@pytest.mark.parametrize("text", ["loop:\n  home: project\n", "# state:\n#   home: project\n", "state:\n  home: git\n"])
-def test_state_home_is_git_otherwise(main: Path, text: str) -> None:
-    (main / "ralph.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("RALPH_STATE_HOME", "git")
     assert locate(main).state == state(main / ".git")
 
 
-def test_state_home_of_the_environment_and_of_the_user(main: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["loop:\n  home: project\n", "# state:\n#   home: project\n", "state:\n  home: git\n"])
+def test_state_home_is_git_otherwise(main: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ralph.yml", "ralph.local.yml"):  # a branch can bring both
+        (main / name).write_text("state:\n  home: project\n", encoding="utf-8")
     (tmp_path / "ralph").mkdir()
-    (tmp_path / "ralph" / "config.yml").write_text("state:\n  home: project\n", encoding="utf-8")
-    user = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert discovery.state_home(str(main), {}) == "git"
-    assert discovery.state_home(str(main), user) == "project"
-    assert discovery.state_home(str(main), {**user, "RALPH_STATE_HOME": "git"}) == "git"
+    (tmp_path / "ralph" / "config.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert locate(main).state == state(main / ".git")
 
 
 def test_the_machine_id_is_made_once_for_each_home(tmp_path: Path) -> None:

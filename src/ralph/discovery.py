@@ -36,7 +36,7 @@ class Location:
         self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
         # no write to the state may leave the shared git directory, or the main checkout; where a committed link is in
         # place of the state folder, logs would get into the work tree
-        in_git = common and (state_home(main) != "project" or os.path.islink(f"{main}/.ralph/local"))
+        in_git = common and (state_home() != "project" or os.path.islink(f"{main}/.ralph/local"))
         self.boundary = common if in_git else main
         self.state = f"{self.home}/{machine_id()}"  # logs, index, caches and ledger of this machine
 
@@ -168,20 +168,19 @@ def _main_checkout(common: str) -> str:
     return "" if bare or os.path.basename(common) != ".git" else os.path.dirname(common)
 
 
-def state_home(main: str, env: "Mapping[str, str]" = os.environ) -> str:
-    """Return the setting `state.home`, read without a YAML parser and before any cache."""
+def state_home(env: "Mapping[str, str]" = os.environ) -> str:
+    """Return the user's own `state.home`, read without a YAML parser and before any cache; a branch decides nothing."""
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
-    for path in (f"{main}/ralph.local.yml", f"{main}/ralph.yml", f"{user_folder('CONFIG', env)}/config.yml"):
-        section, text = "", read_text(path)
-        for raw in text.split("\n") if "state" in text else ():  # `home` in this section, in block or flow style
-            line = raw.partition(" #")[0].rstrip()
-            if line and line[0] not in " \t#":
-                section, _, line = line.partition(":")
-                line = line.strip().strip("{}")
-            key, value = (part.strip().strip("\"'") for part in line.partition(":")[::2])
-            if section.strip("\"'") == "state" and key == "home" and value:
-                return value
+    section, text = "", read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else ""
+    for raw in text.split("\n") if "state" in text else ():  # `home` in this section, in block or flow style
+        line = raw.partition(" #")[0].rstrip()
+        if line and line[0] not in " \t#":
+            section, _, line = line.partition(":")
+            line = line.strip().strip("{}")
+        key, value = (part.strip().strip("\"'") for part in line.partition(":")[::2])
+        if section.strip("\"'") == "state" and key == "home" and value:
+            return value
     return "git"
 
 

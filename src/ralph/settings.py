@@ -217,7 +217,9 @@ class State:
     """The section `state`: where logs, index and caches are kept."""
 
     home: StateHome = setting(
-        StateHome.GIT, "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project."
+        StateHome.GIT,
+        "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project.",
+        personal=True,
     )
 
 

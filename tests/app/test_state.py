@@ -104,8 +104,14 @@ def test_the_link_for_sqlite3_leads_to_the_index_and_is_never_read(shop: Project
     assert link.resolve() == paths.index_file(shop.root)
 
 
-def test_state_home_project_keeps_everything_in_the_project(shop: Project) -> None:
-    assert shop("config", "state.home", "project").code == 0
+def test_state_home_project_keeps_everything_in_the_project(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    refused = shop("config", "state.home", "project")
+    assert refused.code == 2
+    assert "--user" in refused.err
+    assert shop("config", "state.home", "project", "--user").code == 0
     shop.put("log/sessions/s.jsonl", LINE)
     assert found(shop)
     assert paths.state_folder(shop.root).parent == shop.root / ".ralph" / "local"

@@ -105,24 +105,41 @@ def check_nothing_planted_counts(here: World) -> None:
 
 
 @pytest.mark.parametrize("home", ["git", "project"])
-def test_a_branch_that_is_checked_out_in_a_session_brings_no_state(here: World, home: str) -> None:
+def test_a_branch_that_is_checked_out_in_a_session_brings_no_state(
+    here: World, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if home == "project":
-        put(here.root / "ralph.yml", "state:\n  home: project\n")
+        monkeypatch.setenv("RALPH_STATE_HOME", "project")
+        here.more.update({"RALPH_STATE_HOME": "project"})  # type: ignore[attr-defined]  # a dict
         here.cached()
         index.sync(here.root)
     git(here.root, "add", "ralph.yml", ".agent", ".ralph/knowledge")
     git(here.root, "commit", "-m", "work")
     git(here.root, "checkout", "-b", "evil")
-    plant(here, "no-home")
-    put(here.root / "ralph.yml", "state:\n  home: project\n")
-    git(here.root, "add", "-f", ".ralph", "ralph.yml")
-    own = f".ralph/local/{paths.state_folder(here.root).name}"
-    git(here.root, "rm", "-r", "--cached", "-q", "--ignore-unmatch", own)
+    own = paths.state_folder(here.root)
+    plant(here, "no-home" if home == "project" else own.name)  # a link in the work tree has the machine's id
+    for name in ("ralph.yml", "ralph.local.yml"):
+        put(here.root / name, "state:\n  home: project\n")
+    git(here.root, "add", "-f", ".ralph", "ralph.yml", "ralph.local.yml")
+    if home == "project":
+        git(here.root, "rm", "-r", "--cached", "-q", "--ignore-unmatch", str(own))
     git(here.root, "commit", "-m", "evil")
     git(here.root, "checkout", "main")
     assert call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).returncode == 0
     git(here.root, "checkout", "evil")
     check_nothing_planted_counts(here)
+    assert paths.state_folder(here.root) == own
+
+
+def test_capture_that_is_off_stays_off_on_a_branch_that_moves_the_state(here: World) -> None:
+    ralph = Project(here.root)
+    assert ralph("capture", "off").code == 0
+    put(here.root / "ralph.yml", "state:\n  home: project\n")
+    for event in ("SessionStart", "UserPromptSubmit", "Stop"):
+        call_hook(event, payload(event, source="startup", prompt="x", last_assistant_message="y"), here.env)
+    assert here.lines() == []
+    assert not (here.root / ".ralph/local").exists()
+    assert "state.home is ignored here" in ralph("doctor").out
 
 
 def test_an_archive_without_git_brings_no_state(here: World) -> None:
@@ -138,8 +155,11 @@ def test_an_archive_with_its_git_folder_brings_no_state(here: World) -> None:
     check_nothing_planted_counts(here)
 
 
-def test_a_link_in_place_of_the_state_folder_takes_no_log_into_the_work_tree(here: World) -> None:
-    put(here.root / "ralph.yml", "state:\n  home: project\n")
+def test_a_link_in_place_of_the_state_folder_takes_no_log_into_the_work_tree(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_STATE_HOME", "project")
+    here.more.update({"RALPH_STATE_HOME": "project"})  # type: ignore[attr-defined]  # a dict
     (here.root / "docs").mkdir()
     shutil.rmtree(here.root / ".ralph/local", ignore_errors=True)
     (here.root / ".ralph/local").symlink_to("../docs")
