@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.cli.runner import Project
+from tests.conftest import _mount, _unmount
 from tests.hooks.world import SESSION, hook, payload, world
 
 from ralph import paths
@@ -33,6 +35,39 @@ def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Pat
     assert [event["payload"] for event in here.lines()] == [json.loads(payload(note="kept"))]
     assert not list((folder.parent / "spill").iterdir())
     assert here.failures() == 0
+
+
+@for_each("way", ["folder", "fifo"])
+def test_events_are_spilled_while_something_else_has_the_name_of_the_log(tmp_path: Path, way: str) -> None:
+    here = world(tmp_path / way)
+    here.log.parent.mkdir(parents=True)
+    here.log.mkdir() if way == "folder" else os.mkfifo(here.log)
+    sent = (("UserPromptSubmit", {"prompt": "fix the cart"}), ("PostToolUse", {"note": "kept"}))
+    for event, members in sent:
+        assert hook(event, payload(event, **members), here.env).returncode == 0
+    hook("PostToolUse", payload(session_id="other", note="kept"), here.env)
+    index.sync(here.root)
+    assert len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 2
+    assert here.log.with_name("other.jsonl").is_file()
+    here.log.rmdir() if way == "folder" else here.log.unlink()
+    index.sync(here.root)
+    assert [event["event"] for event in here.lines()] == ["UserPromptSubmit", "PostToolUse"]
+    assert not list((here.log.parents[1] / "spill").iterdir())
+
+
+def test_events_are_spilled_while_the_folder_of_logs_is_read_only(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.log.parent.mkdir(parents=True)
+    _mount(here.log.parent, "size=1m,ro")
+    try:
+        for event in ("UserPromptSubmit", "PostToolUse", "Stop"):
+            assert hook(event, payload(event, prompt="fix it", last_assistant_message="done"), here.env).returncode == 0
+        assert len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 3
+    finally:
+        _unmount(here.log.parent)
+    index.sync(here.root)
+    assert [line.get("event", line["type"]) for line in here.lines()][:2] == ["UserPromptSubmit", "PostToolUse"]
+    assert "done" in here.log.read_text(encoding="utf-8")
 
 
 def test_a_prompt_and_a_start_are_answered_behind_held_locks(tmp_path: Path) -> None:

@@ -378,19 +378,21 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
     line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
     name = f"{session_name(stored.text('session_id'))}.jsonl"
     try:
-        project.append(f"{discovery.LOG}/sessions", name, line)
-    except hook_files.Unsure:
-        from pathlib import Path  # for links and file systems without locks
+        try:
+            project.append(f"{discovery.LOG}/sessions", name, line)
+        except hook_files.Unsure:
+            from pathlib import Path  # for links and file systems without locks
 
-        from ralph.store import files
+            from ralph.store import files
 
-        path = Path(project.state, discovery.LOG, "sessions", name)
-        files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
-    except OSError as error:
+            path = Path(project.state, discovery.LOG, "sessions", name)
+            files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
+    except Exception as error:  # noqa: BLE001 - whatever keeps the log from growing, the event is stored
         try:
             hook_files.spill(project.state, name, line)
         except (OSError, hook_files.Unsure):
-            hook_files.count_failure(project.state, event, f"cannot append: {error.strerror}")
+            why = getattr(error, "strerror", None) or error
+            hook_files.count_failure(project.state, event, f"cannot append: {why}")
             return False
     return True
 

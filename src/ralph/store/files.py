@@ -220,7 +220,10 @@ def append(
                 return
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
-            size = _require_writable(os.fstat(handle)).st_size
+            status = _require_writable(os.fstat(handle))
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would take the line and lose it
+            size = status.st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 payload = b"\n" + payload
             if os.write(handle, payload) != len(payload):
@@ -238,10 +241,12 @@ def collect_spilled(root: Path) -> None:
     """Append lines that a hook could not append in time, unless they are there already."""
     log, boundary = paths.log_folder(root), paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
-        session, line = log / "sessions" / path.name.split("-", 2)[2], read(path) or ""
-        if line not in (read(session) or ""):
-            append(session, line, root=boundary)
-        delete(path)
+        session = log / "sessions" / path.name.split("-", 2)[2]
+        with contextlib.suppress(Unreadable):  # something else has the name of its log: the line stays here
+            line = read(path) or ""
+            if line not in (read(session) or ""):
+                append(session, line, root=boundary)
+            delete(path)
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
