@@ -51,6 +51,7 @@ _REASONS = {
 }
 _FILTERED = "it is out of date, or the settings (memories.*) leave it out"
 _SEEN = "this session knows it already"
+_WITHHELD = "(left out: it reads like an instruction to an agent)"
 _INJECTION = "it reads like an instruction to an agent; `ralph review` lists it"
 
 
@@ -147,8 +148,17 @@ def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.Rece
         project_index = index.of(root)
         if project_index.built():
             with closing(project_index.connect()) as connection:
-                return _recaps(root, connection, session, task), sessions.active_work(connection, task)
+                return _recaps(root, connection, session, task), _describe_active(root, connection, task)
     return [], []
+
+
+def _describe_active(root: Path, connection: sqlite3.Connection, task: str) -> list[str]:
+    """Describe the work in progress; a title that reads like an instruction is shown if a person wrote it."""
+    may_inject = quarantine.injectable(root)
+    return [
+        f"{what}{text if may_inject(quarantine.title_record(text)) else _WITHHELD}{state}"
+        for what, text, state in sessions.active_work(connection, task)
+    ]
 
 
 def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[sessions.RecentSession]:

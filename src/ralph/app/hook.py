@@ -97,6 +97,8 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
         if cache:
             hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
         why = str(error).partition("\n")[0]
+        if render.looks_like_instructions(why.replace("'", "\n").replace('"', "\n")):  # it quotes the file
+            why = "a config file cannot be used (`ralph doctor` says why)"
         line = f"{why}; until that is mended nothing is recorded or recalled here"
         return None, _context_json(event, render.notes([line])) if event == Happening.SESSION_START else ""
     if cache:

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ralph import paths
-from ralph.app import agents, feature, outdated, project, runs, team, worktree
+from ralph.app import agents, feature, outdated, project, quarantine, runs, team, worktree
 from ralph.app.loop_parts import LoopPlan, LoopPrinter, Workbench, count_noun
 from ralph.app.tasks import board, task
 from ralph.app.tasks.board import is_live, status_of
@@ -116,12 +116,14 @@ def start(
     run_id: str = "",
     agent: Agent | None = None,
     rest: Callable[[float], None] = time.sleep,
+    by: str = "",
 ) -> Run:
-    """Start a run and return it at its end; `agent` replaces the config's."""
+    """Start a run and return it at its end; `agent` replaces the config's, `by` gave the goal."""
     config = apply_request(config, request)
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
     plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
+    accept_goal(root, plan, by)
     for dead_run in dead:
         printer.print_line(describe_dead_run(dead_run))
     goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
@@ -262,6 +264,12 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
         _check_free(root, name)
         raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
     return replace(run, only=(name,))
+
+
+def accept_goal(root: Path, plan: LoopPlan, by: str) -> None:
+    """Remember that a person gave a goal, which is shown to sessions also if it reads like an instruction."""
+    for text in (plan.goal, _title_and_description(plan.goal)[0]) if by == "human" else ():
+        quarantine.remember_accepted(root, quarantine.title_record(text))
 
 
 def _title_and_description(goal: str) -> tuple[str, str]:

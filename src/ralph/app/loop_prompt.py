@@ -7,6 +7,8 @@ the rules. Text that does not fit is truncated at a line.
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from ralph import paths
@@ -127,6 +129,10 @@ def build(
     rules, learned = _guardrails_and_memories(root, config, words, work.id)
     own, others = journal.for_prompt(root, run.id, words, task=work.id, told=(run.failure, run.attempt_failure))
     told = {journal_id(entry.run, entry.iteration) for entry in (*own, *others)}
+    in_run, elsewhere = (
+        [replace(each, title=_leave_out_orders(each.title), notes=_leave_out_orders(each.notes)) for each in entries]
+        for entries in (own, others)
+    )
     has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
 
     def fit(title: str, most: int, render_within: Callable[[int], str]) -> str:
@@ -145,11 +151,15 @@ def build(
         "plan": _section("Plan", part_of.plan) if part_of else "",
         "retry": render_retry(work.attempts, config.execution.max_retries, run),
         "guardrails": _section("Guardrails", rules),
-        "journal": fit("Run Journal", JOURNAL, lambda room: render_journal(own, others, room)),
-        "progress": _section("Task Progress", _or_empty(lambda: progress.prompt_section(root, work.id, told=told))),
+        "journal": fit("Run Journal", JOURNAL, lambda room: render_journal(in_run, elsewhere, room)),
+        "progress": _section(
+            "Task Progress", _leave_out_orders(_or_empty(lambda: progress.prompt_section(root, work.id, told=told)))
+        ),
         "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
         "memories": _section("Memories", learned),
-        "scratchpad": fit("Scratchpad", SCRATCHPAD, lambda room: project.show_scratchpad(root, budget=room)[0]),
+        "scratchpad": fit(
+            "Scratchpad", SCRATCHPAD, lambda room: _leave_out_orders(project.show_scratchpad(root, budget=room)[0])
+        ),
         "patterns": fit("Global Patterns", PATTERNS, lambda room: truncate_text(_patterns(root), room or sys.maxsize)),
         "skill": brief.skill_text() if has_skill else "",
         "memory": MEMORY,
@@ -220,6 +230,20 @@ def render_retry(attempt: int, retries: int, run: Run) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"## {title}\n\n{text.strip()}\n" if text.strip() else ""
+
+
+def _leave_out_orders(text: str) -> str:
+    """Leave out the lines that read like an instruction to an agent; say how many."""
+    lines = text.split("\n")
+    rest = [line for line in lines if not render.looks_like_instructions(line)]
+    orders = [  # two lines may be one that is wrapped
+        second.lstrip()[:1].islower() and render.looks_like_instructions(f"{first} {second.lstrip()}")
+        for first, second in pairwise(rest)
+    ]
+    rest = [line for line, *either in zip(rest, [False, *orders], [*orders, False], strict=False) if not any(either)]
+    count = len(lines) - len(rest)
+    note = f"(lines left out that read like an instruction to an agent: {count})"
+    return "\n".join([*rest, note] if count else rest)
 
 
 def _fence(text: str) -> str:

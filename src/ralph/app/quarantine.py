@@ -19,7 +19,7 @@ from ralph.app.json_shapes import SESSION, WHO
 from ralph.context import render
 from ralph.errors import NotFound, Refused
 from ralph.model import ids
-from ralph.model.record import Record, Scope
+from ralph.model.record import MemoryKind, Record, Scope
 from ralph.store import files
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, Library, Stored
@@ -116,6 +116,11 @@ def remember_accepted(root: Path, record: Record, observer: WriteObserver | None
             files.append(path, f"{key}\n", durable=True, observer=observer)
             return
         remember_keys(root, [key], observer)
+
+
+def title_record(text: str) -> Record:
+    """Return the title of a task or the goal of a run as a record, by which it is accepted and tested."""
+    return Record("", MemoryKind.CONTEXT, text)
 
 
 def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:

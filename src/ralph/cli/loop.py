@@ -91,7 +91,7 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     ]
     say(*untrusted)
     with terminal.listening():
-        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run)
+        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run, by=call.author)
     say(*untrusted)
     return exit_code(run)
 
@@ -143,7 +143,8 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
 
     root = call.root
     _mark_dead_runs(call)
-    verbs.prepare(root, verbs.apply_request(call.config, request), request)
+    plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
+    verbs.accept_goal(root, plan, call.author)
     run_id = runs.mint(root)
     isolated = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not this package
     argv = [sys.executable, isolated, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]

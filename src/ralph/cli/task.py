@@ -47,7 +47,8 @@ def add(call: Invocation, title: str, description: str, prd: Path | None, form: 
     """Make a new task."""
     options["blocked_by"] = split_commas(options["blocked_by"])
     options["prd"] = read_text(None, prd) if prd is not None else None
-    added = verbs.add(call.root, title, read_text(description), **options, tell=say, patterns=call.patterns)
+    options |= {"tell": say, "patterns": call.patterns, "by": call.author}
+    added = verbs.add(call.root, title, read_text(description), **options)
     path = task_file(call.root, added.task.id)
     output.print_private(added.private_parts)
     task, text = added.task, f"Added {added.task.id} ({call.show_path(path)})"

@@ -362,8 +362,9 @@ def is_order(record: "Record") -> bool:
     """Whether a record reads like an instruction to an agent; a person's prompt is tested, too: it may quote all."""
     if record.family.value == "memory":
         text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "tool" and "own" in record.extra:  # the rest is what the agent did itself
-        text = str(record.extra.get("error") or "")
+    elif record.origin.by == "tool" and isinstance(own := record.extra.get("own"), int):
+        # of what the tool printed, only this line is injected
+        text = f"{record.title}\n{record.text[:own]}\n\n{record.extra.get('error') or ''}"
     else:
         text = f"{record.title}\n{record.text}"
     return bool(text) and looks_like_instructions(text)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, "RecordRow"]: ...
 
 
-SCHEMA_VERSION = 19
+SCHEMA_VERSION = 20
 """Raised with every change of schema.sql, of the tokeniser, or of the rules for injections and for Ralph's own traffic:
 an older database is then made again."""
 

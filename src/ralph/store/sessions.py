@@ -34,9 +34,9 @@ SELECT id, max(summary), max(at) AS at FROM (
 ) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
 """
 _ACTIVE = """
-SELECT 'loop: ' || goal || ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
+SELECT 'loop: ', goal, ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
 UNION ALL
-SELECT 'task ' || id || ': ' || title FROM tasks WHERE status = 'in_progress' LIMIT 5
+SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE status = 'in_progress' LIMIT 5
 """
 _WITH_PROMPT = """
 SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
@@ -122,11 +122,10 @@ def last_observation_at(connection: sqlite3.Connection, session_id: str, until: 
     return _text(connection, sql, session_id, until)
 
 
-def active_work(connection: sqlite3.Connection, task: str = "") -> list[str]:
-    """Describe one task, or every run and task that is in progress."""
-    if task:
-        return _column(connection, "SELECT 'task ' || id || ': ' || title FROM tasks WHERE id = ?", task)
-    return _column(connection, _ACTIVE)
+def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[str, str, str]]:
+    """Describe one task, or every run and task in progress: what it is, its title or goal, and how far it is."""
+    one = "SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE id = ?"
+    return connection.execute(*(one, (safe(task),)) if task else (_ACTIVE,)).fetchall()
 
 
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:

@@ -188,9 +188,10 @@ def add(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
     tell: Callable[[str], None] = ignore_text,
+    by: str = "",
 ) -> TaskChange:
     """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
-    from ralph.app import feature
+    from ralph.app import feature, quarantine
     from ralph.app.tasks import progress
     from ralph.capture import privacy
 
@@ -219,6 +220,8 @@ def add(
         except RalphError:
             board.delete_task(root, task.id)
             raise
+    if by == "human":
+        quarantine.remember_accepted(root, quarantine.title_record(task.title))
     return TaskChange(task, private_parts=name.private + body.private)
 
 
