@@ -148,6 +148,13 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
         return ()
 
 
+class PrivacyPatterns(tuple[str, ...]):
+    """The patterns of a project; the search for secrets switches `off` one that takes too long."""
+
+    places: tuple[str, str]  # the top of the state folder, and this folder
+    off: set[str]
+
+
 class Loaded:
     """The value and source of each key, warnings, and the values that need trust; later layers overwrite."""
 
@@ -160,13 +167,15 @@ class Loaded:
 
     @cached_property
     def config(self) -> Config:
-        """The values that count, without patterns that were too slow for a hook."""
+        """The values that count, without patterns that took too long on this machine."""
         patterns, off = self.values["privacy.patterns"], ""
         if self.root is not None and isinstance(patterns, tuple) and patterns:
             with contextlib.suppress(ConfigProblem):
                 off = _read(paths.slow_patterns_file(self.root), ConfigSource(Layer.DEFAULT)) or ""
             lines = {each: each.replace("\\", "\\\\").replace("\n", "\\n") for each in patterns}  # `hook_files.escape`
-            patterns = tuple(each for each in patterns if lines[each] not in off.split("\n"))
+            patterns = PrivacyPatterns(each for each in patterns if lines[each] not in off.split("\n"))
+            patterns.places = (str(paths.state_boundary(self.root)), str(paths.state_folder(self.root)))
+            patterns.off = set()
         config: Config = _build(Config(), {**self.values, "privacy.patterns": patterns})
         return config
 

@@ -9,6 +9,7 @@ import pytest
 from tests.cases import for_each
 from tests.cli.runner import Project
 from tests.conftest import _mount, _unmount
+from tests.git import git
 from tests.hooks.world import SESSION, hook, payload, world
 
 from ralph import paths
@@ -151,3 +152,33 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     paths.slow_patterns_file(here.root).unlink()
     assert "slow-pattern" not in str(ralph("doctor", "--format", "json").json)
     assert "secret" in ralph("memory", "add", "xxxy").err
+
+
+@for_each("words", [["memory", "add"], ["scratchpad"], ["task", "add"]])
+def test_a_command_switches_a_catastrophic_pattern_off_and_goes_on_with_the_others(
+    tmp_path: Path, words: list[str]
+) -> None:
+    ralph = Project(tmp_path / words[0])
+    ralph.root.mkdir()
+    git(ralph.root, "init", "-q")
+    text = "privacy:\n  patterns: ['([a-z]+ ?)+#', 'ACME-[0-9]+']\n"
+    (ralph.root / "ralph.yml").write_text(text, encoding="utf-8")
+    assert ralph(*words, "The cart tests need the containers of the shop").code == 0
+    ralph(*words, "The cart tests need the containers of ACME-7731")
+    assert "ACME-7731" not in ralph.everything().decode("utf-8", "replace")
+    findings = ralph("doctor", "--format", "json").json["findings"]
+    assert [each["code"] for each in findings].count("slow-pattern") == 1
+
+
+def test_a_stop_with_many_catastrophic_patterns_is_recorded_with_its_text(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    patterns = [f"(a+)+{number}$" for number in range(3)]
+    text = f"privacy:\n  patterns: {json.dumps([*patterns, 'ACME-[0-9]+'])}\n"
+    (here.root / "ralph.yml").write_text(text, encoding="utf-8")
+    sent = payload("Stop", last_assistant_message="a" * 60 + "! the cart is fixed ACME-7731")
+    assert hook("Stop", sent, here.env).returncode == 0
+    assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == set(patterns)
+    log = here.log.read_text(encoding="utf-8")
+    assert "the cart is fixed" in log
+    assert "ACME-7731" not in log
+    assert here.failures() == 0

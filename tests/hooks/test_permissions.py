@@ -55,7 +55,7 @@ def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.
     call_hook("PostToolUse", payload(), here.env)
     os.close(handle)
     assert list((state / "log/spill").iterdir())
-    switch_off_pattern(str(state), "(a+)+$")
+    switch_off_pattern(str(paths.state_boundary(here.root)), str(state), "(a+)+$")
     ralph = Project(here.root)
     for words in ("memory add keep-this", "search jwt", "graph show jwt", "status --usage", "check", "capture off"):
         ralph(*words.split())

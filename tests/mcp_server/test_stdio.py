@@ -17,7 +17,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.agents.living import living
 from tests.mcp_server.talking import Talk
 
+from ralph import paths
 from ralph.app import memory
+from ralph.store import hook_files
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve")
 HELLO = {
@@ -164,3 +166,14 @@ def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) 
         wire.greet()
         wire.send(id=2, method="tools/list")
         assert len(wire.hear()["result"]["tools"]) == 14
+
+
+def test_a_catastrophic_pattern_of_the_project_does_not_block_the_server(root: Path) -> None:
+    (root / "ralph.yml").write_text("privacy:\n  patterns: ['([a-z]+ ?)+#', 'ACME-[0-9]+']\n", encoding="utf-8")
+    with wired(root) as wire:
+        wire.greet()
+        for number, end in enumerate(("the shop", "ACME-7731"), 2):
+            text = f"The cart tests need the containers of {end}"
+            wire.send(id=number, method="tools/call", params={"name": "memory_add", "arguments": {"text": text}})
+            assert bool(wire.hear()["result"].get("isError")) == (end != "the shop")
+    assert hook_files.slow_patterns(str(paths.state_folder(root))) == {"([a-z]+ ?)+#"}

@@ -170,7 +170,7 @@ def server_status(
             answers = check_servers(pending, root, env, seconds=seconds)
     for position, state in enumerate(states):
         if answer := answers.get(state.server.name):
-            why = redact(answer.why, tuple(patterns)).text  # it has a program's output
+            why = redact(answer.why, patterns).text  # it has a program's output
             checked = answer.status is not ServerStatus.UNKNOWN
             states[position] = replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
     statuses = {state.server.name: state.status.value for state in states}

@@ -5,6 +5,7 @@ cannot make the search quadratic. A token counts only when no letter, digit, `-`
 """
 
 import re
+from functools import partial
 
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
@@ -37,13 +38,12 @@ class FoundSecret:
 
 def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret, ...]:
     """Return every secret, sorted and without overlaps; `patterns` are the user's."""
-    compiled = [_compile_pattern(pattern) for pattern in patterns]
-    spans = _scan(text, compiled)
+    spans = _scan(text, patterns)
     # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
     rests = (text[end : end + 32].lstrip(" \t\"'`*\\])")[:1] for _, end, _ in spans)
-    again = compiled or any(rest not in ("", "\n", "\r") for rest in rests)
+    again = patterns or any(rest not in ("", "\n", "\r") for rest in rests)
     for _ in range(_ROUNDS if spans and again else 0):
-        more = _scan(replace_spans(text, spans), compiled)
+        more = _scan(replace_spans(text, spans), patterns)
         if not more:
             break
         spans = _merge([*spans, *_original_spans(spans, more)])
@@ -85,12 +85,12 @@ _STRING_JOINT = (
 """What divides a literal that is written in parts: `"..." + "..."`."""
 
 
-def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
+def _scan(text: str, patterns: "Sequence[str]") -> list[Span]:
     spans, view = _apply_rules(text), view_text(text)
     blank = re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text) if "[" in text or "\\" in text else text
     if view is not None:
         blank = blank_splitters(blank)
-        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(view.text, custom)
+        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(view.text, patterns)
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
@@ -106,7 +106,7 @@ def _scan(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
         # Only the last marker that begins before a span's end can overlap it.
         lasts = [bisect_left(markers, (end, 0)) - 1 for _, end, _ in spans]
         spans = [span for span, last in zip(spans, lasts, strict=True) if last < 0 or span[0] >= markers[last][1]]
-    return _merge([*spans, *_custom_spans(text, custom)])
+    return _merge([*spans, *_custom_spans(text, patterns)])
 
 
 def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
@@ -128,18 +128,63 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.compile(MARKER).finditer(text)] if "[redacted: " in text else []
 
 
-def _custom_spans(text: str, custom: "Sequence[re.Pattern[str]]") -> list[Span]:
-    """Between the markers, so that nothing is redacted twice."""
-    edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if custom else []
+_PATTERN_SECONDS = 0.5  # of computing, for one pattern of the user's in one text
+
+
+def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
+    """Between the markers, so that nothing is redacted twice; a pattern that takes too long is switched off."""
+    edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if patterns else []
+    places, off = getattr(patterns, "places", None), getattr(patterns, "off", set[str]())  # `config.PrivacyPatterns`
     spans: list[Span] = []
-    for pattern in custom:
-        try:
-            for start, end in zip(edges[::2], edges[1::2], strict=True):
-                spans += [(*match.span(), "custom") for match in pattern.finditer(text, start, end) if match[0]]
-        except DeadlineExceeded as error:
-            error.pattern = pattern.pattern
-            raise
+    for each in patterns:
+        search = partial(_pattern_spans, _compile_pattern(each), text, edges)
+        if places is None:  # those of a hook, which is under a deadline of its own
+            spans += search()
+        elif each not in off:
+            matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(off)))  # many slow ones end in time, too
+            spans += matches or []
+            if matches is None:
+                from ralph.store import hook_files  # few patterns take so long
+
+                off.add(each)
+                hook_files.switch_off_pattern(places[0], places[1], each)
     return spans
+
+
+def _pattern_spans(pattern: "re.Pattern[str]", text: str, edges: "Sequence[int]") -> list[Span]:
+    try:
+        parts = zip(edges[::2], edges[1::2], strict=True)
+        return [(*match.span(), "custom") for part in parts for match in pattern.finditer(text, *part) if match[0]]
+    except DeadlineExceeded as error:
+        error.pattern = pattern.pattern
+        raise
+
+
+def _search_in_time(search: "Callable[[], list[Span]]", seconds: float) -> list[Span] | None:
+    """Return the matches of a pattern of the user's; None if it takes more seconds of computing."""
+    import signal  # it loads enum, which recording must not
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    try:
+        signal.signal(signal.SIGVTALRM, give_up)
+    except ValueError:  # only the main thread gets signals, and a search lets no other one run
+        try:
+            from anyio import from_thread  # the threads of our servers are anyio's
+
+            return from_thread.run_sync(_search_in_time, search, seconds)
+        except (ImportError, RuntimeError):  # the thread of another program
+            return search()
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        spans = search()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # in here, so that a late signal is caught as well
+        return spans
+    except TimeoutError:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _merge(spans: list[Span]) -> list[Span]:

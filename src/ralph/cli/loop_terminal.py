@@ -45,7 +45,7 @@ class LoopTerminal:
 
     def __init__(self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False) -> None:
         self.root, self.run, self.quiet = root, run, quiet
-        self._patterns = tuple(patterns)
+        self._patterns = patterns
         self._interrupts = 0
         self._asked = False  # by a signal that asks no question
         self._pending = ""

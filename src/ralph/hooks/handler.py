@@ -441,7 +441,7 @@ def _redact_in_time(
             if not error.pattern:
                 break
             hook_files.count_failure(project.state, event, f"privacy.patterns: {error.pattern} took too long")
-            hook_files.switch_off_pattern(project.state, error.pattern)
+            hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
             settings.switch_off({error.pattern})
         else:
             set_deadline(_SECONDS.get(event, _RECORDING) - seconds)

@@ -257,10 +257,13 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
         return None
 
 
-def switch_off_pattern(state: str, pattern: str) -> None:
-    """Note that a user's pattern took too long: hooks and commands do without it."""
-    top, _, folder = state.rpartition("/")
-    append(top, (folder, "cache"), SLOW_PATTERNS, f"{escape(pattern)}\n".encode("utf-8", "replace"))
+def switch_off_pattern(top: str, state: str, pattern: str) -> None:
+    """Note that a user's pattern took too long, if that can be written: hooks and commands do without it."""
+    from contextlib import suppress  # few patterns take so long
+
+    line = f"{escape(pattern)}\n".encode("utf-8", "replace")
+    with suppress(OSError, Unsure):
+        append(top, (*state[len(top) + 1 :].split("/"), "cache"), SLOW_PATTERNS, line)
 
 
 def slow_patterns(state: str) -> set[str]:
