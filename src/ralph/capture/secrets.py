@@ -15,6 +15,7 @@ from ralph.capture.invisible_characters import blank_splitters, lower, view_text
 from ralph.capture.secret_context import context_secrets
 from ralph.capture.secret_values import Span, decode_text, has_both_cases, secret_name
 from ralph.errors import ConfigError, DeadlineExceeded
+from ralph.store import hook_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _ROUNDS = 16  # more than any text needs
+_PATTERN_SECONDS = 0.5  # of computing, for one pattern of the user's in one text; less after others were too slow
 
 
 class FoundSecret:
@@ -128,26 +130,18 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in re.compile(MARKER).finditer(text)] if "[redacted: " in text else []
 
 
-_PATTERN_SECONDS = 0.5  # of computing, for one pattern of the user's in one text
-
-
 def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
     """Between the markers, so that nothing is redacted twice; a pattern that takes too long is switched off."""
     edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if patterns else []
-    places, off = getattr(patterns, "places", None), getattr(patterns, "off", set[str]())  # `config.PrivacyPatterns`
+    places, off = getattr(patterns, "places", None), getattr(patterns, "off", set[str]())  # none in a hook
     spans: list[Span] = []
-    for each in patterns:
+    for each in [each for each in patterns if each not in off]:
         search = partial(_pattern_spans, _compile_pattern(each), text, edges)
-        if places is None:  # those of a hook, which is under a deadline of its own
-            spans += search()
-        elif each not in off:
-            matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(off)))  # many slow ones end in time, too
-            spans += matches or []
-            if matches is None:
-                from ralph.store import hook_files  # few patterns take so long
-
-                off.add(each)
-                hook_files.switch_off_pattern(places[0], places[1], each)
+        matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(off))) if places else search()
+        spans += matches or []
+        if places and matches is None:
+            off.add(each)
+            hook_files.switch_off_pattern(places[0], places[1], each)
     return spans
 
 

@@ -220,10 +220,7 @@ def append(
                 return
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
-            status = _require_writable(os.fstat(handle))
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would take the line and lose it
-            size = status.st_size
+            size = _require_writable(os.fstat(handle)).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 payload = b"\n" + payload
             if os.write(handle, payload) != len(payload):
@@ -517,7 +514,9 @@ def _encode(path: Path, text: str) -> bytes:
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
-    """Refuse a read-only file, also to root, although a rename would succeed."""
+    """Refuse a read-only file, also to root, although a rename would succeed; and a FIFO, which loses what it gets."""
+    if stat.S_ISFIFO(status.st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file")
     if not status.st_mode & 0o222:
         raise PermissionError(errno.EACCES, "the file is read-only")
     return status
