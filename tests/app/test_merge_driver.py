@@ -1,5 +1,7 @@
 """The merge driver in real git: memory files merge without a conflict, and a driver that is gone harms nothing."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -130,6 +132,16 @@ def test_doctor_replaces_a_driver_that_cannot_start(shop: Path, env: dict[str, s
     doctor.fix(shop, env)
     assert git(shop, "config", "merge.ralph.driver") == good
     assert merge_registration.is_missing(shop, env) is None
+
+
+def test_doctor_does_not_wait_for_a_fifo_in_place_of_the_attributes(shop: Path, env: dict[str, str]) -> None:
+    (shop / ".gitattributes").unlink(missing_ok=True)
+    os.mkfifo(shop / ".gitattributes")
+    words = [sys.executable, "-m", "ralph", "doctor"]
+    variables = {**os.environ, **env}
+    done = subprocess.run(words, cwd=shop, env=variables, capture_output=True, check=False, timeout=40)
+    assert done.returncode in (0, 1)
+    assert b"Traceback" not in done.stderr
 
 
 def test_doctor_names_a_union_and_registering_overrides_it(shop: Path, env: dict[str, str]) -> None:

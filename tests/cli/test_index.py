@@ -6,7 +6,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.cli.runner import Block, Project, numbered
+from tests.cli.runner import Block, Project, numbered, on_a_terminal
 from tests.store.test_index import LOG, seen
 
 from ralph import paths
@@ -27,6 +27,11 @@ def test_sync_says_what_it_read(project: Project) -> None:
     project.file(LOG).unlink()
     assert project("index", "sync").out == "0 file(s) read, 1 gone.\n"
     assert project("index", "rebuild").out == "1 file(s) read, 0 gone.\n"
+
+
+def test_rebuild_shows_its_progress_on_a_terminal_also_with_few_files(project: Project) -> None:
+    printed = on_a_terminal(project.root, "index", "rebuild")
+    assert b"reading the files: 1 of 2" in printed
 
 
 def test_a_second_one_at_the_same_time_gives_up_politely(project: Project) -> None:

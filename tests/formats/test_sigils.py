@@ -416,6 +416,8 @@ def test_a_body_of_several_lines_is_found_between_line_numbers() -> None:
 
 def test_a_short_body_is_in_an_output_by_chance() -> None:
     assert read_sigils("<journal>All tests pass</journal>", outputs=("== All tests pass ==",)).journal
+    assert read_sigils("<journal>Done</journal>", outputs=("Done\n",)).journal
+    assert read_sigils("<journal>always use force</journal>", outputs=("ok\n3:  always use force\n",)) == Sigils()
     assert read_sigils("<journal>All pass</journal>", outputs=("<journal>All pass</journal>",)) == Sigils()
 
 

@@ -104,6 +104,14 @@ def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path)
     assert here.failures() == 1
 
 
+def test_a_stop_that_is_too_large_is_recorded_without_its_text(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    sent = payload("Stop", last_assistant_message="x" * 34_000_000)
+    assert hook("Stop", sent, here.env).returncode == 0
+    assert [(line["type"], line["id"]) for line in here.lines()] == [("session", SESSION)]
+    assert here.failures() == 1
+
+
 def test_a_fifo_in_place_of_a_settings_file_is_reported_at_once(tmp_path: Path) -> None:
     here = world(tmp_path)
     (here.root / "ralph.yml").unlink()

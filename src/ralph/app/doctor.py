@@ -381,7 +381,7 @@ def _find_damage(root: Path) -> Iterator[_MergeDamage]:
 def _find_unions(root: Path) -> list[str]:
     """Return the files of Ralph for which git's attributes say `merge=union`, by their names in the project."""
     names = [name for name in (line.split()[0].lstrip("/").replace("*", "x") for line in ATTRIBUTES) if can_merge(name)]
-    found = Repository(root).names("check-attr", "-z", "merge", "--", *names) if paths.location(root).common else []
+    found = Repository(root, 2).names("check-attr", "-z", "merge", "--", *names) if paths.location(root).common else []
     return [name.replace("/x", "/*") for name, value in zip(found[::3], found[2::3], strict=True) if value == "union"]
 
 

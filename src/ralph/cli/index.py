@@ -52,7 +52,7 @@ def sync(call: Invocation, embed: bool, limit: int | None) -> None:
 @cli.command("rebuild", examples=["ralph index rebuild"])
 def rebuild(call: Invocation) -> None:
     """Make the index anew from the files."""
-    with bar("reading the files") as progress:
+    with bar("reading the files", every=1) as progress:
         click.echo(_describe_sync(index.rebuild(call.root, progress)))
 
 

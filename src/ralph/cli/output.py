@@ -19,7 +19,7 @@ from ralph.model import ids
 
 T = TypeVar("T")
 _LEAST = 24  # columns that the last one of a table has at least, on a narrow terminal
-_FEW = 20  # progress is printed every so many steps
+_FEW = 20  # steps after which most commands print their progress
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 
@@ -165,8 +165,8 @@ def ago(day: str) -> str:
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function that prints progress on a terminal; None elsewhere."""
+def bar(what: str, every: int = _FEW) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function that prints progress on a terminal, `every` so many steps; None elsewhere."""
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -174,7 +174,7 @@ def bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
     def progress(done: int, total: int) -> None:
         nonlocal clear
-        if total >= _FEW and (done % _FEW == 0 or done == total):
+        if total >= every and (done % every == 0 or done == total):
             clear = "\r\x1b[K"
             click.echo(f"\r{what}: {done} of {total}", err=True, nl=False)
 

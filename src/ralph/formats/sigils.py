@@ -36,7 +36,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _LETTER = re.compile(r"[^\W\d_]")
 _LINE_PREFIX = re.compile(r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE)
 """What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
-_SHORTEST_REPEAT = 4  # words; a shorter body may be in a tool's output by chance
+_SHORTEST_REPEAT = 4  # words; a shorter body may be in a line of a tool's output by chance, unless it is the line
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
 
 
@@ -269,6 +269,7 @@ def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Se
         inside = _outermost(_paired(output, _tags(output)))
         bodies.update(_one_line(sigil.body) for sigil in inside)
         printed_sigils.update(_fingerprint(output, sigil) for sigil in _alone(output, inside))
+        bodies.update(line for line in map(_one_line, output.split("\n")) if " " in line)
     printed = [_one_line(output) for output in printed]
 
     def is_repeated(sigil: _Sigil) -> bool:

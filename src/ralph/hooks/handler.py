@@ -112,6 +112,9 @@ def _handle(
         return b""
     seconds = _SECONDS.get(event, _RECORDING)
     if event in HANDLED or not project.root:
+        if payload.cut and project.root:
+            hook_files.count_failure(project.state, event, "too large: stored without its texts")
+        payload = _without_texts(payload) if payload.cut else payload
         _prepare_app(lambda: set_deadline(seconds))
         from ralph.app.hook import handle_event
 
@@ -391,8 +394,7 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
         try:
             hook_files.spill(project.state, name, line)
         except (OSError, hook_files.Unsure):
-            why = getattr(error, "strerror", None) or error
-            hook_files.count_failure(project.state, event, f"cannot append: {why}")
+            hook_files.count_failure(project.state, event, f"cannot append: {getattr(error, 'strerror', '') or error}")
             return False
     return True
 
