@@ -113,8 +113,7 @@ def _handle(
     seconds = _SECONDS.get(event, _RECORDING)
     if event in HANDLED or not project.root:
         if payload.cut and project.root:
-            hook_files.count_failure(project.state, event, "too large: stored without its texts")
-        payload = _without_texts(payload) if payload.cut else payload
+            payload = _redact_in_time(payload, project, event, set_deadline) or payload
         _prepare_app(lambda: set_deadline(seconds))
         from ralph.app.hook import handle_event
 
@@ -426,25 +425,24 @@ def _redact_in_time(
     A pattern of the user's that takes too long is switched off on this machine, and the event is redacted again. Our
     own rules need no timer for a small payload: the worst text of that size takes them a third of a second.
     """
-    settings = project.settings
     if not payload.cut:
         payload = _without_read_results(payload)
-        if not _needs_redaction(payload, settings):
+        if not _needs_redaction(payload, project.settings):
             return payload
-        if len(payload.raw) <= _SMALL and not (settings.patterns or settings.paths):
-            return _redacted(payload, settings)
+        if len(payload.raw) <= _SMALL and not (project.settings.patterns or project.settings.paths):
+            return _redacted(payload, project.settings)
     from ralph.errors import DeadlineExceeded  # only where the rules run
 
     for seconds in () if payload.cut else _TRIES:
         set_deadline(seconds)
         try:
-            stored = _redacted(payload, settings)
+            stored = _redacted(payload, project.settings)
         except DeadlineExceeded as error:
             if not error.pattern:
                 break
             hook_files.count_failure(project.state, event, f"privacy.patterns: {error.pattern} took too long")
             hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
-            settings.switch_off({error.pattern})
+            project.settings.switch_off({error.pattern})
         else:
             set_deadline(_SECONDS.get(event, _RECORDING) - seconds)
             return stored
