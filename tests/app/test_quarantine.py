@@ -150,7 +150,7 @@ def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
 def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
     assert quarantine.author({}, is_terminal=False) == "agent"
     assert quarantine.author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []]) == "human"
-    for name in ("CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "RALPH_RUN"):
+    for name in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SANDBOX", "GEMINI_CLI", "QWEN_CODE", "RALPH_RUN"):
         assert quarantine.author({name: "1"}, is_terminal=True) == "agent"
     script = "import sys; from ralph.app.quarantine import author; print(author({}, is_terminal=True))"
     clean = {"PATH": os.environ["PATH"], "HOME": str(root)}

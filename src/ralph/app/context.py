@@ -21,7 +21,7 @@ from ralph.context.brief import Brief, BriefCaps
 from ralph.context.tokens import estimate
 from ralph.errors import RalphError
 from ralph.model import ids, is_own_prompt
-from ralph.model.record import Detail, Family, Query, Record
+from ralph.model.record import Detail, Family, MemoryKind, Query, Record
 from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import lookup, queries, sessions
@@ -148,17 +148,13 @@ def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.Rece
         project_index = index.of(root)
         if project_index.built():
             with closing(project_index.connect()) as connection:
-                return _recaps(root, connection, session, task), _describe_active(root, connection, task)
+                may_show = quarantine.injectable(root)
+                lines = [
+                    f"{what}{text if may_show(Record('', MemoryKind.CONTEXT, text)) else _WITHHELD}{state}"
+                    for what, text, state in sessions.active_work(connection, task)
+                ]
+                return _recaps(root, connection, session, task), lines
     return [], []
-
-
-def _describe_active(root: Path, connection: sqlite3.Connection, task: str) -> list[str]:
-    """Describe the work in progress; a title that reads like an instruction is shown if a person wrote it."""
-    may_inject = quarantine.injectable(root)
-    return [
-        f"{what}{text if may_inject(quarantine.title_record(text)) else _WITHHELD}{state}"
-        for what, text, state in sessions.active_work(connection, task)
-    ]
 
 
 def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[sessions.RecentSession]:

@@ -20,6 +20,7 @@ from ralph import paths
 from ralph.app import index, memory, quarantine
 from ralph.app.forget import without_forgotten
 from ralph.app.imports import Found, SessionLog
+from ralph.app.json_shapes import WHO
 from ralph.capture.privacy import find_secrets
 from ralph.errors import NotFound, RalphError, Refused, Unreadable
 from ralph.formats.knowledge import render_knowledge, write_field
@@ -37,6 +38,7 @@ CURATED = ("memories", "guardrails", "patterns", "knowledge")
 _VERSION = "ralph_export"
 _COMMENT = re.compile(r"<!-- ralph-record: (\{.*?\}) -->")
 _MANIFEST = "manifest.json"
+LEFT = "left to a person:"
 _PROJECT_FILES = ("ralph.yml", "ralph.local.yml", "guardrails.md", "progress.txt", ".ralph.toml")
 _PROJECT_FOLDERS = (".agent", ".ralph")
 _DERIVED = ("local", "cache", "ralph.db")
@@ -163,7 +165,7 @@ def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
     return [(name, record) for (name, _), record in found.items()]
 
 
-def import_records(root: Path, path: Path, notes: list[str], *, really: bool) -> Found:
+def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human") -> Found:
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
     found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
     known = {record.id for _, record in [*_curated(library), *_logged(root)]}
@@ -177,6 +179,9 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool) ->
             notes.append(f"{record.id}: holds what looks like a secret, or belongs to no file, left out")
             continue
         found.new += 1
+        if by != "human" and record.family is Family.MEMORY:  # it may claim any author
+            extra = {name: value for name, value in record.extra.items() if name != WHO}
+            record = replace(record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra)
         if really:
             try:
                 found.added += _add_record(root, library, name, record, logs)
@@ -251,7 +256,7 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
 
 
 class RestoredFile(NamedTuple):
-    """Where a file of a backup goes, whether it is `new`, `same`, `replaced` or `forgotten`, and what is left out."""
+    """Where a file of a backup goes, whether it is `new`, `same`, `replaced`, `forgotten` or LEFT; what is left out."""
 
     path: Path
     state: str
@@ -259,7 +264,7 @@ class RestoredFile(NamedTuple):
     """Entries and lines that were forgotten since."""
 
 
-def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
+def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> list[RestoredFile]:
     """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
     names, restored = _checked(source), list[RestoredFile]()
     for is_written in (False, True) if really else (False,):  # all are read before the first is written
@@ -273,14 +278,14 @@ def restore(root: Path, source: Path, *, really: bool) -> list[RestoredFile]:
                 except OSError as error:
                     raise Unreadable(f"{source}: {name} {error.strerror}", hint="nothing was written") from error
                 content = text.decode("utf-8", "surrogateescape")
-                restored.append(_restore_file(root, name, content, really=is_written))
+                restored.append(_restore_file(root, name, content, really=is_written, by=by))
     if really:
         index.discard_all(root)
         index.sync(root)
     return restored
 
 
-def _restore_file(root: Path, name: str, text: str, *, really: bool) -> RestoredFile:
+def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) -> RestoredFile:
     top, _, inner = name.partition("/")
     path = (paths.main_checkout(root) if top == "project" else paths.state_folder(root)) / inner
     text, count = without_forgotten(paths.main_checkout(root), path, text)
@@ -288,6 +293,8 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool) -> Restored
     state = "new" if present is None else "same" if present == text else "replaced"
     if count and not text.strip():
         return RestoredFile(path, "forgotten", count)
+    if by != "human" and state != "same" and path == paths.accepted_texts(root):
+        return RestoredFile(path, LEFT, count)  # only a person brings back what a person accepted
     if really and state != "same":
         boundary = paths.write_boundary(path, root)
         if state == "replaced":

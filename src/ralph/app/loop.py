@@ -123,7 +123,7 @@ def start(
     patterns = config.privacy.patterns
     dead = runs.recover(root, patterns)
     plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
-    accept_goal(root, plan, by)
+    quarantine.accept_titles(root, by, plan.goal, title_and_description(plan.goal)[0])
     for dead_run in dead:
         printer.print_line(describe_dead_run(dead_run))
     goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
@@ -257,7 +257,7 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
     if not (bench.plan.goal or request.task) or run.only:
         return run
     if not (name := request.task or _open_task(root, run.goal)):
-        name = task.add(root, *_title_and_description(run.goal), allow_secret=True).task.id
+        name = task.add(root, *title_and_description(run.goal), allow_secret=True).task.id
     if not request.task:
         bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
     if task.claim(root, name, task.claim_of(run.id), named=True) is None:
@@ -266,13 +266,8 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
     return replace(run, only=(name,))
 
 
-def accept_goal(root: Path, plan: LoopPlan, by: str) -> None:
-    """Remember that a person gave a goal, which is shown to sessions also if it reads like an instruction."""
-    for text in (plan.goal, _title_and_description(plan.goal)[0]) if by == "human" else ():
-        quarantine.remember_accepted(root, quarantine.title_record(text))
-
-
-def _title_and_description(goal: str) -> tuple[str, str]:
+def title_and_description(goal: str) -> tuple[str, str]:
+    """Return title and description of the task for a goal."""
     title = goal.split("\n", 1)[0]
     title = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
     return title, "" if goal == title else goal
@@ -281,7 +276,7 @@ def _title_and_description(goal: str) -> tuple[str, str]:
 def _open_task(root: Path, goal: str) -> str:
     for work in board.read(root).tasks:
         is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
-        if is_open and (work.title, work.description) == _title_and_description(goal):
+        if is_open and (work.title, work.description) == title_and_description(goal):
             return work.id
     return ""
 

@@ -242,8 +242,7 @@ def _leave_out_orders(text: str) -> str:
     ]
     rest = [line for line, *either in zip(rest, [False, *orders], [*orders, False], strict=False) if not any(either)]
     count = len(lines) - len(rest)
-    note = f"(lines left out that read like an instruction to an agent: {count})"
-    return "\n".join([*rest, note] if count else rest)
+    return "\n".join([*rest, f"(lines left out that read like an instruction to an agent: {count})"] if count else rest)
 
 
 def _fence(text: str) -> str:

@@ -25,10 +25,11 @@ from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, Library, Stored
 
 _AGENT_VARIABLES = {
-    **dict.fromkeys(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"), "claude"),
+    **dict.fromkeys(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"), "claude"),
     **{"CODEX_": "codex", "GEMINI_CLI": "gemini", "OPENCODE": "opencode", "CURSOR_AGENT": "cursor"},
     **{"COPILOT_AGENT": "copilot", "AIDER_": "aider", "GOOSE_": "goose", "CLINE_": "cline", "AMP_THREAD": "amp"},
     **dict.fromkeys(("RALPH_RUN", "RALPH_TASK"), "loop"),
+    "QWEN_CODE": "qwen",
 }
 """Beginnings of the names of variables that agents set for the commands that they run, and the agent."""
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "AMP_THREAD_ID", "RALPH_RUN")
@@ -118,9 +119,10 @@ def remember_accepted(root: Path, record: Record, observer: WriteObserver | None
         remember_keys(root, [key], observer)
 
 
-def title_record(text: str) -> Record:
-    """Return the title of a task or the goal of a run as a record, by which it is accepted and tested."""
-    return Record("", MemoryKind.CONTEXT, text)
+def accept_titles(root: Path, by: str, *titles: str) -> None:
+    """Remember that a person gave a task its title or a run its goal: it is shown, whatever it reads like."""
+    for title in titles if by == "human" else ():
+        remember_accepted(root, Record("", MemoryKind.CONTEXT, title))
 
 
 def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:

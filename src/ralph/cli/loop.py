@@ -140,11 +140,12 @@ def _request(options: dict[str, Any]) -> "LoopRequest":
 def _detach(call: Invocation, request: "LoopRequest") -> None:
     """Start the run as a process of its own, and wait until it has begun."""
     from ralph.app import loop as verbs
+    from ralph.app.quarantine import accept_titles
 
     root = call.root
     _mark_dead_runs(call)
     plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
-    verbs.accept_goal(root, plan, call.author)
+    accept_titles(root, call.author, plan.goal, verbs.title_and_description(plan.goal)[0])
     run_id = runs.mint(root)
     isolated = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not this package
     argv = [sys.executable, isolated, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]

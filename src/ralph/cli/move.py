@@ -46,7 +46,7 @@ def import_(
     if path is not None:
         from ralph.app.exports import import_records
 
-        found = [import_records(call.root, path, place.notes, really=really)]
+        found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
     else:
         with output.bar("importing") as progress:
             found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
@@ -113,8 +113,8 @@ def restore(call: Invocation, path: Path, yes: bool) -> None:
     """Check a backup and show what it would change; with --yes, write it. Files that it replaces are kept as copies."""
     from ralph.app import exports
 
-    files = exports.restore(call.root, path, really=yes)
-    changed = [each for each in files if each.state in ("new", "replaced")]
+    files = exports.restore(call.root, path, really=yes, by=call.author)
+    changed = [each for each in files if each.state in ("new", "replaced", exports.LEFT)]
     for each in changed:
         click.echo(f"{each.state} {call.show_path(each.path)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."

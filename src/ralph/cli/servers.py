@@ -18,7 +18,7 @@ from ralph.app.extras import needs_extra
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation
 from ralph.cli.output import one_line, print_rows, say, warn
-from ralph.errors import Conflict, UsageError
+from ralph.errors import Conflict, Refused, UsageError
 from ralph.model.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     The printed address works once; --link prints another one.
     """
     with needs_extra("web", "`ralph web`"):
+        from ralph.app import quarantine
         from ralph.web import server as site
 
     def opened(address: str) -> None:
@@ -55,13 +56,16 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
         if not no_open and not webbrowser.open(address):
             say("no browser could be opened: open the address yourself")
 
+    by = "agent" if quarantine.is_called_by_agent(os.environ) else "human"
     if link:
         opt.exclude({"--link": link, "--port": port})
+        if by == "agent":  # whoever has the link acts as the one who started the server
+            raise Refused("a link is for a person, and an agent called", hint="run this in a terminal of your own")
         opened(site.make_link(call.root))
         return
     # an interrupt is how one ends it; the server may have seen it first
     with contextlib.suppress(KeyboardInterrupt), bind_socket(port) as listening:
-        site.serve(call.root, listening, token=secrets.token_urlsafe(32), opened=opened)
+        site.serve(call.root, listening, token=secrets.token_urlsafe(32), opened=opened, by=by)
     say("ended")
 
 

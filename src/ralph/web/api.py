@@ -135,6 +135,7 @@ def _change_request(request: ApiRequest) -> ChangeRequest:
         tags=tuple(tags) if isinstance(tags, list) else None,
         force=body.get("force") is True,
         allow_secret=body.get("allow_secret") is True,
+        by=request.state.by,
     )
 
 

@@ -191,8 +191,8 @@ def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
-def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
-    """Return the application for a project, which the token opens once; who has the key can sign further tokens."""
+def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "human") -> Starlette:
+    """Return the application for a project; the token opens it once, the key signs more; `by` makes the changes."""
     app = Starlette(
         routes=[
             Route("/api/events", _events),
@@ -207,16 +207,16 @@ def build_app(root: Path, *, port: int, token: str, key: str = "") -> Starlette:
         ],
     )
     app.state.root = root
-    app.state.changes = ChangeHistory(root)
+    app.state.changes, app.state.by = ChangeHistory(root), by
     app.state.ending = lambda: False
     return app
 
 
-def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None]) -> None:
+def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None], by: str) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
     note, key = paths.checkout_cache(root) / _NOTE, secrets.token_urlsafe(32)
-    app = build_app(root, port=port, token=token, key=key)
+    app = build_app(root, port=port, token=token, key=key, by=by)
     config = uvicorn.Config(app, access_log=False, server_header=False, lifespan="off", **connection_options())
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit

@@ -40,6 +40,7 @@ class ChangeRequest(NamedTuple):
     page: str = ""
     force: bool = False
     allow_secret: bool = False
+    by: str = "human"
 
 
 ChangeResult = dict[str, Any]
@@ -60,7 +61,7 @@ def apply_action(
     """Carry out an action with one call of its verb; Refused when the record does not allow it."""
     options: dict[str, Any] = {
         "kind": kinds_named([request.type])[0] if request.type else None,
-        "by": "human",
+        "by": request.by,
         "patterns": patterns,
         "observer": observer,
     }
@@ -95,9 +96,9 @@ def apply_action(
         case "delete":
             return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
         case "accept":
-            return _stored_result(root, "Accepted", review.accept(root, name, observer, kind=request.to))
+            return _stored_result(root, "Accepted", review.accept(root, name, observer, request.by, request.to))
         case "reject":
-            return _stored_result(root, "Rejected", review.reject(root, name, observer))
+            return _stored_result(root, "Rejected", review.reject(root, name, observer, request.by))
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     to, text = Target(request.to), request.text or ""
@@ -109,12 +110,13 @@ def apply_action(
 
 def _join(root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
     """Let a memory supersede another one (`to`), or merge it into that one, which gets its tags or a new text."""
+    options: dict[str, Any] = {"by": request.by, "patterns": patterns, "observer": observer}
     if request.action == "supersede":
-        successor = outdated.supersede(root, request.to, request.id, by="human", patterns=patterns, observer=observer)
+        successor = outdated.supersede(root, request.to, request.id, **options)
         return _saved_result(root, f"{request.to} is superseded:", successor)
     one, other = (memory.show(root, name).record for name in (request.id, request.to))
     tags = tuple(dict.fromkeys((*other.tags, *one.tags)))
-    merged = memory.edit(root, other.id, text=request.text, tags=tags, by="human", patterns=patterns, observer=observer)
+    merged = memory.edit(root, other.id, text=request.text, tags=tags, **options)
     memory.delete(root, one.id, observer=observer)
     return _stored_result(root, f"Merged {one.id} into", merged.stored)
 

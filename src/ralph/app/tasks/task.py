@@ -220,8 +220,7 @@ def add(
         except RalphError:
             board.delete_task(root, task.id)
             raise
-    if by == "human":
-        quarantine.remember_accepted(root, quarantine.title_record(task.title))
+    quarantine.accept_titles(root, by, task.title)
     return TaskChange(task, private_parts=name.private + body.private)
 
 
