@@ -53,6 +53,13 @@ COMMANDS = (
     f"uvx ralph-memory@latest forget --matching '{SENTENCE}'",
     f"bash -lc \"ralph --root . forget --matching '{SENTENCE}'\"",
     f"echo '{SENTENCE}' | \"$RALPH\" 'forget' --matching -",
+    f"r=ralph; $r forget --matching '{SENTENCE}'",
+    f"R=$(command -v ralph); $R forget --matching '{SENTENCE}'",
+    f"alias r=ralph; r forget --matching '{SENTENCE}'",
+    f"python src/ralph/__main__.py forget --matching '{SENTENCE}'",
+    f"python -m ralph.cli.main forget --matching '{SENTENCE}'",
+    f"ralph${{X}} forget --matching '{SENTENCE}'",
+    f"C:\\tools\\ralph.exe FORGET --matching '{SENTENCE}'",
 )
 
 
@@ -76,6 +83,9 @@ def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World,
     {"tool_name": "SlashCommand", "tool_input": {"command": f"/ralph:mem-forget {SENTENCE}"}},
     {"tool_name": "mcp__ralph__memory_forget", "tool_input": {"text": SENTENCE}},
     {"tool_name": "Task", "tool_input": {"prompt": f"Run `ralph forget --matching '{SENTENCE}'`"}},
+    {"tool_name": "mcp__sh__exec", "tool_input": {"path": "/p", "command": f"ralph forget --matching '{SENTENCE}'"}},
+    {"tool_name": "Bash", "tool_input": {"file_path": "/p/a", "command": f"ralph forget --matching '{SENTENCE}'"}},
+    {"tool_name": "BashOutput", "tool_input": {"id": "b"}, "error": f"ralph forget --matching '{SENTENCE}'"},
 ])  # fmt: skip
 def test_other_tools_that_call_forget_are_stored_without_texts(here: World, members: dict[str, object]) -> None:
     assert call_hook("PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env).returncode == 0
@@ -88,6 +98,9 @@ def test_other_tools_that_call_forget_are_stored_without_texts(here: World, memb
     f"/ralph:mem-forget {SENTENCE}",
     f"The user wants Ralph to forget what is named between the two lines.\n----\n{SENTENCE}\n----",
     f"please run: ralph forget --matching '{SENTENCE}' --yes",
+    f"/MEM-FORGET {SENTENCE}",
+    f"ralph: forget {SENTENCE}",
+    f"Ralph, please forget that {SENTENCE}",
 ])  # fmt: skip
 def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, ralph: Project, prompt: str) -> None:
     index.sync(here.root)
@@ -101,7 +114,7 @@ def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, 
 
 @pytest.mark.parametrize("members", [
     {"tool_input": {"command": "git commit -m 'Do not forget the ralph logs'"}},
-    {"tool_input": {"command": "ralph search forget"}},
+    {"tool_input": {"command": "pytest src/ralph/app/forget.py && git commit -m 'Never forget it'"}},
     {"tool_name": "Edit", "tool_input": {"file_path": "/p/a.md", "old_string": "x", "new_string": "`ralph forget ID`"}},
     {"tool_input": {"command": "cat docs/cli.md"}, "tool_response": {"stdout": "ralph forget mem-a3f8"}},
 ])  # fmt: skip
@@ -109,6 +122,58 @@ def test_an_event_that_only_mentions_forget_is_stored_whole(here: World, members
     sent = payload("PostToolUse", **members)
     assert call_hook("PostToolUse", sent, here.env).returncode == 0
     assert [line["payload"] for line in here.lines()] == [json.loads(sent)]
+
+
+def test_a_prompt_that_only_mentions_forget_is_stored_whole(here: World) -> None:
+    for prompt in ("Use ralph, and don't forget the tests", "ralph has a memory, so that people need not forget"):
+        call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), here.env)
+        assert here.lines()[-1]["payload"] == json.loads(payload("UserPromptSubmit", prompt=prompt))
+
+
+def test_no_answer_of_a_turn_with_forget_is_stored(here: World) -> None:
+    answer = {"last_assistant_message": f"This would go: {SENTENCE}", "agent_type": "general", "agent_id": "a"}
+    for command in ("echo a wombat", f"ralph forget {ID}"):
+        call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="go on"), here.env)
+        call_hook("PostToolUse", payload(tool_input={"command": command}), here.env)
+    polled = payload(tool_name="BashOutput", tool_input={"bash_id": "b"}, tool_response={"stdout": SENTENCE})
+    call_hook("PostToolUse", polled, here.env)
+    for event in ("SubagentStop", "Stop", "Stop"):
+        call_hook(event, payload(event, **answer), here.env)
+    call_hook("AfterAgent", payload("AfterAgent", prompt="go on", prompt_response=SENTENCE), here.env, host="gemini")
+    assert "zebrafish" not in here.log.read_text(encoding="utf-8")
+    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env)
+    for event in ("SubagentStop", "Stop"):
+        call_hook(event, payload(event, **answer), here.env)
+    assert here.log.read_text(encoding="utf-8").count(SENTENCE) >= 2
+    assert here.failures() == 0
+
+
+def test_an_answer_that_quotes_the_call_is_not_stored(here: World) -> None:
+    quoted = f"I ran `ralph forget --matching '{SENTENCE}'`"
+    for event in ("SubagentStop", "Stop"):
+        call_hook(event, payload(event, last_assistant_message=quoted, agent_type="general", agent_id="a"), here.env)
+    task = payload("PreToolUse", tool_name="Agent", tool_input={"prompt": quoted}, tool_response=None)
+    call_hook("PreToolUse", task, here.env)
+    assert b"zebrafish" not in Project(here.root).everything()
+
+
+def test_what_quotes_a_forgotten_memory_goes_with_it(here: World, ralph: Project) -> None:
+    quoted = f"I know this:\n\n> {SENTENCE.replace(' with', chr(10) + '> with')}."
+    for session, message in (("a", quoted), ("b", "Nothing about any vault")):
+        call_hook("Stop", payload("Stop", session_id=session, last_assistant_message=message), here.env)
+    run = ralph.put("log/runs/run-1/0001.md", f"# Memories\n\n- [{ID}] {SENTENCE}\n")
+    other = ralph.put("log/runs/run-1/0002.md", "# Memories\n")
+    ralph.put(".ralph/scratchpad.md", f"first\nnote: {SENTENCE}\n")
+    done = ralph("forget", ID, "--yes")
+    assert done.code == 1
+    assert ".ralph/scratchpad.md:2: is left: edit it by hand" in done.err
+    assert not run.exists()
+    assert other.exists()
+    ralph.put(".ralph/scratchpad.md", "")
+    assert b"zebrafish" not in ralph.everything().lower()
+    assert "Nothing about any vault" in ralph.read("log/sessions/b.jsonl")
+    started = call_hook("SessionStart", payload("SessionStart", source="startup", session_id="c"), here.env)
+    assert b"zebrafish" not in started.stdout
 
 
 def test_forget_prints_ids_and_no_text_and_leaves_a_salted_hash(here: World, ralph: Project) -> None:

@@ -195,6 +195,26 @@ def test_a_local_forget_reaches_the_server_with_the_next_push(fleet: Fleet) -> N
     assert "Nobody may know" not in fleet.dump()
 
 
+def test_a_local_forget_removes_what_was_pulled_and_leaves_the_rows_of_others_on_the_server(fleet: Fleet) -> None:
+    ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
+    theirs = ann.remember("The staging vault opens with the quokka song")
+    ann.log(observation(1, "the QUOKKA SONG was sung"), observation(2, "the build was green"))
+    own = ben.remember("The staging vault opens with the quokka song")
+    ann.push()
+    ben.pull()
+    assert theirs in ben.pulled()
+    forget(ben.root, plan_forget(ben.root, ForgetRequest((own,))))
+    ben.pull()
+    assert ben.pulled() == ["obs-s1-000001", "obs-s1-000002"]
+    forget(ben.root, plan_forget(ben.root, ForgetRequest(matching="quokka song")))
+    files = [path for path in paths.state_folder(ben.root).rglob("*") if path.is_file()]
+    assert not any(b"quokka" in path.read_bytes().lower() for path in files)
+    ben.pull()
+    ben.push()
+    assert ben.pulled() == ["obs-s1-000002"]
+    assert fleet.dump().lower().count("quokka song") >= 2
+
+
 def test_a_server_that_is_made_anew_fills_itself_and_knows_the_tombstones(fleet: Fleet) -> None:
     ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
     gone, stays = ann.remember("to be forgotten"), ann.remember("to stay")

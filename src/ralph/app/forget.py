@@ -9,6 +9,7 @@ import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -21,9 +22,9 @@ from ralph.errors import NotFound, RalphError, Refused, UsageError
 from ralph.formats.log import encode_line, parse_log
 from ralph.formats.progress import JOURNAL_KEY
 from ralph.model.record import Family, Record
-from ralph.store import db, files, forgotten, queries
+from ralph.store import db, files, forgotten, queries, team_db
 from ralph.store.forgotten import ForgottenTexts
-from ralph.store.index import Progress
+from ralph.store.index import PATIENCE, Progress, discard
 from ralph.store.sources import EVENT, Format, Interpret, Source, format_of, parse_source, source_names, sources
 from ralph.store.vectors import VectorCache
 
@@ -36,7 +37,8 @@ _NO_CONTENT: Mapping[str, frozenset[str]] = {  # members without user content, o
 _MEMBER_NAME = re.compile(r"[^\W\d]{1,24}")  # another key may be content
 _DERIVED = ("summary", "tags", "messages")  # of a session's line: they may quote what went
 _PREVIEW = 2000
-_MIN_NEEDLE = 12  # characters: a shorter line of a forgotten text may be in a backup by chance
+_MIN_NEEDLE = 12  # characters: a shorter text that is forgotten may be in a log or a backup by chance
+_QUOTE = 200  # characters of a text by which it is recognised where it is quoted
 _COPY = re.compile(r"\.bak\d*$")
 _BY_HAND = "edit it by hand"
 _BACKUP = "a backup; delete it when it is no longer needed"
@@ -44,13 +46,24 @@ _BACKUP = "a backup; delete it when it is no longer needed"
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget: exactly one of the first four; `hidden` is what was forgotten before."""
+    """What to forget: exactly one of the first four; `hidden` is what was forgotten before, `quotes` the ids' texts."""
 
     ids: tuple[str, ...] = ()
     session: str = ""
     before: str = ""
     matching: str = ""
     hidden: ForgottenTexts | None = None
+    quotes: tuple[str, ...] = ()
+
+    def is_quoted(self, texts: Iterable[str]) -> bool:
+        """Whether one of the texts has the wanted words, or quotes what is forgotten by its id."""
+        if needle := self.matching.casefold():
+            return any(needle in text.casefold() for text in texts)
+        return bool(self.quotes) and any(quote in words for words in map(_words, texts) for quote in self.quotes)
+
+
+def _words(text: str) -> str:
+    return re.sub(r"\W+", " ", text.casefold()).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
     if request.session:
         request = replace(request, session=sessions.find(root, request.session).id)
     plan = index.ask(root, lambda connection: _make_plan(root, request, connection))
-    if not plan.changes and not plan.left:
+    if not any(plan):
         raise NotFound("not found: nothing here matches", hint="`ralph search` and `ralph session list` show the ids")
     return plan
 
@@ -111,8 +124,12 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
 def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> None:
     """Carry a plan out; hashes come first, so that a kill leaves no index with the text."""
     before = set(index.ask(root, queries.digests).values())
-    team.note_forgotten(root, [record.id for record in plan.vanishing])
+    pulled = paths.team_database(root)
+    team.note_forgotten(root, [record.id for record in plan.vanishing if record.path != pulled])
     forgotten.remember(text for record in plan.vanishing for text in record.hashed)
+    if any(record.path == pulled for record in plan.vanishing):  # the next pull makes it without what was forgotten
+        discard(pulled, PATIENCE)
+        files.delete(paths.team_pulled(root))
     index.discard_all(root)
     for change in plan.changes:
         files.update(change.path, change.edit, root=paths.write_boundary(change.path, root))
@@ -159,16 +176,21 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     keys = {name: queries.keys_of(connection, name) for name in names}
     vanishing, left, changes = _plan_entries(root, names, request.matching.casefold())
     described = {record.id for record in vanishing} | {leftover.id for leftover in left}
-    described |= {each.id for each in quarantine.held(root)} if names else set()
+    held = {each.id: each.text for each in quarantine.held(root)} if names else {}
+    described |= held.keys()
     if missing := [name for name in request.ids if not keys[name] and name not in described]:
         raise NotFound(f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids')
     if names:
-        places = queries.locations(connection, [key for numbers in keys.values() for key in numbers]).values()
-        indexed, name_of = {name for name, _ in places}, source_names(root)
-        logs = [path for path in logs if path.name in ("injections.jsonl", "held.jsonl") or name_of(path) in indexed]
+        numbers = [key for each in keys.values() for key in each]
+        records = queries.records(connection, numbers).values()
+        texts = [record.text for record in records if record.family is not Family.OBSERVATION]
+        quotes = (_words(text)[:_QUOTE] for text in (*texts, *(held[name] for name in names & held.keys())))
+        request = replace(request, quotes=tuple(quote for quote in quotes if len(quote) >= _MIN_NEEDLE))
+        indexed, name_of = {name for name, _ in queries.locations(connection, numbers).values()}, source_names(root)
     interpret = index.interpreter(root)
     for path in logs:
-        edit = partial(_cut_log, path, request, names, interpret)
+        has_ids = names and (path.name in ("injections.jsonl", "held.jsonl") or name_of(path) in indexed)
+        edit = partial(_cut_log, path, request, names if has_ids else set(), interpret)
         after, removed = edit(files.read(path) or "")
         if removed:
             vanishing += removed
@@ -179,7 +201,15 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
     tasks = (paths.cache_folder(root) / "subagents").glob("*")  # they may quote anything
     changes += [_FileChange(path) for path in tasks if path.is_file()]
     if names or request.matching:
-        left += _leftovers(root, request.matching, vanishing, {change.path: change.after for change in changes})
+        outputs = [path for path in sorted({*paths.runs_folder(root).rglob("*.*")} - {*logs}) if path.is_file()]
+        wanted = replace(request, quotes=(*request.quotes, *map(_words, names)))
+        changes += [_FileChange(path) for path in outputs if wanted.is_quoted([path.read_text("utf-8", "replace")])]
+        with suppress(NotFound), team_db.read_team(pulled := paths.team_database(root)) as shared:
+            for name, title, text in team_db.texts(shared):
+                if name in names or request.is_quoted((title, text)):
+                    vanishing.append(ForgottenRecord(pulled, 0, name, "pulled", text[:_PREVIEW], (text,)))
+        edited = {change.path: change.after for change in changes} | {each.path: "" for each in left if names}
+        left += _leftovers(root, request, vanishing, edited)
     return ForgetPlan(tuple(vanishing), tuple(left), tuple(changes))
 
 
@@ -302,6 +332,8 @@ def _matches(
             return request.hidden.has(value.get("text"))
         keys = [key for each in _describe_object(Path(), 0, value, interpret, with_texts=True) for key in each.hashed]
         return any(map(request.hidden.has, [*keys, forgotten.session_key(str(_session_of(value)))]))
+    if request.quotes and request.is_quoted(_text_values(piece)):
+        return True
     line_type = str(value.get("type"))
     if names and line_type == EVENT:
         return any(record.id in names for record in interpret(value)[0])
@@ -314,8 +346,7 @@ def _matches(
         times = (value.get("at"), value.get("created_at"))
         at = next((time for time in times if time and isinstance(time, str)), "")
         return line_type != Family.MEMORY and "" < at < request.before
-    needle = request.matching.casefold()
-    return any(needle in content.casefold() for content in _text_values(piece))
+    return bool(request.matching) and request.is_quoted(_text_values(piece))
 
 
 def _session_of(value: Mapping[str, object]) -> object:
@@ -376,8 +407,9 @@ def _escaped_forms(text: str) -> set[str]:
 
 
 def _leftovers(
-    root: Path, matching: str, vanishing: Sequence[ForgottenRecord], changed: Mapping[Path, str]
+    root: Path, request: ForgetRequest, vanishing: Sequence[ForgottenRecord], changed: Mapping[Path, str]
 ) -> Iterator[Leftover]:
+    matching = request.matching
     needles = _escaped_forms(matching)
     if not matching:
         lines = {line for each in vanishing for line in each.text.casefold().splitlines() if len(line) >= _MIN_NEEDLE}
@@ -387,15 +419,15 @@ def _leftovers(
     searched = {path for folder in folders for path in folder.rglob("*")}
     for path in sorted(searched.union(root.glob("guardrails.md*"), paths.progress_files(root))):
         is_backup = ".bak" in path.name
-        is_database = path.name.startswith(("ralph.db", "graph.db", "vectors."))
-        if path.name.endswith(paths.LOG_SUFFIXES) or is_database or not (matching or is_backup) or not path.is_file():
+        is_database = path.name.startswith(("ralph.db", "graph.db", "team.db", "vectors."))
+        if path.name.endswith(paths.LOG_SUFFIXES) or is_database or not path.is_file():
             continue
         try:
             text = changed[path] if path in changed else files.read(path) or ""
         except RalphError:
             continue
         for number, line in enumerate(text.casefold().split("\n"), 1):
-            if any(needle in line for needle in needles):
+            if any(needle in line for needle in needles) if matching or is_backup else request.is_quoted([line]):
                 yield Leftover(path, number, _BACKUP if is_backup else _BY_HAND)
                 if is_backup:
                     break

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ralph import config as settings
@@ -57,6 +58,10 @@ def handle_event(
     happened = event_of(host, event, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     if happened is None or not happened.session:
         return ""
+    session_file = usage.seen_file(root, happened.session).name
+    calls = paths.state_folder(root) / hook_files.FORGETS / session_file
+    if happened.message and hook_files.read_file(str(calls), 2, end=True) == hook_files.CALLED:
+        happened = replace(happened, message="")  # an answer after `ralph forget` may quote what went
     number, task = env.get("RALPH_ITERATION", ""), filters.current_task(root, env)
     iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
     loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
@@ -73,7 +78,7 @@ def handle_event(
     elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, loaded)
         if happened.happening is Happening.STOP:
-            files.delete(paths.cache_folder(root) / "subagents" / usage.seen_file(root, happened.session).name)
+            files.delete(paths.cache_folder(root) / "subagents" / session_file)
     return ""
 
 

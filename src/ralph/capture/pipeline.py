@@ -20,7 +20,7 @@ from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map
 from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
 from ralph.capture.summary import choose_error_line
-from ralph.model import FORGET_COMMAND, INJECTED, NOTE, calls_forget, human_prompt, is_own_prompt
+from ralph.model import FORGET_COMMAND, INJECTED, NOTE, PROSE, calls_forget, human_prompt, is_own_prompt
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
@@ -35,7 +35,7 @@ def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequenc
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
     if _forgets(event):
-        if not event.prompt:
+        if event.happening is not Happening.USER_PROMPT_SUBMIT:
             return None
         event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
     redacted = event if patterns is None else _redact_event(event, patterns)
@@ -120,9 +120,9 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
 
 
 def _forgets(event: Event) -> bool:
-    """A call of `ralph forget`, in a log of a version whose hooks stored its texts."""
-    if event.happening is Happening.USER_PROMPT_SUBMIT:
-        return calls_forget(event.prompt)
+    """A call of `ralph forget`, also in a log of a version whose hooks stored its texts."""
+    if event.happening in _WRITERS:
+        return any(calls_forget(text, PROSE) for text in (event.prompt, event.message))
     if event.happening not in _TOOL_EVENTS or (event.files and event.action is not Action.SHELL):
         return False
     is_our_tool = _OUR_TOOL.match(event.tool) is not None and "forget" in event.tool

@@ -130,7 +130,7 @@ def _handle(
         if not payload.members:
             raise ValueError("the payload is no JSON object")
         if payload.text("session_id"):
-            if b"forget" in payload.raw and _calls_forget(payload):
+            if _forgets(event, payload, project):
                 stored: Payload | None = _without_texts(payload, forgets=True)
             else:
                 stored = _redact_in_time(payload, project, event, set_deadline)
@@ -144,7 +144,7 @@ def _handle(
         update_index(project.root, event)
         return b""
     if event == "PreToolUse" and payload.text("tool_name") in ("Agent", "Task") and project.settings.capture:
-        stored = _redact_in_time(payload, project, event, set_deadline)
+        stored = None if _forgets(event, payload, project) else _redact_in_time(payload, project, event, set_deadline)
         if stored is not None:  # the event of the subagent's start does not say what it shall do
             name = session_name(payload.text("session_id"))
             project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
@@ -360,6 +360,8 @@ READING_TOOLS = frozenset(
     read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch""".split()
 )
 """Tools whose results are files and pages: only their parameters are recorded."""
+_FILE_TOOLS = READING_TOOLS.union("Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write".split())
+"""Tools that read or change files: `ralph forget` is not called there."""
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
 """Members that the host fills by itself: nothing is searched there."""
 _PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
@@ -488,19 +490,38 @@ def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
     return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
+def _forgets(event: str, payload: Payload, project: Project) -> bool:
+    """Check whether an event may name what is forgotten, and note that for the answers of this turn."""
+    name = session_name(payload.text("session_id"))
+    calls = f"{project.state}/{hook_files.FORGETS}/{name}"
+    if "prompt" in payload.members and os.path.exists(calls):
+        project.append(hook_files.FORGETS, name, b"0\n")
+    may_quote = event == "SubagentStop" or payload.text("tool_name").endswith(("Output", "_stdin"))
+    if not ((may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED) or _calls_forget(payload)):
+        return False
+    project.append(hook_files.FORGETS, name, hook_files.CALLED)
+    return True
+
+
 def _calls_forget(payload: Payload) -> bool:
-    """Check whether an event is a call of `ralph forget` or `/mem-forget`; a file that mentions them is not."""
-    from ralph.model import calls_forget  # few events have the word
+    """Check whether an event is or quotes a call of `ralph forget` or `/mem-forget`; one of a file's tools is not."""
+    tool = payload.text("tool_name")
+    if b"forget" not in payload.raw.lower() or tool in _FILE_TOOLS:
+        return False
+    from ralph.model import PROSE, calls_forget  # few events have the word
 
-    tool, parameters = payload.text("tool_name").lower(), payload.object("tool_input")
-    names_file = any(map(parameters.text, _PATH_MEMBERS))
-    value = b"" if names_file else payload.value("tool_input")
-    if b"\\u" in value:
-        import json  # few texts have such an escape
+    # a tool without a command may bring what an earlier command printed
+    has_command = not payload.object("tool_input").members.keys().isdisjoint(("command", "cmd"))
+    outputs = () if has_command else ("tool_response", "error")
+    texts = []
+    for value in map(payload.value, ("tool_input", "prompt", "last_assistant_message", *outputs)):
+        if b"\\u" in value:
+            import json  # few texts have such an escape
 
-        value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
-    texts = (payload.text("prompt"), _unescape(value.decode("utf-8", "replace")))
-    return ("ralph" in tool and "forget" in tool) or any(map(calls_forget, texts))
+            value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
+        texts.append(_unescape(value.decode("utf-8", "replace")))
+    is_call = ("ralph" in tool.lower() and "forget" in tool.lower()) or calls_forget(texts[0])
+    return is_call or any(calls_forget(text, PROSE) for text in texts[1:])
 
 
 def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:

@@ -50,24 +50,25 @@ def is_own_prompt(prompt: str) -> bool:
     return is_command and (name == "ralph" or name.startswith(("mem-", "ralph-", "ralph:")))
 
 
-_SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`'\"<>{}$\\,", " "))
-_OUR_PROGRAMS = ("ralph", "ralph.exe", "ralph.cmd", "ralph-memory", "ralph_memory")
+_SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`<>{}$\\,=:", " ") | dict.fromkeys("'\"", ""))
+PROSE = 4  # words from `ralph` to `forget` in a prompt or an answer; a command has options and variables between them
+_NEGATIONS = ("not", "dont", "don’t", "never")
 FORGET_COMMAND = "/mem-forget"
 _FORGET_PROMPTS = (FORGET_COMMAND[1:], "user wants ralph to forget what is named")
 """The slash command, and the beginning of the prompt that a host makes of it."""
 
 
-def calls_forget(text: str) -> bool:
+def calls_forget(text: str, reach: int = 12) -> bool:
     """Whether a text calls `ralph forget` or `/mem-forget`: what it names must not be stored."""
     lowered = text.lower()
     if "forget" not in lowered:
         return False
     if any(mark in lowered for mark in _FORGET_PROMPTS):
         return True
-    words = lowered.translate(_SEPARATORS).split()
+    words, program = lowered.translate(_SEPARATORS).split(), -reach - 1
     for number, word in enumerate(words):
-        if word.rpartition("/")[2].partition("@")[0] in _OUR_PROGRAMS:
-            following = words[number + 1 : number + 13]  # options may be before its command
-            if following[:1] == ["forget"] or (following[:1] and following[0][0] == "-" and "forget" in following):
-                return True
+        if any(part[:5] == "ralph" and not part[5:6].isalnum() for part in word.split("/")):
+            program = number
+        elif word == "forget" and number - program <= reach and words[number - 1] not in _NEGATIONS:
+            return True
     return False

@@ -189,6 +189,8 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 CACHE_VERSION = "ralph-hook 5"
 VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_", "RALPH_PRESENCE")
 """Prefixes of the variables that set what hooks use."""
+FORGETS = "cache/forgets"  # a file a session: a line CALLED for each call of `ralph forget`, another for later prompts
+CALLED = b"1\n"
 SLOW_PATTERNS = "slow-patterns"  # the file that lists patterns of the user's that took too long
 _LARGEST = 65_536
 

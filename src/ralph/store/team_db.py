@@ -133,3 +133,11 @@ def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator
 def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
     """Count the rows of every pulled source, by its name."""
     return {row[0]: int(row[1]) for row in connection.execute("SELECT path, lines FROM sources")}
+
+
+def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    """Yield id, title with tags, and text of every record and of the summaries of sessions."""
+    for family in Family:
+        for _, record in queries.select_records(connection, family, "1", ()):
+            yield record.id, " ".join((record.title, *record.tags)), record.text
+    yield from connection.execute("SELECT id, '', summary FROM sessions WHERE summary > ''").fetchall()
