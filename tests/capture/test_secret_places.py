@@ -154,6 +154,16 @@ my user id is auth0|65f1c0a2b7d9e3f4a5b6c7d8
 pass `--force-config` to it
 dsn: https://80d3e44a68e1b10da49b14d26b949890@o44.ingest.sentry.io/45
 the disk is encrypted with XChaCha20-Poly1305
+Password: unchanged
+connect({~  user: name,~  password: plaintextvalue~})
+<h2 id="password" class="wide">Change it today</h2>
+Fields: name, password~see the page, thanks
+signingkey = 3AA5C34371567BD2
+token = parseAuthorizationHeader
+api_key: environmentvariable
+password: getPasswordFromKeyring
+token: 4111111111111111
+| token | count |~|---|---|~| Identifier2 | 3 |
 motd.txt: V2VsY29tZSB0byB0aGUgc3RhZ2luZyBjbHVzdGVyLgpCZSBraW5kIHRvIGl0Lgo=
 """
 
@@ -169,6 +179,12 @@ def test_a_password_of_words_is_found_in_every_place(place: str) -> None:
 def test_what_has_no_password_stays(line: str) -> None:
     text = line.replace("~", "\n")
     assert redact(text).text == text
+
+
+@for_each("digits", ["58213", "90417734", "8355760324146863", "835576032414686391520476"])
+def test_the_password_of_a_client_may_be_a_number(digits: str) -> None:
+    text = f"mysql -uroot -p{digits} shop"
+    assert redact(text).text == text.replace(digits, "[redacted: password]")
 
 
 def encoded(text: str) -> str:

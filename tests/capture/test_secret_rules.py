@@ -16,6 +16,7 @@ from tests.soak.sampling import examples
 from ralph.capture import secret_rules
 from ralph.capture.privacy import redact
 from ralph.capture.secret_prefilter import needs_rules
+from ralph.capture.secret_values import is_placeholder
 from ralph.capture.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
@@ -105,6 +106,61 @@ def test_a_random_body_is_never_taken_for_words(row: tuple[str, list[str], str, 
             if token in redact(f"use {token} now").text or not needs_rules(f"use {token} now"):
                 left.append(token)
     assert not left
+
+
+SECRET_KEYS = """\
+DB_PASSWORD={}
+PASSWORD={}
+PW={}
+password: {}
+password = {}
+{ password: {}, user: x }
+connect(password={})
+"password": "{}"
+--password {}
+<password>{}</password>
+setPassword("{}")
+mysql -uroot -p{} db
+비밀번호: {}
+api_key={}
+API_KEY={}
+"apiKey": "{}"
+SECRET_KEY={}
+client_secret: {}
+secret: {}
+AUTH_TOKEN={}
+token: {}
+"token": "{}"
+--token {}
+Authorization: Bearer {}""".splitlines()
+ALPHABETS = (*BODY_KINDS[:4], "0123456789ABCDEF", string.ascii_letters, string.ascii_letters + string.digits)
+VALUES_EACH = -(-examples(30_000, 700) // len(ALPHABETS))
+
+
+@for_each("key", SECRET_KEYS)
+def test_a_long_random_value_behind_the_name_of_a_secret_never_stays(key: str) -> None:
+    random = Random(key)
+    for alphabet in ALPHABETS:
+        for _ in range(VALUES_EACH):
+            value = "".join(random.choices(alphabet, k=random.randint(16, 32)))
+            text = "a line\n" + key.replace("{}", value) + "\nanother"
+            assert needs_rules(text)
+            assert value not in redact(text).text
+
+
+@for_each("key", ["password: {}", "PASSWORD={}", "DB_PASSWORD={}"])
+def test_eight_small_letters_are_a_password(key: str) -> None:
+    random = Random(key)
+    for _ in range(examples(30_000, 300)):
+        value = "".join(random.choices("bcdfghjklmnprstvwaeiou", k=8))
+        text = "a line\n" + key.replace("{}", value) + "\nanother"
+        kept = redact(text).text == text
+        assert not kept or is_placeholder(value) or value.endswith(WORD_ENDS), value
+
+
+WORD_ENDS = tuple(
+    "ed ing able ible ly al ory ary ent ant ive ous ful less tion sion ic ty ment tten pwd pat psk".split()
+)
 
 
 @given(

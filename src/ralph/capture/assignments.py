@@ -12,6 +12,7 @@ from ralph.capture.secret_values import (
     CONSTANTS,
     COPULA,
     FAIR,
+    FINGERPRINT,
     KNOWN,
     LITERAL,
     NAMING,
@@ -25,11 +26,13 @@ from ralph.capture.secret_values import (
     grade,
     has_both_cases,
     is_basic_login,
+    is_long_run,
     is_password,
     is_placeholder,
     is_public_name,
     is_random,
     is_wordy,
+    meets,
     secret_name,
 )
 
@@ -277,7 +280,9 @@ def _unquoted_place(
         return SURE
     if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
         return SURE
-    if is_config and (value.islower() or "." in value or grade(value) == FAIR):
+    is_word = separator == ":" and len(value) > 7 and value.islower() and value.isalpha() and meets("plain", value)
+    is_word = is_word and not re.compile(r"[\s;,]*[)}\]]").match(text, end)  # the last member of an object in code
+    if is_word or (is_config and (value.islower() or "." in value or grade(value) == FAIR)):
         return SURE
     return LITERAL if separator == ":" and value.count("_") > 1 else STRICT
 
@@ -290,12 +295,12 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         return False
     if name[0] == "password":
         if place == STRICT:
-            return grade(value) == STRONG
+            return grade(value) >= (FAIR if is_long_run(value) else STRONG)
         words = key.lower().replace("-", "_").split("_")
-        plain = value.isalpha() or not any(map(str.isdigit, value))
+        plain = not any(map(str.isdigit, value)) and not is_long_run(value)
         if plain and not (CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())):
             return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
-        if key.lower() == "pass" and (value.isdigit() or (key.isupper() and "/" in value)):
+        if key.lower() == "pass" and ((value.isdigit() and len(value) < 9) or (key.isupper() and "/" in value)):
             return False
         if quoted and "phrase" in key.lower() and value.count(" ") > 1 and not is_placeholder(value):
             parts = value.lower().split()
@@ -305,12 +310,15 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         is_name = (
             not mixed and _is_identifier(value) and secret_name(value) and not re.compile(r"\d\D+\d").search(value)
         )
-        return not is_name and is_password(value, place)
+        return (not is_name or is_long_run(value)) and is_password(value, place)
     if name[0] == "credential" and (is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
         return not value.isalnum() or is_basic_login(value)
     if place == PROSE and not re.compile(UUID).fullmatch(value):
         return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
-    if _is_identifier(value) and secret_name(value) and not (place == SURE and is_random(value)):
+    is_run = is_long_run(value)
+    if is_run and "sign" in key.lower() and re.compile(FINGERPRINT).fullmatch(value):
+        return False
+    if _is_identifier(value) and secret_name(value) and not (is_run or (place == SURE and is_random(value))):
         return False
     if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
@@ -323,7 +331,7 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
     chosen = (mixed or (quoted and " " in value and value.islower())) and name[0].startswith("secret")
     if (chosen or re.compile(_CHOSEN).search(key)) and place >= COPULA and is_password(value, min(place, LITERAL)):
         return True  # `secret: "keyboard-Cat-2025"`
-    return grade(value) >= (name[1] if place == SURE else STRONG)
+    return grade(value) >= (name[1] if place == SURE or is_run else STRONG)
 
 
 def _key_start(text: str, at: int) -> int:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERSION = 4
+VERSION = 5
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
 
 
@@ -466,14 +466,23 @@ PATH_ENDS = (
 HOST_ENDS = (".key", ".com", ".org", ".net", ".io", ".dev", ".local")
 """What the locations of secrets begin with, contain and end with."""
 OTHER_FORMAT = (
-    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d+[a-z%]{1,3}$"
-    r"|[a-z]+/[a-z0-9.+-]+$|[0-9A-F]{16}(?:[0-9A-F]{24})?$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
+    r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d?(?:[:.]|$)|v?\d+(?:\.\d+)+|\#[0-9a-fA-F]{3,8}$|[\w.+-]+@[\w-]+\.[a-z]{2,}$|\d{1,9}[a-z%]{1,3}$"
+    r"|[a-z]+/[a-z0-9.+-]+$|0x[0-9a-fA-F]{40}$|.*(?:\\[dwsbDWSB]|\[[A-Za-z]-[A-Za-z]|\[\^|\(\?|\{\d+,?\d*\}|\.\*|\.\+)"
 )
-"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types, fingerprints and regexes."""
+"""Dates, times, versions, addresses, colours, e-mail, sizes, mime types and regexes."""
+FOLLOWERS = (
+    "04540140402655040656322230634351115406325304535000416032610540553172043641002052247220600422520453410020425633312"
+    "01446232665132420513355107005126205445010304121713550043542055342101171127101601332610434300020435443400005475304"
+    "55030203502271005041016303416020205133723360151433036330402061247200601512620144310050641371005012415601434000105"
+    "05553614033134201563300102345133020355645064453410061226203501511540645401040211211001103031014417020006144723050"
+    "32435204553210304042622450232244025651203051327205600321530554411040444344304005563506550000006120711060003142022"
+    "101100061336305600305520552002200535365125004203602371103313343532150044546036612312250207103600222500222000021"
+)
+"""How often letters follow each other in words, on a scale of twos: `aa`, `ab` to `zz`; 4 is as often as by chance."""
 DUMMY_BODY = (
     r"(?i)example|placeholder|redacted|changeme|replace|sample|insert|notreal|foobar|goeshere|abcdefghi|0123456789"
     r"|1234567890|deadbeefdead|(?:your|my|some)[-_]?(?:token|key|api|secret|access|personal|actual|real|bot)"
-    r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{3})|\*{3}|\.{3}|…"
+    r"|(?:^|[-_.])(?:your|fake|dummy|todo|fixme|here|goes|secret|token)(?:[-_.]|$)|(?-i:x{6}|X{6}|^[xX]{4})|\*{3}|\.{3}|…"
     r"|([^0-9a])\1{5}|([0-9])\2{7}"
 )
 """What manuals write after the prefix of a vendor; too long for a random body to contain it."""

@@ -24,6 +24,7 @@ NAMING = frozenset("password passwd passwort pwd secret secrets token pass passp
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
+FINGERPRINT = r"\d{16,}|[0-9A-F]{16}(?:[0-9A-F]{24})?"  # or a key: the name decides
 _DOTTED_NAME = r"[a-z][A-Za-z]{0,15}\d{0,2}(?:[._][A-Za-z]{1,16}\d{0,2}){2,}$"
 CHUNK = r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^A-Za-z0-9]"
 _UNNATURAL = r"[bcdfghjklmnpqrstvwxz]{5,}|[aeiou]{4,}|q(?!u)|[jvwxz][jqxz]|(.)\1\1|\A[^aeiouy]*\Z"
@@ -35,6 +36,7 @@ _NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WOR
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 KNOWN = _NAME_WORDS | _TECHNICAL
 SENTENCE = KNOWN.union(rules.PHRASE_WORDS.split())
+_LONG_WORDS = tuple(word for word in SENTENCE.union(rules.NEAR_WORDS.split()) if len(word) > 5)
 _MESSAGE_KEY = r"[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+"
 _STEP = r"[a-z]{1,5}-?\d{1,3}"
 _NO_PROSE = r"[A-Z]{2,10}-\d+|\d+\+?[a-z]{1,6}|\d+-[a-z]+|[A-Z]\w*\(.*|.*[\w)!?]\(.*|[a-z_]+=.*"
@@ -51,7 +53,8 @@ def _has_placeholder_word(head: str) -> bool:
     lowered = head.lower()
     joined = lowered.translate(_JOINTS)
     both = f"{lowered}\n{joined}"
-    stand_in = next((word for word in rules.PLACEHOLDERS if word in both), "")
+    is_run = is_long_run(head)
+    stand_in = next((word for word in rules.PLACEHOLDERS if word in both and not (is_run and len(word) < 5)), "")
     mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
     if stand_in or len(set(lowered)) < 4:
         extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
@@ -59,10 +62,17 @@ def _has_placeholder_word(head: str) -> bool:
     words = {word.lower() for word in re.compile(CHUNK).findall(head)}
     if mixed and NAMING.isdisjoint(words) and "key" not in words:
         words -= {"your", "here", "some", "hidden"}  # `Wint3r_is_here`
-    return not rules.PLACEHOLDER_WORDS.isdisjoint(words)
+    return not is_run and not rules.PLACEHOLDER_WORDS.isdisjoint(words)
 
 
-def _is_sequence(head: str, share: float = 0.5) -> bool:
+def is_long_run(head: str) -> bool:
+    """Check for random letters and digits, so long that three or four of them may happen to be a word."""
+    is_run = head.isalnum() or (has_both_cases(head) and head.replace("-", "").replace("_", "").isalnum())
+    return len(head) >= 16 and is_run and head.isascii() and not is_wordy(head)
+
+
+def _is_sequence(head: str, share: float = 0.0) -> bool:
+    share = share or (0.75 if head.isdigit() else 0.6 if len(head) >= 16 else 0.5)
     return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
 
 
@@ -98,7 +108,17 @@ def is_wordy(value: str) -> bool:
         return False
     long = [word for word in words if len(word) > 4]  # a shorter one may be any name
     regex = re.compile(_UNNATURAL)
-    return not any((len(word) > 14 and word.isupper()) or regex.search(word.lower()) for word in long)
+    if any((len(word) > 14 and word.isupper()) or regex.search(word.lower()) for word in long):
+        return False
+    return len(value) < 16 or not others <= {"-", "_"} or _are_english(value, words)
+
+
+def _are_english(value: str, words: list[str]) -> bool:
+    """Check a long name by the letters that follow each other; random letters may look like syllables."""
+    pairs = [pair for word in words for pair in pairwise(word.lower().encode())]
+    points = sum(int(rules.FOLLOWERS[26 * first + second - 27 * 97]) - 4 for first, second in pairs)
+    known = any(map("".join(words).lower().__contains__, _LONG_WORDS))
+    return points >= (5 if not value.isalnum() else 9 if known else 13 if has_both_cases(value) else 1_000)
 
 
 def is_token_body(body: str) -> bool:
@@ -114,9 +134,8 @@ def is_random(body: str) -> bool:
         return False
     if re.compile(r"[a-z]{18}|[A-Z]{16}|\d{16}").search(head):
         return True  # no word is so long
-    if len(set(head)) < min(8, len(head) // 2):
-        return False
-    return (has_both_cases(head) or any(map(str.isdigit, head))) and not is_placeholder(head) and not is_wordy(head)
+    varied = has_both_cases(head) or any(map(str.isdigit, head)) or is_long_run(head)
+    return varied and not is_placeholder(head) and not is_wordy(head)
 
 
 def has_both_cases(value: str) -> bool:
@@ -147,6 +166,8 @@ def _grade(head: str) -> int:
     if is_placeholder(head) or _is_other_format(head) or re.compile(_DOTTED_NAME).match(head) or is_reference(head):
         return NONE
     digit, letter, cased = any(map(str.isdigit, head)), any(map(str.isalpha, head)), has_both_cases(head)
+    if re.compile(FINGERPRINT).fullmatch(head):
+        return FAIR
     if is_wordy(head) or not letter or len(set(head)) < 5:
         return NONE
     if digit:
@@ -157,7 +178,7 @@ def _grade(head: str) -> int:
     if symbols and head.isascii() and (cased or len(symbols) > 1):
         return FAIR
     if not (head.isascii() and head.isalpha()):
-        return NONE
+        return FAIR if is_long_run(head) else NONE
     if cased:
         return STRONG if len(head) >= 20 else FAIR if len(head) >= 8 else NONE
     return FAIR if len(head) >= 16 else NONE
@@ -192,10 +213,10 @@ def _is_password(head: str, place: int) -> bool:
             NAMING.isdisjoint(words) and head.replace(" ", "").isalpha() and (place < SURE or head[0].islower())
         )
         return place > COPULA and few and len(words) < 9 and (digit or plain) and head[-1] not in ".?:…"
+    if is_long_run(head) and (place > PROSE or (len(head) >= 20 and _grade(head) == STRONG)):
+        return True
     if _is_other_format(head) or head.lower() in _NAME_WORDS or (not words and (place < SURE or len(head) < 6)):
         return False
-    if len(head) >= 20 and head.isalnum() and _grade(head) == STRONG:
-        return True
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
         return False  # `Password*`, `errors.mismatch`
@@ -264,7 +285,7 @@ def meets(condition: str, value: str) -> bool:
     if condition == "basic login":
         return is_basic_login(value)
     if condition in ("login", "piped"):
-        return is_login_password("", value) and not value.isdigit()
+        return is_login_password("", value)
     if condition == "plain":
         words = re.split(r"[.-]", value)
         natural = any(map(re.compile(_ADJECTIVE).search, words)) or is_placeholder(value)
