@@ -118,6 +118,10 @@ onView(withId(R.id.password)).perform(typeText("{}"))
 try? keychain.set("{}", key: "admin_password")
 define( 'DB_PASSWORD', '{}' );
 type {} at the password prompt
+<password>~  {}~</password>
+<db:password>{}</db:password>
+<password type="text">{}</password>
+note: user,password,role~ann,{},x
 """
 LOOK_ALIKES = r"""
 password: user.password
@@ -179,6 +183,15 @@ def test_a_password_of_words_is_found_in_every_place(place: str) -> None:
 def test_what_has_no_password_stays(line: str) -> None:
     text = line.replace("~", "\n")
     assert redact(text).text == text
+
+
+@for_each("title", ["secret", "token"])
+@for_each("password", ["Kettle31" + "Blued", "Winter-" + "Falls-92"])
+def test_a_chosen_password_is_found_in_a_column_of_secrets(title: str, password: str) -> None:
+    for table in ("name,{}\nsvc,{}", "name\t{}\nsvc\t{}", "| name | {} |\n|---|---|\n| svc | {} |"):
+        text = table.format(title, password)
+        assert needs_rules(text)
+        assert redact(text).text == table.format(title, f"[redacted: {title}]")
 
 
 @for_each("digits", ["58213", "90417734", "8355760324146863", "835576032414686391520476"])

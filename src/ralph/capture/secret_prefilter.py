@@ -227,6 +227,8 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
             head = text[start:end].rpartition('":"')[2].rpartition('": "')[2] if end > at else ""  # a member of JSON
+            label, _, titles = head.partition(": ")
+            head = titles if titles and " " not in titles and label.isalnum() else head  # `note: user,password`
             if "," in head or "\t" in head or ";" in head:
                 yield from _separators(text, head, end)
             elif "  " in head and head.isupper() and not any(mark in head for mark in "(){}=:|"):
@@ -355,6 +357,9 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if rest[:2] == "</":
         return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
     value = after.lstrip(" \t")
+    attributes, _, content = value[:200].partition(">")
+    if content and value[:1].isalpha() and "=" in attributes and after is rest:  # `<password type="x">`
+        value = ">" + content
     if value[:1] == "(":  # a note before the sign: `secret_key_base (production) = ...`
         behind = value[:32].partition(")")[2].lstrip()[:1]
         is_call = password or value[1:2] in ("'", '"')

@@ -487,7 +487,9 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
     is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.LITERAL)
-    least = name[1] if drawn else values.STRONG
+    least = name[1] if drawn or values.is_long_run(value) else values.STRONG
+    if name[0] in ("secret", "token") and has_both_cases(value) and sum(map(str.isdigit, value)) > 1:
+        is_password = values.is_password(value, values.LITERAL)  # a chosen one
     if is_password or (name[0] != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
         yield start, start + len(value), name[0]
