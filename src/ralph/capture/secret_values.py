@@ -54,7 +54,7 @@ def _has_placeholder_word(head: str) -> bool:
     joined = lowered.translate(_JOINTS)
     both = f"{lowered}\n{joined}"
     is_run = is_long_run(head)
-    stand_in = next((word for word in rules.PLACEHOLDERS if word in both and not (is_run and len(word) < 5)), "")
+    stand_in = next((word for word in rules.PLACEHOLDERS if word in both and not (is_run and len(word) < 6)), "")
     mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
     if stand_in or len(set(lowered)) < 4:
         extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
