@@ -200,6 +200,11 @@ def test_the_password_of_a_client_may_be_a_number(digits: str) -> None:
     assert redact(text).text == text.replace(digits, "[redacted: password]")
 
 
+def test_a_column_of_secrets_needs_one_digit_and_a_column_of_tokens_two() -> None:
+    assert redact("name,secret\nsvc,my_Pass-word9").text == "name,secret\nsvc,[redacted: secret]"
+    assert redact("name,token\nsvc,Identifier9").text == "name,token\nsvc,Identifier9"
+
+
 def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 

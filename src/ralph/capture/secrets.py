@@ -488,7 +488,7 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
         return
     is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.LITERAL)
     least = name[1] if drawn or values.is_long_run(value) else values.STRONG
-    if name[0] in ("secret", "token") and has_both_cases(value) and sum(map(str.isdigit, value)) > 1:
+    if name[0] in ("secret", "token") and has_both_cases(value) and sum(map(str.isdigit, value)) > (name[0] == "token"):
         is_password = values.is_password(value, values.LITERAL)  # a chosen one
     if is_password or (name[0] != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
