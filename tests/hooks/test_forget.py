@@ -12,6 +12,7 @@ from ralph import paths
 from ralph.app import index, knowledge, memory
 from ralph.errors import Refused
 from ralph.formats.sigils import KnowledgeSigil
+from ralph.model import calls_forget
 
 SENTENCE = "The zebrafish vault opens with the quokka song"
 ID = "mem-1705751400-a3f8"
@@ -114,6 +115,8 @@ def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, 
 
 @pytest.mark.parametrize("members", [
     {"tool_input": {"command": "git commit -m 'Do not forget the ralph logs'"}},
+    {"tool_input": {"command": "cd /home/ralph/shop && npm test -- -t 'forget password'"}},
+    {"tool_input": {"command": "ls ~/ralph-shop; ssh ralph@host cat forget"}},
     {"tool_input": {"command": "pytest src/ralph/app/forget.py && git commit -m 'Never forget it'"}},
     {"tool_name": "Edit", "tool_input": {"file_path": "/p/a.md", "old_string": "x", "new_string": "`ralph forget ID`"}},
     {"tool_input": {"command": "cat docs/cli.md"}, "tool_response": {"stdout": "ralph forget mem-a3f8"}},
@@ -125,9 +128,32 @@ def test_an_event_that_only_mentions_forget_is_stored_whole(here: World, members
 
 
 def test_a_prompt_that_only_mentions_forget_is_stored_whole(here: World) -> None:
-    for prompt in ("Use ralph, and don't forget the tests", "ralph has a memory, so that people need not forget"):
+    for prompt in (
+        "Use ralph, and don't forget the tests",
+        "ralph has a memory, so that people need not forget",
+        "In /home/ralph/shop the forget password page fails",
+    ):
         call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt), here.env)
         assert here.lines()[-1]["payload"] == json.loads(payload("UserPromptSubmit", prompt=prompt))
+
+
+def test_a_call_is_searched_for_at_both_ends_of_a_large_text() -> None:
+    filler = "/usr/lib " * 50_000
+    assert calls_forget(f"ralph forget it {filler}")
+    assert calls_forget(f"{filler} ralph forget it")
+    assert not calls_forget(f"{filler} ralph forget it {filler}")
+
+
+def test_no_event_is_lost_where_a_call_cannot_be_noted(here: World) -> None:
+    notes = paths.cache_folder(here.root) / "forgets"
+    notes.write_text("", encoding="utf-8")
+    call_hook("PostToolUse", payload(tool_input={"command": f"ralph forget '{SENTENCE}'"}), here.env)
+    notes.unlink()
+    (notes / SESSION).mkdir(parents=True)
+    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env)
+    assert [line["event"] for line in here.lines()] == ["PostToolUse", "UserPromptSubmit"]
+    assert "zebrafish" not in here.log.read_text(encoding="utf-8")
+    assert here.failures() == 2
 
 
 def test_no_answer_of_a_turn_with_forget_is_stored(here: World) -> None:

@@ -494,13 +494,16 @@ def _forgets(event: str, payload: Payload, project: Project) -> bool:
     """Check whether an event may name what is forgotten, and note that for the answers of this turn."""
     name = session_name(payload.text("session_id"))
     calls = f"{project.state}/{hook_files.FORGETS}/{name}"
-    if "prompt" in payload.members and os.path.exists(calls):
-        project.append(hook_files.FORGETS, name, b"0\n")
+    mark = b"0\n" if "prompt" in payload.members and os.path.exists(calls) else b""
     may_quote = event == "SubagentStop" or payload.text("tool_name").endswith(("Output", "_stdin"))
-    if not ((may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED) or _calls_forget(payload)):
-        return False
-    project.append(hook_files.FORGETS, name, hook_files.CALLED)
-    return True
+    if (may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED) or _calls_forget(payload):
+        mark = hook_files.CALLED
+    try:
+        if mark:
+            project.append(hook_files.FORGETS, name, mark)
+    except (OSError, hook_files.Unsure) as error:  # the event itself is stored all the same
+        hook_files.count_failure(project.state, event, f"cannot note a call of `ralph forget`: {error}")
+    return mark == hook_files.CALLED
 
 
 def _calls_forget(payload: Payload) -> bool:

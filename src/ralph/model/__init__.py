@@ -52,6 +52,8 @@ def is_own_prompt(prompt: str) -> bool:
 
 _SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`<>{}$\\,=:", " ") | dict.fromkeys("'\"", ""))
 PROSE = 4  # words from `ralph` to `forget` in a prompt or an answer; a command has options and variables between them
+_OUR_PROGRAMS = ("ralph_", "ralph-memory", "ralph.cli", "ralph.exe", "ralph.cmd")  # beginnings, beside `ralph` itself
+_EDGE = 200_000  # characters at both ends of a text that are searched: less of it is stored
 _NEGATIONS = ("not", "dont", "don’t", "never")
 FORGET_COMMAND = "/mem-forget"
 _FORGET_PROMPTS = (FORGET_COMMAND[1:], "user wants ralph to forget what is named")
@@ -60,15 +62,16 @@ _FORGET_PROMPTS = (FORGET_COMMAND[1:], "user wants ralph to forget what is named
 
 def calls_forget(text: str, reach: int = 12) -> bool:
     """Whether a text calls `ralph forget` or `/mem-forget`: what it names must not be stored."""
-    lowered = text.lower()
+    lowered = (text if len(text) <= 2 * _EDGE else f"{text[:_EDGE]} {text[-_EDGE:]}").lower()
     if "forget" not in lowered:
         return False
     if any(mark in lowered for mark in _FORGET_PROMPTS):
         return True
     words, program = lowered.translate(_SEPARATORS).split(), -reach - 1
     for number, word in enumerate(words):
-        if any(part[:5] == "ralph" and not part[5:6].isalnum() for part in word.split("/")):
+        name, previous = word.rpartition("/")[2].strip("@*.!?"), words[max(0, number - 1)]
+        if name == "ralph" or name.startswith(_OUR_PROGRAMS):  # a folder may have the name of a user or a project
             program = number
-        elif word == "forget" and number - program <= reach and words[number - 1] not in _NEGATIONS:
+        elif word == "forget" and previous not in _NEGATIONS and ("ralph" in previous or number - program <= reach):
             return True
     return False
