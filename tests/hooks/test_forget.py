@@ -183,6 +183,16 @@ def test_an_answer_that_quotes_the_call_is_not_stored(here: World) -> None:
     assert b"zebrafish" not in Project(here.root).everything()
 
 
+def test_a_text_with_longer_words_does_not_quote_a_forgotten_memory(here: World, ralph: Project) -> None:
+    korean = "한국 서버는 금요일에 배포하지 않는다"
+    ralph.memories(Block("Use pnpm here", id=ID), Block(korean, id=OTHER.id))
+    prompts = ("because pnpm hereafter is nice", "I said: USE pnpm, here!", f"「{korean}고 적혀 있다")
+    for session, prompt in zip("abc", prompts, strict=True):
+        call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt, session_id=session), here.env)
+    assert ralph("forget", ID, OTHER.id, "--yes").code == 0
+    assert [name for name in "abc" if (here.log.parent / f"{name}.jsonl").exists()] == ["a"]
+
+
 def test_what_quotes_a_forgotten_memory_goes_with_it(here: World, ralph: Project) -> None:
     quoted = f"I know this:\n\n> {SENTENCE.replace(' with', chr(10) + '> with')}."
     for session, message in (("a", quoted), ("b", "Nothing about any vault")):

@@ -56,10 +56,11 @@ class ForgetRequest:
     quotes: tuple[str, ...] = ()
 
     def is_quoted(self, texts: Iterable[str]) -> bool:
-        """Whether one of the texts has the wanted words, or quotes what is forgotten by its id."""
+        """Whether one of the texts has the wanted words, or quotes in whole words what is forgotten by its id."""
         if needle := self.matching.casefold():
             return any(needle in text.casefold() for text in texts)
-        return bool(self.quotes) and any(quote in words for words in map(_words, texts) for quote in self.quotes)
+        pairs = ((quote, text) for text in map(_words, texts) for quote in self.quotes if quote in text)
+        return any(len(quote) == _QUOTE or re.search(rf"(?<![a-z\d]){quote}(?![a-z\d])", text) for quote, text in pairs)
 
 
 def _words(text: str) -> str:
@@ -175,9 +176,8 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
         names |= {name for link, name in links if link.relation == "superseded_by" and link.target in names}
     keys = {name: queries.keys_of(connection, name) for name in names}
     vanishing, left, changes = _plan_entries(root, names, request.matching.casefold())
-    described = {record.id for record in vanishing} | {leftover.id for leftover in left}
     held = {each.id: each.text for each in quarantine.held(root)} if names else {}
-    described |= held.keys()
+    described = {record.id for record in vanishing} | {leftover.id for leftover in left} | held.keys()
     if missing := [name for name in request.ids if not keys[name] and name not in described]:
         raise NotFound(f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids')
     if names:
