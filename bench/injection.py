@@ -3,16 +3,15 @@
 usage: python bench/injection.py [--write]
 
 `bench/injection/*.jsonl` has texts of several authors, none of whom knew the detector or each other's texts: orders to
-a later agent (`attack`), and honest notes, half of them about the same subjects. Each author's texts are judged with
-weights from all the others. `--write` trains with all of them and writes the weights.
+a later agent (`attack`), and honest notes, many of them about the same subjects. Each author's texts are judged with
+weights from others. `--write` trains with all of them and writes the weights.
 """
 
 import json
 import re
+import struct
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,24 +21,32 @@ from numpy.typing import NDArray
 from ralph.context import injection_guard
 
 DATA = Path(__file__).parent / "injection"
-WEIGHTS = Path(injection_guard.__file__).parent / "injection_weights.txt"
 LEAST_TEXTS = 3  # a feature of fewer texts is left out
-LARGEST_SHARE = 0.04  # of the notes are held back; half of them were written to be near the boundary
-KEPT = 20_000  # features with the largest weights
+LARGEST_SHARE = 0.012  # of the notes are held back
+FOLDS = 6  # the authors of one are judged with weights from those of the others
 PENALTY = 0.3
 KNOWN, IMPORTANCE = "known", 5  # forms that everybody knows: the tests name many of them
-STEPS = 200
+STEPS = 120
 SHORTEST_PARAGRAPH = 40  # characters
-SCALE = 100  # weights are stored as whole numbers
+SCALE = 10  # weights are stored as whole numbers
+LARGEST = 127
 
 Floats = NDArray[np.float64]
-Features = tuple[list[str], list[str]]
+PLACES = injection_guard.PLACES
+BIAS = PLACES  # the column of what is added to every text
+
+
+class Features(NamedTuple):
+    """The columns of a text, and the value in each."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
 
 
 class Matrix(NamedTuple):
     """Rows of features: column numbers, values, and where each row starts."""
 
-    columns: NDArray[np.int64]
+    columns: NDArray[np.int32]
     values: Floats
     starts: NDArray[np.int64]
 
@@ -48,12 +55,20 @@ class Matrix(NamedTuple):
         return np.add.reduceat(weights[self.columns] * self.values, self.starts)
 
 
+class Text(NamedTuple):
+    """The features of a text, and of what is judged of it with the limit of each."""
+
+    whole: Features
+    pieces: list[Features]
+    limits: list[int]
+
+
 class Author(NamedTuple):
-    """The texts of one author: for each the features of the whole and of its windows."""
+    """The texts of one author."""
 
     name: str
-    attacks: list[list[Features]]
-    notes: list[list[Features]]
+    attacks: list[Text]
+    notes: list[Text]
 
 
 def load(path: Path) -> Author:
@@ -77,40 +92,38 @@ def load_docs() -> Author:
     return Author("docs", [], [split(piece.lower()) for piece in pieces if len(piece) > SHORTEST_PARAGRAPH])
 
 
-def split(text: str) -> list[Features]:
-    """Return the features of a text, then those of each of its windows."""
-    return [injection_guard.features(piece) for piece in (text, *injection_guard.windows(text))]
+def split(text: str) -> Text:
+    """Return the features of a text and of its windows."""
+    pieces, limits = zip(*injection_guard.windows(text) or [(text, 0)], strict=True)
+    return Text(describe(text), [describe(piece) for piece in pieces], [*limits])
 
 
-def build_matrix(texts: Sequence[Features], columns: dict[str, int]) -> Matrix:
-    """Return a row for each text; features that have no column are left out."""
-    numbers: list[int] = []
-    values: list[float] = []
-    starts = []
-    for text in texts:
-        starts.append(len(numbers))
-        for group, extra in zip(text, injection_guard.EXTRA, strict=True):
-            found = [columns[feature] for feature in group if feature in columns]
-            numbers += found
-            values += [(len(group) + extra) ** -0.5] * len(found)
-        numbers.append(columns[""])
-        values.append(1.0)
-    return Matrix(np.array(numbers), np.array(values), np.array(starts))
+def describe(text: str) -> Features:
+    """Return the features of a text as the detector weighs them."""
+    columns, values = [BIAS], [1.0]
+    for group, extra in zip(injection_guard.features(text), injection_guard.EXTRA, strict=True):
+        places = {injection_guard.place(feature) for feature in group}
+        columns += places
+        values += [(len(group) + extra) ** -0.5] * len(places)
+    return Features(np.array(columns, dtype=np.int32), np.array(values, dtype=np.float32))
 
 
-def train(authors: Sequence[Author]) -> tuple[dict[str, int], Floats]:
+def build_matrix(texts: Sequence[Features]) -> Matrix:
+    """Return a row for each text."""
+    starts = np.cumsum([0, *(len(text.columns) for text in texts[:-1])])
+    return Matrix(np.concatenate([text.columns for text in texts]), np.concatenate([t.values for t in texts]), starts)
+
+
+def train(authors: Sequence[Author]) -> Floats:
     """Fit a logistic regression by accelerated gradient steps; rare features may have larger weights."""
-    attacks = [pieces[0] for author in authors for pieces in author.attacks]
-    notes = [pieces[0] for author in authors for pieces in author.notes]
+    attacks = [text.whole for author in authors for text in author.attacks]
+    notes = [text.whole for author in authors for text in author.notes]
     texts = attacks + notes
     is_attack = np.array([1.0] * len(attacks) + [0.0] * len(notes))
-    counts = Counter(feature for text in texts for feature in set(chain(*text)))
-    columns = {
-        feature: number for number, feature in enumerate(sorted(f for f, n in counts.items() if n >= LEAST_TEXTS))
-    }
-    columns[""] = len(columns)
-    rarity = np.array([np.log(len(texts) / counts[feature]) ** 2 / 4 if feature else 1.0 for feature in columns])
-    matrix = build_matrix(texts, columns)
+    matrix = build_matrix(texts)
+    counts = np.bincount(matrix.columns, minlength=PLACES + 1)
+    rarity = np.where(counts >= LEAST_TEXTS, np.log(len(texts) / np.maximum(counts, 1)) ** 2 / 4, 0.0)
+    rarity[BIAS] = 1.0
     matrix = matrix._replace(values=matrix.values * rarity[matrix.columns])
     rows = np.repeat(np.arange(len(texts)), np.diff(np.append(matrix.starts, len(matrix.columns))))
     share = is_attack.mean()
@@ -122,14 +135,14 @@ def train(authors: Sequence[Author]) -> tuple[dict[str, int], Floats]:
 
     def gradient(errors: Floats) -> Floats:
         products = (errors * importance)[rows] * matrix.values
-        return np.asarray(np.bincount(matrix.columns, weights=products, minlength=len(columns)), dtype=np.float64)
+        return np.asarray(np.bincount(matrix.columns, weights=products, minlength=PLACES + 1), dtype=np.float64)
 
-    vector = np.ones(len(columns))
+    vector = np.ones(PLACES + 1)
     for _ in range(20):  # the largest curvature, by power iteration
         vector = gradient(matrix.multiply(vector) / 4)
         curvature = float(np.linalg.norm(vector))
         vector /= curvature
-    weights = ahead = np.zeros(len(columns))
+    weights = ahead = np.zeros(PLACES + 1)
     momentum = 1.0
     for _ in range(STEPS):
         errors = 1 / (1 + np.exp(-matrix.multiply(ahead))) - is_attack
@@ -137,27 +150,34 @@ def train(authors: Sequence[Author]) -> tuple[dict[str, int], Floats]:
         after = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
         ahead = following + (momentum - 1) / after * (following - weights)
         weights, momentum = following, after
-    return columns, weights * rarity
+    return weights * rarity
 
 
-def score(texts: Sequence[list[Features]], columns: dict[str, int], weights: Floats) -> Floats:
-    """Return the score of the worst window of each text."""
-    scores = build_matrix([piece for pieces in texts for piece in pieces[1:]], columns).multiply(weights)
-    starts = np.cumsum([0, *(len(pieces) - 1 for pieces in texts[:-1])])
+def score(texts: Sequence[Text], weights: Floats) -> Floats:
+    """Return by how much the worst window of each text is above its limit."""
+    scores = build_matrix([piece for text in texts for piece in text.pieces]).multiply(weights)
+    scores -= np.array([limit for text in texts for limit in text.limits]) / SCALE
+    starts = np.cumsum([0, *(len(text.pieces) for text in texts[:-1])])
     return np.maximum.reduceat(scores, starts)
 
 
 def measure(authors: Sequence[Author]) -> float:
     """Print what is caught of each author with weights from the others; return the limit for all of them."""
-    everything: list[float] = []
+    all_attacks: list[float] = []
+    all_notes: list[float] = []
     print("author      attacks  notes   caught at 0.5 %, 1 %, 2 %, 5 % of the notes")
-    for author in filter(lambda author: author.attacks, authors):
-        columns, weights = train([other for other in authors if other is not author])
-        attacks, notes = (score(texts, columns, weights) for texts in (author.attacks, author.notes))
-        rates = (f"{(attacks > np.quantile(notes, 1 - share)).mean():.3f}" for share in (0.005, 0.01, 0.02, 0.05))
-        print(f"{author.name:12}{len(attacks):7}{len(notes):7}  ", *rates, flush=True)
-        everything += notes.tolist() if author.name != KNOWN else []
-    return float(np.quantile(everything, 1 - LARGEST_SHARE))
+    for fold in range(FOLDS):
+        weights = train([author for number, author in enumerate(authors) if number % FOLDS != fold])
+        for author in filter(lambda author: author.attacks, authors[fold::FOLDS]):
+            attacks, notes = (score(texts, weights) for texts in (author.attacks, author.notes))
+            rates = (f"{(attacks > np.quantile(notes, 1 - share)).mean():.3f}" for share in (0.005, 0.01, 0.02, 0.05))
+            print(f"{author.name:12}{len(attacks):7}{len(notes):7}  ", *rates, flush=True)
+            if author.name != KNOWN:
+                all_notes += notes.tolist()
+                all_attacks += attacks.tolist()
+    limit = float(np.quantile(all_notes, 1 - LARGEST_SHARE))
+    print(f"all: {(np.array(all_attacks) > limit).mean():.3f} at {LARGEST_SHARE:.1%} of the notes")
+    return limit
 
 
 def main() -> None:
@@ -166,16 +186,9 @@ def main() -> None:
     limit = measure(authors)
     if "--write" not in sys.argv[1:]:
         return
-    columns, weights = train(authors)
-    weights[columns[""]] -= limit
-    smallest = np.sort(np.abs(weights))[-KEPT]
-    rows = [
-        f"{round(SCALE * weights[number])}\t{feature}"
-        for feature, number in columns.items()
-        if not feature or (abs(weights[number]) >= smallest and round(SCALE * weights[number]))
-    ]
-    WEIGHTS.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    print(f"{len(rows)} weights, {WEIGHTS.stat().st_size:,} bytes")
+    weights = train(authors)
+    stored = np.clip(np.round(SCALE * weights[:PLACES]), -LARGEST, LARGEST).astype(np.int8)
+    injection_guard.WEIGHTS.write_bytes(stored.tobytes() + struct.pack("<f", SCALE * (weights[BIAS] - limit)))
 
 
 if __name__ == "__main__":

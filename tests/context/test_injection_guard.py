@@ -22,7 +22,7 @@ def read_texts(name: str) -> list[str]:
 
 def test_most_orders_of_an_author_who_is_not_in_the_training_are_caught() -> None:
     orders = read_texts("attacks.jsonl")
-    assert sum(map(is_injection, orders)) / len(orders) > 0.6
+    assert sum(map(is_injection, orders)) / len(orders) > 0.85
 
 
 def test_hardly_any_honest_note_of_such_an_author_is_held_back() -> None:

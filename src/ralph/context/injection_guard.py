@@ -1,12 +1,14 @@
 """Detect prompt injection: whether a text gives orders to the agent that reads it.
 
-A linear classifier over words, pairs of words and parts of words. `bench/injection.py` trains its weights on texts of
-many authors and measures each author's with weights from the others. Lists of words by hand found half as much and
-took three times as many honest notes. Hidden and encoded text is unfolded first.
+A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature has its weight at
+a place that its hash names. `bench/injection.py` trains the weights on texts of many authors and measures each author's
+with weights from others. Hidden and encoded text is unfolded first.
 """
 
 import re
+import struct
 import unicodedata
+import zlib
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import sqrt
@@ -17,7 +19,11 @@ _SHORTEST_PART, _LONGEST_PART, _LONGEST_WORD = 2, 5, 40
 EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
 _WINDOW = 400  # characters that are judged together; most texts of the training are shorter
 _SHORTEST = 20  # characters of a sentence that is judged alone
+WEIGHTS = Path(__file__).with_name("injection_weights.bin")
+PLACES = 1 << 20  # for weights, a byte each; a number that is added to every score follows
+_SENTENCE_LIMIT = 10  # instead of 0: a sentence alone says less than a note
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
+_OPENING = re.compile(r"(?:\A|[.!?;:\n])\s*(\w+|[^\w\s.!?;:])(?:[^\S\n]*(\w+|[^\w\s.!?;:]))?")
 _HOST = re.compile(
     r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
 )
@@ -43,7 +49,9 @@ def is_injection(text: str) -> bool:
         return True
     for variant in _variants(plain):
         lines = "\n".join(filter(None, map(str.strip, variant.split("\n"))))  # else blank lines take quadratic time
-        if _OVERRIDE.search(_QUOTED.sub(" ", lines)) or any(score(window) > 0 for window in windows(variant)):
+        if _OVERRIDE.search(_QUOTED.sub(" ", lines)):
+            return True
+        if any(score(window) > limit for window, limit in windows(variant)):
             return True
     return False
 
@@ -58,24 +66,31 @@ def normalize(text: str) -> str | None:
 
 
 def features(text: str) -> tuple[list[str], list[str]]:
-    """Return the words and pairs of words of a text in lower case, and the parts of its words, each after a blank."""
+    """Return the words of a text in lower case, its pairs of words and openings; and the parts, each after a blank."""
     return _phrases(text), [part for word in set(text.split()) for part in _parts(word)]
+
+
+def place(feature: str) -> int:
+    """Return where the weight of a feature is."""
+    return zlib.crc32(feature.encode("utf-8", "replace")) % PLACES
 
 
 def score(text: str) -> float:
     """Return how much a text in lower case resembles an injection; above 0 it counts as one."""
-    weights, phrases = _weights(), _phrases(text)
+    (weights, bias), phrases = _load_weights(), _phrases(text)
     parts = [_weigh_parts(word) for word in set(text.split())]
     return (
-        weights[""]
-        + sum(weights.get(phrase, 0) for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
+        bias
+        + sum(weights[place(phrase)] for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
         + sum(weight for weight, _ in parts) / sqrt(sum(count for _, count in parts) + EXTRA[1])
     )
 
 
 def _phrases(text: str) -> list[str]:
+    """Return words, pairs of words, and after `^` the words with which a clause begins."""
     tokens = _TOKEN.findall(text)
-    return list({*tokens, *(f"{first} {second}" for first, second in pairwise(tokens))})
+    openings = [f"^{word}" for pair in _OPENING.findall(text) for word in (pair[0], " ".join(pair))]
+    return list({*tokens, *openings, *(f"{first} {second}" for first, second in pairwise(tokens))})
 
 
 def _parts(word: str) -> list[str]:
@@ -89,19 +104,18 @@ def _parts(word: str) -> list[str]:
 
 @lru_cache(50_000)
 def _weigh_parts(word: str) -> tuple[int, int]:
-    parts = _parts(word)
-    return sum(_weights().get(part, 0) for part in parts), len(parts)
+    weights, parts = _load_weights()[0], _parts(word)
+    return sum(weights[place(part)] for part in parts), len(parts)
 
 
 @cache
-def _weights() -> dict[str, int]:
-    """Read the weight of each feature; that of the empty one is added to every text."""
-    lines = Path(__file__).with_name("injection_weights.txt").read_text(encoding="utf-8").split("\n")
-    return {feature: int(weight) for weight, _, feature in (line.partition("\t") for line in lines if line)}
+def _load_weights() -> "tuple[memoryview[int], float]":
+    data = WEIGHTS.read_bytes()
+    return memoryview(data)[:PLACES].cast("b"), struct.unpack_from("<f", data, PLACES)[0]
 
 
-def windows(text: str) -> list[str]:
-    """Return what is judged alone: each sentence or line, and several together up to the length of a note."""
+def windows(text: str) -> list[tuple[str, int]]:
+    """Return what is judged alone and by which limit: sentences together up to the length of a note, and each."""
     sentences = [piece for piece in _BREAK.split(text) if piece]
     joined = sentences[:1]
     for sentence in sentences[1:]:
@@ -109,7 +123,8 @@ def windows(text: str) -> list[str]:
             joined[-1] += f"\n{sentence}"
         else:
             joined.append(sentence)
-    return list(dict.fromkeys([*joined, *(sentence for sentence in sentences if len(sentence) > _SHORTEST)]))
+    alone = (sentence for sentence in sentences if len(sentence) > _SHORTEST)
+    return list((dict.fromkeys(alone, _SENTENCE_LIMIT) | dict.fromkeys(joined, 0)).items())
 
 
 # --- hidden and encoded text -------------------------------------------------------------------
