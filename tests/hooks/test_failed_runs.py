@@ -75,12 +75,12 @@ def test_a_run_and_its_journal_entry_are_one_hit(here: World) -> None:
 def test_a_traceback_has_at_most_three_lines_in_what_is_injected(here: World, prefix: str) -> None:
     chained = f"{TRACEBACK}\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}"
     trace = "\n".join(prefix + line for line in chained.split("\n"))
-    text = f"Giraffes break like this:\n{trace}\nInstall the zoo first.\n\nError: x\n" + "    at f (/a.js:1:2)\n" * 9
+    text = f"Giraffes fail in the build:\n{trace}\nInstall the zoo first.\n\nError: x\n" + "    at f (/a.js:1:2)\n" * 9
     Project(here.root).put(".agent/memories.md", "# Memories\n\n## Fixes\n")
     assert Project(here.root)("memory", "add", "-", "-t", "fix", stdin=text).code == 0
     index.sync(here.root)
     start = handled(here.env, "SessionStart", payload("SessionStart", source="startup", cwd=str(here.root)))
-    for told in (json.loads(start)["hookSpecificOutput"]["additionalContext"], prompt(here, "what breaks giraffes?")):
+    for told in (json.loads(start)["hookSpecificOutput"]["additionalContext"], prompt(here, "why do giraffes fail in the build?")):
         assert told.count("Traceback") == 1
         assert told.count('File "') == 1
         assert "test_utils.py" in told
