@@ -27,7 +27,7 @@ def ralph(claude: Claude) -> Ralph:
     return Ralph(claude).begin(scope="project")
 
 
-def test_a_log_that_cannot_be_written_is_reported_and_nothing_else_happens(
+def test_a_log_that_cannot_be_written_is_reported_and_its_events_are_recorded_later(
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     messages.script(bash("echo one"), say("DONE"), say("LATER"), say("AND NOW"))
@@ -41,13 +41,14 @@ def test_a_log_that_cannot_be_written_is_reported_and_nothing_else_happens(
     assert run.text == "DONE"
     assert logs.read_text(encoding="utf-8") == "in the way"
     said = ralph.call("doctor")
-    assert "hooks failed" in said.stdout
+    assert "nothing can be recorded" in said.stdout
     [brief] = printed(claude.run("and later"), "SessionStart")
-    assert "hook failures so far" in brief
+    assert "nothing can be recorded" in brief
     logs.unlink()
     ralph("doctor", "--fix")
     after = claude.run("and now")
-    assert "hook failures" not in after.requests[0].text
+    assert "nothing can be recorded" not in after.requests[0].text
+    assert [each.title for each in ralph.observations(run.session)] == ["prompt", "Bash: echo one", "answer"]
     assert [each.title for each in ralph.observations(after.session)] == ["prompt", "answer"]
 
 
