@@ -80,7 +80,7 @@ def test_a_traceback_has_at_most_three_lines_in_what_is_injected(here: World, pr
     assert Project(here.root)("memory", "add", "-", "-t", "fix", stdin=text).code == 0
     index.sync(here.root)
     start = handled(here.env, "SessionStart", payload("SessionStart", source="startup", cwd=str(here.root)))
-    for told in (json.loads(start)["hookSpecificOutput"]["additionalContext"], prompt(here, "what fails with giraffes?")):
+    for told in (json.loads(start)["hookSpecificOutput"]["additionalContext"], prompt(here, "why giraffes fail")):
         assert told.count("Traceback") == 1
         assert told.count('File "') == 1
         assert "test_utils.py" in told
