@@ -32,8 +32,8 @@ SCALE = 10  # weights are stored as whole numbers
 LARGEST = 127
 
 Floats = NDArray[np.float64]
-PLACES = injection_guard.PLACES
-BIAS = PLACES  # the column of what is added to every text
+BUCKETS = injection_guard.BUCKETS
+BIAS = BUCKETS  # the column of what is added to every text
 
 
 class Features(NamedTuple):
@@ -102,9 +102,9 @@ def describe(text: str) -> Features:
     """Return the features of a text as the detector weighs them."""
     columns, values = [BIAS], [1.0]
     for group, extra in zip(injection_guard.features(text), injection_guard.EXTRA, strict=True):
-        places = {injection_guard.place(feature) for feature in group}
-        columns += places
-        values += [(len(group) + extra) ** -0.5] * len(places)
+        buckets = {injection_guard.hash_bucket(feature) for feature in group}
+        columns += buckets
+        values += [(len(group) + extra) ** -0.5] * len(buckets)
     return Features(np.array(columns, dtype=np.int32), np.array(values, dtype=np.float32))
 
 
@@ -121,7 +121,7 @@ def train(authors: Sequence[Author]) -> Floats:
     texts = attacks + notes
     is_attack = np.array([1.0] * len(attacks) + [0.0] * len(notes))
     matrix = build_matrix(texts)
-    counts = np.bincount(matrix.columns, minlength=PLACES + 1)
+    counts = np.bincount(matrix.columns, minlength=BUCKETS + 1)
     rarity = np.where(counts >= LEAST_TEXTS, np.log(len(texts) / np.maximum(counts, 1)) ** 2 / 4, 0.0)
     rarity[BIAS] = 1.0
     matrix = matrix._replace(values=matrix.values * rarity[matrix.columns])
@@ -135,14 +135,14 @@ def train(authors: Sequence[Author]) -> Floats:
 
     def gradient(errors: Floats) -> Floats:
         products = (errors * importance)[rows] * matrix.values
-        return np.asarray(np.bincount(matrix.columns, weights=products, minlength=PLACES + 1), dtype=np.float64)
+        return np.asarray(np.bincount(matrix.columns, weights=products, minlength=BUCKETS + 1), dtype=np.float64)
 
-    vector = np.ones(PLACES + 1)
+    vector = np.ones(BUCKETS + 1)
     for _ in range(20):  # the largest curvature, by power iteration
         vector = gradient(matrix.multiply(vector) / 4)
         curvature = float(np.linalg.norm(vector))
         vector /= curvature
-    weights = ahead = np.zeros(PLACES + 1)
+    weights = ahead = np.zeros(BUCKETS + 1)
     momentum = 1.0
     for _ in range(STEPS):
         errors = 1 / (1 + np.exp(-matrix.multiply(ahead))) - is_attack
@@ -187,7 +187,7 @@ def main() -> None:
     if "--write" not in sys.argv[1:]:
         return
     weights = train(authors)
-    stored = np.clip(np.round(SCALE * weights[:PLACES]), -LARGEST, LARGEST).astype(np.int8)
+    stored = np.clip(np.round(SCALE * weights[:BUCKETS]), -LARGEST, LARGEST).astype(np.int8)
     injection_guard.WEIGHTS.write_bytes(stored.tobytes() + struct.pack("<f", SCALE * (weights[BIAS] - limit)))
 
 

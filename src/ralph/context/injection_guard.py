@@ -1,7 +1,7 @@
 """Detect prompt injection: whether a text gives orders to the agent that reads it.
 
-A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature has its weight at
-a place that its hash names. `bench/injection.py` trains the weights on texts of many authors and measures each author's
+A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature has its weight in
+the bucket of its hash. `bench/injection.py` trains the weights on texts of many authors and measures each author's
 with weights from others. Hidden and encoded text is unfolded first.
 """
 
@@ -20,7 +20,7 @@ EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone 
 _WINDOW = 400  # characters that are judged together; most texts of the training are shorter
 _SHORTEST = 20  # characters of a sentence that is judged alone
 WEIGHTS = Path(__file__).with_name("injection_weights.bin")
-PLACES = 1 << 20  # for weights, a byte each; a number that is added to every score follows
+BUCKETS = 1 << 20  # for weights, a byte each; a number that is added to every score follows
 _SENTENCE_LIMIT = 10  # instead of 0: a sentence alone says less than a note
 _BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
 _OPENING = re.compile(r"(?:\A|[.!?;:\n])\s*(\w+|[^\w\s.!?;:])(?:[^\S\n]*(\w+|[^\w\s.!?;:]))?")
@@ -70,9 +70,9 @@ def features(text: str) -> tuple[list[str], list[str]]:
     return _phrases(text), [part for word in set(text.split()) for part in _parts(word)]
 
 
-def place(feature: str) -> int:
-    """Return where the weight of a feature is."""
-    return zlib.crc32(feature.encode("utf-8", "replace")) % PLACES
+def hash_bucket(feature: str) -> int:
+    """Return the bucket in which the weight of a feature is."""
+    return zlib.crc32(feature.encode("utf-8", "replace")) % BUCKETS
 
 
 def score(text: str) -> float:
@@ -81,7 +81,7 @@ def score(text: str) -> float:
     parts = [_weigh_parts(word) for word in set(text.split())]
     return (
         bias
-        + sum(weights[place(phrase)] for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
+        + sum(weights[hash_bucket(phrase)] for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
         + sum(weight for weight, _ in parts) / sqrt(sum(count for _, count in parts) + EXTRA[1])
     )
 
@@ -105,13 +105,13 @@ def _parts(word: str) -> list[str]:
 @lru_cache(50_000)
 def _weigh_parts(word: str) -> tuple[int, int]:
     weights, parts = _load_weights()[0], _parts(word)
-    return sum(weights[place(part)] for part in parts), len(parts)
+    return sum(weights[hash_bucket(part)] for part in parts), len(parts)
 
 
 @cache
 def _load_weights() -> "tuple[memoryview[int], float]":
     data = WEIGHTS.read_bytes()
-    return memoryview(data)[:PLACES].cast("b"), struct.unpack_from("<f", data, PLACES)[0]
+    return memoryview(data)[:BUCKETS].cast("b"), struct.unpack_from("<f", data, BUCKETS)[0]
 
 
 def windows(text: str) -> list[tuple[str, int]]:
