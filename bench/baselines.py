@@ -27,7 +27,9 @@ _SHORTEST = 3
 
 def words_of(record: Record) -> str:
     """Everything of a record that may be found."""
-    return "\n".join((record.title, " ".join(record.tags), record.text, " ".join(record.origin.files)))
+    return "\n".join(
+        (record.title, " ".join(record.tags), record.text, " ".join(record.origin.files))
+    )
 
 
 @contextmanager
@@ -87,7 +89,9 @@ def bm25s(records: Sequence[Record]) -> Iterator[Ask]:
     def ask(text: str, limit: int) -> list[Hit]:
         if not offered or not telling_match(text):
             return []
-        places, scores = index.retrieve(tokens([text]), k=min(limit, len(offered)), show_progress=False)
+        places, scores = index.retrieve(
+            tokens([text]), k=min(limit, len(offered)), show_progress=False
+        )
         pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
         return [Hit(offered[place], score) for place, score in pairs if score > 0]
 
@@ -117,7 +121,11 @@ def _fts5(records: Sequence[Record], tokenizer: str, build: Callable[[str], str]
 def naive_match(text: str, *, quoted: bool = False) -> str:
     """The full-text expression that the naive builder makes of a question."""
     words = [word for word in text.split() if len(word) >= _SHORTEST][:_WORDS]
-    return " OR ".join('"' + word.replace('"', '""') + '"' for word in words) if quoted else " OR ".join(words)
+    return (
+        " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
+        if quoted
+        else " OR ".join(words)
+    )
 
 
 def telling_match(text: str) -> str:

@@ -3,9 +3,7 @@
 import random
 from pathlib import Path
 
-SUBJECTS = (
-    "parser scheduler cache router migration session token index worker queue schema client server hook budget".split()
-)
+SUBJECTS = "parser scheduler cache router migration session token index worker queue schema client server hook budget".split()
 VERBS = "fails retries blocks times out returns caches rebuilds validates truncates forks merges restarts".split()
 PLACES = "src/db/schema.ts services/core/api.py crates/loop/engine.rs web/app/page.tsx scripts/deploy.sh".split()
 TAGS = "api build ci db docker docs lint perf release search security style test types ui".split()
@@ -18,7 +16,13 @@ def entry(number: int, chance: random.Random) -> str:
     words: list[str] = []
     while sum(map(len, words)) + len(words) < PER_ENTRY - 90:
         words += [chance.choice(SUBJECTS), chance.choice(VERBS), "when", chance.choice(PLACES)]
-        words += [f"{chance.choice(SUBJECTS)}_{chance.randrange(500)}", "is", "set", "to", str(chance.randrange(1000))]
+        words += [
+            f"{chance.choice(SUBJECTS)}_{chance.randrange(500)}",
+            "is",
+            "set",
+            "to",
+            str(chance.randrange(1000)),
+        ]
     day = f"20{chance.randrange(20, 27)}-{chance.randrange(1, 13):02}-{chance.randrange(1, 29):02}"
     tags = ", ".join(sorted(chance.sample(TAGS, 2)))
     heading = f"### mem-{1_600_000_000 + number}-{number % 65536:04x}"

@@ -35,10 +35,19 @@ UNRELATED = retrieval.OWN / CONTROL
 PASTED = retrieval.OWN / "pasted.txt"
 KOREAN = retrieval.OWN / "korean"
 HEADINGS = tuple(
-    "arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent|silent, long".split("|")
+    "arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent|silent, long".split(
+        "|"
+    )
 )
 ENOUGH = 0.6  # of a clause's telling words
-BARS = {"clauses": 0.88, "whole": 0.80, "amended": 5 / 6, "first": 0.85, "silent": 0.95, "silent_long": 0.95}
+BARS = {
+    "clauses": 0.88,
+    "whole": 0.80,
+    "amended": 5 / 6,
+    "first": 0.85,
+    "silent": 0.95,
+    "silent_long": 0.95,
+}
 TOKENS = 1_500
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _LONG = 20  # letters of a sentence that may be a part of one
@@ -104,16 +113,21 @@ def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
             places[names[-1]] = place, _turns({"turns": talk})
         policy = loaders.read_text(task, "policy", "decisions").split(";")
         clauses = tuple(clause for clause in policy if telling_words(clause))
-        decisions.append(Decision(loaders.read_text(task, "bug_report", "decisions"), tuple(names), clauses))
+        decisions.append(
+            Decision(loaders.read_text(task, "bug_report", "decisions"), tuple(names), clauses)
+        )
     for decoy in loaders.read_objects(whole, "decoys", "decisions"):
         places[loaders.read_text(decoy, "id", "decisions")] = chance.random(), _turns(decoy)
-    return {name: places[name][1] for name in sorted(places, key=lambda name: places[name][0])}, decisions
+    return {
+        name: places[name][1] for name in sorted(places, key=lambda name: places[name][0])
+    }, decisions
 
 
 def _turns(talk: Mapping[str, object]) -> Chat:
     turns = loaders.read_objects(talk, "turns", "decisions")
     return [
-        (loaders.read_text(turn, "role", "decisions"), loaders.read_text(turn, "text", "decisions")) for turn in turns
+        (loaders.read_text(turn, "role", "decisions"), loaders.read_text(turn, "text", "decisions"))
+        for turn in turns
     ]
 
 
@@ -123,7 +137,9 @@ def _turns(talk: Mapping[str, object]) -> Chat:
 def telling_words(clause: str) -> list[terms.QueryWord]:
     """Return the words of a clause that are not everyday words."""
     words = terms.query_terms(clause)
-    return [word for word in words if word.text.lower() not in terms.STOP_WORDS | terms.EVERYDAY_WORDS]
+    return [
+        word for word in words if word.text.lower() not in terms.STOP_WORDS | terms.EVERYDAY_WORDS
+    ]
 
 
 def has_clause(sentences: Sequence[str], clause: str) -> bool:
@@ -164,21 +180,29 @@ class SentenceSource:
         """Return the names of the chats that have a sentence."""
         part = _letters(sentence)
         return [
-            name for name, (own, text) in self.known.items() if part in own or (len(part) >= _LONG and part in text)
+            name
+            for name, (own, text) in self.known.items()
+            if part in own or (len(part) >= _LONG and part in text)
         ]
 
 
-def judge(text: str, decision: Decision, chats: Mapping[str, Chat], source: SentenceSource) -> Delivered:
+def judge(
+    text: str, decision: Decision, chats: Mapping[str, Chat], source: SentenceSource
+) -> Delivered:
     """Count what of a decision is in a text."""
     origins = [(sentence, source.chats(sentence)) for sentence in split_sentences(text)]
     right = [sentence for sentence, names in origins if not set(names).isdisjoint(decision.chats)]
-    first = next((names for sentence, names in origins if names and len(_letters(sentence)) >= _LONG), [])
+    first = next(
+        (names for sentence, names in origins if names and len(_letters(sentence)) >= _LONG), []
+    )
     newest = None
     if len(decision.chats) > 1:
         latest = decision.chats[-1]
         said = [part for _, turn in chats[latest] for part in split_sentences(turn)]
         given = [sentence for sentence, names in origins if latest in names]
-        newest = all(has_clause(given, clause) for clause in decision.clauses if has_clause(said, clause))
+        newest = all(
+            has_clause(given, clause) for clause in decision.clauses if has_clause(said, clause)
+        )
     return Delivered(
         any(len(_letters(sentence)) >= _LONG for sentence in right),  # "Right." is in many chats
         not set(first).isdisjoint(decision.chats),
@@ -188,7 +212,9 @@ def judge(text: str, decision: Decision, chats: Mapping[str, Chat], source: Sent
     )
 
 
-def figures(delivered: Sequence[Delivered], silent: float | None = None, silent_long: float | None = None) -> Figures:
+def figures(
+    delivered: Sequence[Delivered], silent: float | None = None, silent_long: float | None = None
+) -> Figures:
     """Return the figures of an arm; clauses are averaged over all decisions' clauses."""
     amended = [each.newest for each in delivered if each.newest is not None]
     return Figures(
@@ -215,7 +241,11 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
         (root / ".git").mkdir(parents=True)
         (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
         (root / "ralph.yml").write_text("memories:\n  enabled: true\n", encoding="utf-8")
-        home = {"HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/config"}
+        home = {
+            "HOME": folder,
+            "XDG_STATE_HOME": f"{folder}/state",
+            "XDG_CONFIG_HOME": f"{folder}/config",
+        }
         env = {**home, "CLAUDE_PROJECT_DIR": str(root), "PATH": os.environ["PATH"]}
         before = dict(os.environ)
         os.environ.update(home)  # the user's own memory is no part of this
@@ -224,7 +254,11 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
             payload = {"session_id": session, "cwd": str(root), "hook_event_name": event, **members}
             raw = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
             printed = run_event("claude", event, raw, env).decode()
-            return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
+            return (
+                str(json.loads(printed)["hookSpecificOutput"]["additionalContext"])
+                if printed
+                else ""
+            )
 
         def talk(session: str, chat: Chat) -> None:
             for who, text in chat:
@@ -255,7 +289,11 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
             for name, chat in chats.items():
                 talk(name, chat)
                 send("SessionEnd", name, reason="other")
-            yield {RALPH: ask, f"{RALPH}, compacted": ask_again, f"{RALPH}, own chat compacted": ask_within}
+            yield {
+                RALPH: ask,
+                f"{RALPH}, compacted": ask_again,
+                f"{RALPH}, own chat compacted": ask_within,
+            }
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -272,7 +310,10 @@ def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
     yield "no memory", lambda prompt, right: ""
     yield "the last session", lambda prompt, right: whole([*chats][-1:])
     with baselines.porter_fts5(messages) as ask:
-        yield "fts5 porter, top 5", lambda prompt, right: "\n\n".join(hit.record.text for hit in ask(prompt, 5))
+        yield (
+            "fts5 porter, top 5",
+            lambda prompt, right: "\n\n".join(hit.record.text for hit in ask(prompt, 5)),
+        )
     yield "the whole right chats", lambda prompt, right: whole(right)
 
 
@@ -283,16 +324,21 @@ def with_paste(prompts: Sequence[str]) -> list[str]:
     return ["\n\n".join(pair if number % 2 else pair[::-1]) for number, pair in enumerate(pairs)]
 
 
-def measure(chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated: Sequence[str]) -> dict[str, Figures]:
+def measure(
+    chats: Mapping[str, Chat], decisions: Sequence[Decision], unrelated: Sequence[str]
+) -> dict[str, Figures]:
     """Return the figures of every arm."""
     source = SentenceSource(chats)
 
     def asked(arm: Arm) -> Figures:
-        return figures([judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions])
+        return figures(
+            [judge(arm(each.prompt, each.chats), each, chats, source) for each in decisions]
+        )
 
     def silent(arm: Arm, before: Figures) -> Figures:
         short, long = (
-            fmean(not arm(prompt, ()) for prompt in prompts) for prompts in (unrelated, with_paste(unrelated))
+            fmean(not arm(prompt, ()) for prompt in prompts)
+            for prompts in (unrelated, with_paste(unrelated))
         )
         return replace(before, silent=short, silent_long=long)
 
@@ -331,7 +377,9 @@ def report(measured: Mapping[str, Figures]) -> list[str]:
             verdict = "target" if value >= target else "below target"
             lines.append(f"  {'delivery ' + name:<60} {value:5.3f} (target {target:.3f}) {verdict}")
     verdict = "target" if ralph.tokens <= TOKENS else "below target"
-    lines.append(f"  {'delivery tokens in the median':<60} {ralph.tokens:5.0f} (at most {TOKENS:,}) {verdict}")
+    lines.append(
+        f"  {'delivery tokens in the median':<60} {ralph.tokens:5.0f} (at most {TOKENS:,}) {verdict}"
+    )
     return lines
 
 

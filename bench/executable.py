@@ -165,7 +165,17 @@ def passes(task: FixTask, module: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         Path(folder, f"{task.name}.py").write_text(module, encoding="utf-8")
         Path(folder, f"test_{task.name}.py").write_text(task.test, encoding="utf-8")
-        argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder]
+        argv = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            folder,
+            folder,
+        ]
         ended = subprocess.run(argv, cwd=folder, capture_output=True, timeout=SECONDS, check=False)
     return ended.returncode == 0
 
@@ -190,11 +200,18 @@ def measure(tasks: Sequence[FixTask] = TASKS) -> dict[str, int]:
 
 def report(passed: Mapping[str, int], tasks: int) -> list[str]:
     """Return the table, and whether all of Ralph's pass and none without memory."""
-    lines = retrieval.table(HEADINGS, [(name, str(tasks), str(count)) for name, count in passed.items()])
+    lines = retrieval.table(
+        HEADINGS, [(name, str(tasks), str(count)) for name, count in passed.items()]
+    )
     is_kept = passed[delivery.RALPH] == tasks and passed["no memory"] == 0
     verdict = "ok" if is_kept else "BROKEN"
     what = "bugs that are mended with the decision, and only with it"
-    return ["Decisions that mend a bug", "", *lines, f"  {what:<60} {passed[delivery.RALPH]} of {tasks} {verdict}"]
+    return [
+        "Decisions that mend a bug",
+        "",
+        *lines,
+        f"  {what:<60} {passed[delivery.RALPH]} of {tasks} {verdict}",
+    ]
 
 
 def run() -> list[str]:

@@ -49,7 +49,11 @@ def records(count: int) -> list[Record]:
             kinds[number % 4],
             f"Fact number {number} about linked things.",
             tags=tuple(f"tag{chance.randrange(count // 20)}" for _ in range(2)),
-            origin=Origin(files=tuple(f"src/m{chance.randrange(count // 8)}/f{chance.randrange(4)}.ts" for _ in "ab")),
+            origin=Origin(
+                files=tuple(
+                    f"src/m{chance.randrange(count // 8)}/f{chance.randrange(4)}.ts" for _ in "ab"
+                )
+            ),
             links=tuple(Link("affects", chance.choice(names)) for _ in range(3)),
             created_at="2026-01-01",
         )
@@ -60,7 +64,10 @@ def records(count: int) -> list[Record]:
 def indexed(found: Sequence[Record]) -> sqlite3.Connection:
     """An index in memory, with so many records a source."""
     files = [found[start : start + _PER_FILE] for start in range(0, len(found), _PER_FILE)]
-    told = [Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1))) for each in files]
+    told = [
+        Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
+        for each in files
+    ]
     return index.in_memory(told, terms.index_terms)
 
 
@@ -92,13 +99,19 @@ def run(count: int = RECORDS) -> list[str]:
             some = random.Random(2).sample(keys, ASKED)
             times = best(
                 {
-                    "bare query, 2 hops": lambda: [found.execute(_BARE, (key,)).fetchall() for key in some],
+                    "bare query, 2 hops": lambda: [
+                        found.execute(_BARE, (key,)).fetchall() for key in some
+                    ],
                     "neighbours, 2 hops": lambda: [walking.neighbours(found, key) for key in some],
                 },
                 rounds=9,
             )
         times |= best(
-            {"graph of half": lambda: made(half).close(), "graph": lambda: made(connection).close()}, rounds=4
+            {
+                "graph of half": lambda: made(half).close(),
+                "graph": lambda: made(connection).close(),
+            },
+            rounds=4,
         )
     lines = [f"graph: {len(nodes)} nodes, {len(edges)} edges; neighbours of {ASKED} nodes"]
     bars = [

@@ -85,7 +85,12 @@ class Case:
 _BASH: Mapping[str, object] = {
     "tool_name": "Bash",
     "tool_input": {"command": "pytest -q", "description": "Run the tests"},
-    "tool_response": {"stdout": "40 passed in 2.31s\n" * 20, "stderr": "", "interrupted": False, "isImage": False},
+    "tool_response": {
+        "stdout": "40 passed in 2.31s\n" * 20,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+    },
     "tool_use_id": "toolu_0000",
     "duration_ms": 2310,
 }
@@ -93,7 +98,10 @@ _BASH: Mapping[str, object] = {
 _READ: Mapping[str, object] = {
     "tool_name": "Read",
     "tool_input": {"file_path": "/home/user/project/src/cart.py"},
-    "tool_response": {"type": "text", "file": {"content": "def total(items):\n    return sum(items)\n" * 900}},
+    "tool_response": {
+        "type": "text",
+        "file": {"content": "def total(items):\n    return sum(items)\n" * 900},
+    },
 }
 _LONG = "tests/test_cart.py::test_total PASSED\n" * 1_600
 """What a test run prints that names each of its tests."""
@@ -102,31 +110,77 @@ _ASKED: Mapping[str, object] = {"prompt": "fix the failing test in the cart"}
 
 CASES = (
     Case("PostToolUse", "PostToolUse", _BASH, 1.5),
-    Case("PostToolUse, 6 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:5_500]}}, 1.5),
-    Case("PostToolUse, 16 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:15_500]}}, 1.6),
-    Case("rules must run, 6 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:5_500] + SECRET}}, 3),
-    Case("rules must run, 16 KB", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG[:15_000] + SECRET}}, 3.5),
+    Case(
+        "PostToolUse, 6 KB",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": _LONG[:5_500]}},
+        1.5,
+    ),
+    Case(
+        "PostToolUse, 16 KB",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": _LONG[:15_500]}},
+        1.6,
+    ),
+    Case(
+        "rules must run, 6 KB",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": _LONG[:5_500] + SECRET}},
+        3,
+    ),
+    Case(
+        "rules must run, 16 KB",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": _LONG[:15_000] + SECRET}},
+        3.5,
+    ),
     Case("PostToolUse of a Read", "PostToolUse", {**_BASH, **_READ}, 1.5),
     Case("SubagentStop", "SubagentStop", {"agent_id": "a1", "agent_type": "general-purpose"}, 1.5),
     Case("SessionEnd", "SessionEnd", {"reason": "other"}, 0),
-    Case("PostToolUse, rules must run", "PostToolUse", {**_BASH, "tool_response": {"stdout": SECRET}}, 3),
+    Case(
+        "PostToolUse, rules must run",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": SECRET}},
+        3,
+    ),
     Case("PostToolUse, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3.5),
     Case("PostToolUse in a worktree", "PostToolUse", _BASH, 1.5, Where.WORKTREE),
     Case("PostToolUse in a bare worktree", "PostToolUse", _BASH, 1.5, Where.BARE),
     Case("PostToolUse without Ralph", "PostToolUse", _BASH, 1.5, Where.NONE),
     Case("PostToolUse, variables set", "PostToolUse", _BASH, 1.5, Where.VARIABLES),
     Case("PostToolUse, patterns and globs", "PostToolUse", _BASH, 3, Where.RULES),
-    Case("the same, large", "PostToolUse", {**_BASH, "tool_response": {"stdout": _LONG}}, 3, Where.RULES),
+    Case(
+        "the same, large",
+        "PostToolUse",
+        {**_BASH, "tool_response": {"stdout": _LONG}},
+        3,
+        Where.RULES,
+    ),
     Case("UserPromptSubmit", "UserPromptSubmit", _ASKED, ANSWERING),
-    Case(f"UserPromptSubmit, {PASTED} characters", "UserPromptSubmit", {**_ASKED, "pasted": PASTED}, ANSWERING),
-    Case("UserPromptSubmit, rules must run", "UserPromptSubmit", {"prompt": f"fix the cart {SECRET}"}, ANSWERING),
+    Case(
+        f"UserPromptSubmit, {PASTED} characters",
+        "UserPromptSubmit",
+        {**_ASKED, "pasted": PASTED},
+        ANSWERING,
+    ),
+    Case(
+        "UserPromptSubmit, rules must run",
+        "UserPromptSubmit",
+        {"prompt": f"fix the cart {SECRET}"},
+        ANSWERING,
+    ),
     Case("UserPromptSubmit in a worktree", "UserPromptSubmit", _ASKED, ANSWERING, Where.WORKTREE),
     Case("UserPromptSubmit, variables set", "UserPromptSubmit", _ASKED, ANSWERING, Where.VARIABLES),
     Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
     Case("UserPromptSubmit in a task", "UserPromptSubmit", _ASKED, ANSWERING, Where.TASK),
     Case("UserPromptSubmit, 90 % of others", "UserPromptSubmit", _ASKED, ANSWERING, Where.CROWDED),
     Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
-    Case("PostToolUseFailure", "PostToolUseFailure", {**_BASH, "error": "Exit code 2\nmake: no rule"}, ANSWERING),
+    Case(
+        "PostToolUseFailure",
+        "PostToolUseFailure",
+        {**_BASH, "error": "Exit code 2\nmake: no rule"},
+        ANSWERING,
+    ),
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
     Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
 )
@@ -168,7 +222,9 @@ def measure(
     asked = _filled(folder, records) if records else []
     first = payload(CASES[0], root)
     launcher = folder / "hook"
-    launcher.write_text(f'#!/bin/sh\n[ -x {interpreter} ] && exec {interpreter} -I -S {stub} "$@"\nexit 0\n')
+    launcher.write_text(
+        f'#!/bin/sh\n[ -x {interpreter} ] && exec {interpreter} -I -S {stub} "$@"\nexit 0\n'
+    )
     launcher.chmod(0o755)
     commands: dict[str, tuple[Sequence[str], bytes | Case]] = {
         BARE: ([interpreter, "-I", "-S", "-c", "pass"], b""),
@@ -196,7 +252,9 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
         return case
     words = asked[turn % len(asked)]
     if "pasted" in case.members:
-        return replace(case, members={"prompt": "\n".join([words, "", *asked[turn:], *asked[:turn]])[:PASTED]})
+        return replace(
+            case, members={"prompt": "\n".join([words, "", *asked[turn:], *asked[:turn]])[:PASTED]}
+        )
     if case.event == "UserPromptSubmit":
         secret = f" {SECRET}" if SECRET in str(case.members) else ""
         return replace(case, members={"prompt": words + secret})
@@ -226,7 +284,12 @@ def _told(root: Path, records: int, others: float) -> list[str]:
         for number in range(_MEMORIES)
     ]
     half = len(entries) // 2
-    text = "# Memories\n\n## Decisions\n\n" + "\n".join(entries[:half]) + "\n## Fixes\n\n" + "\n".join(entries[half:])
+    text = (
+        "# Memories\n\n## Decisions\n\n"
+        + "\n".join(entries[:half])
+        + "\n## Fixes\n\n"
+        + "\n".join(entries[half:])
+    )
     files.write(paths.memories_files(root)[0], text)
     for number in range(0, _MEMORIES, 2):
         files.write(root / _cited(number), "# what a memory cites\n")
@@ -241,7 +304,9 @@ def _cited(number: int) -> str:
 
 def _work_beside(root: Path, others: float) -> None:
     """Tasks that others are at, with this part of the sessions."""
-    names = [task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)]
+    names = [
+        task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)
+    ]
     for number, log in enumerate(sorted((paths.log_folder(root) / "sessions").glob("*.jsonl"))):
         if int(number * others) < int((number + 1) * others):
             line = encode_line("session", {"id": log.stem, "task_id": names[number % _TASKS]})
@@ -252,7 +317,13 @@ def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tu
     """Medians, 99th percentiles and ratios of the times in milliseconds."""
     medians = {name: _share(times, 0.5) for name, times in taken.items()}
     return tuple(
-        Cost(name, medians[name], _share(times, 0.99), medians[name] / medians[BARE], bars.get(name, 0))
+        Cost(
+            name,
+            medians[name],
+            _share(times, 0.99),
+            medians[name] / medians[BARE],
+            bars.get(name, 0),
+        )
         for name, times in taken.items()
     )
 
@@ -263,8 +334,14 @@ def _share(times: Sequence[float], share: float) -> float:
 
 def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
     """A project, or a worktree of the main one beside it, with its settings cache; gives the environment for it."""
-    env = {"HOME": str(root.parent), "CLAUDE_PROJECT_DIR": str(root), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    env["XDG_STATE_HOME"] = str(Path(discovery.user_folder("STATE")).parent)  # the machine id of this process
+    env = {
+        "HOME": str(root.parent),
+        "CLAUDE_PROJECT_DIR": str(root),
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+    }
+    env["XDG_STATE_HOME"] = str(
+        Path(discovery.user_folder("STATE")).parent
+    )  # the machine id of this process
     env |= _VARIABLES.get(where, {})
     if where not in _TREES:
         files.write(root / ".git" / "HEAD", "ref: refs/heads/main\n")
@@ -276,7 +353,9 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
     if where is Where.NONE:
         return env
     if where is not Where.BARE:
-        files.write(root / "ralph.yml", _PRIVACY if where is Where.RULES else "# made for a measurement\n")
+        files.write(
+            root / "ralph.yml", _PRIVACY if where is Where.RULES else "# made for a measurement\n"
+        )
     hook_state.write_settings(root, load(root, env=env), env=env)
     return env
 
@@ -298,7 +377,11 @@ def report(found: Sequence[Cost]) -> list[str]:
     """The table, a line each."""
     lines = [f"{'':<32} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
     for cost in found:
-        bar = "" if not cost.at_most else f"  at most {cost.at_most:g}: {'ok' if cost.kept else 'BROKEN'}"
+        bar = (
+            ""
+            if not cost.at_most
+            else f"  at most {cost.at_most:g}: {'ok' if cost.kept else 'BROKEN'}"
+        )
         lines.append(f"{cost.name:<32} {cost.median:10.2f} {cost.p99:9.2f} {cost.ratio:7.2f}{bar}")
     return lines
 
@@ -307,7 +390,12 @@ def started(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> flo
     """Return the CPU seconds that a command took, started as a host starts it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        command, input=stdin, env=dict(env), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        command,
+        input=stdin,
+        env=dict(env),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -331,5 +419,11 @@ def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    mine, others = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
-    print("\n".join(run(int(mine[0]) if mine else 101, int(mine[1]) if mine[1:] else 10_000, others)))
+    mine, others = (
+        (words[: words.index("--")], words[words.index("--") + 1 :])
+        if "--" in words
+        else (words, [])
+    )
+    print(
+        "\n".join(run(int(mine[0]) if mine else 101, int(mine[1]) if mine[1:] else 10_000, others))
+    )

@@ -88,8 +88,14 @@ def load_docs() -> Author:
     """Read the paragraphs and bullets of this project's own pages: honest texts about agents, prompts and secrets."""
     root = Path(__file__).parents[1]
     pages = sorted((*root.glob("docs/*.md"), *root.glob("docs/adr/*.md"), *root.glob("*.md")))
-    pieces = [piece for page in pages for piece in re.split(r"\n\s*\n|\n(?=[-|#])", page.read_text(encoding="utf-8"))]
-    return Author("docs", [], [split(piece.lower()) for piece in pieces if len(piece) > SHORTEST_PARAGRAPH])
+    pieces = [
+        piece
+        for page in pages
+        for piece in re.split(r"\n\s*\n|\n(?=[-|#])", page.read_text(encoding="utf-8"))
+    ]
+    return Author(
+        "docs", [], [split(piece.lower()) for piece in pieces if len(piece) > SHORTEST_PARAGRAPH]
+    )
 
 
 def split(text: str) -> Text:
@@ -111,7 +117,11 @@ def describe(text: str) -> Features:
 def build_matrix(texts: Sequence[Features]) -> Matrix:
     """Return a row for each text."""
     starts = np.cumsum([0, *(len(text.columns) for text in texts[:-1])])
-    return Matrix(np.concatenate([text.columns for text in texts]), np.concatenate([t.values for t in texts]), starts)
+    return Matrix(
+        np.concatenate([text.columns for text in texts]),
+        np.concatenate([t.values for t in texts]),
+        starts,
+    )
 
 
 def train(authors: Sequence[Author]) -> Floats:
@@ -122,20 +132,29 @@ def train(authors: Sequence[Author]) -> Floats:
     is_attack = np.array([1.0] * len(attacks) + [0.0] * len(notes))
     matrix = build_matrix(texts)
     counts = np.bincount(matrix.columns, minlength=BUCKETS + 1)
-    rarity = np.where(counts >= LEAST_TEXTS, np.log(len(texts) / np.maximum(counts, 1)) ** 2 / 4, 0.0)
+    rarity = np.where(
+        counts >= LEAST_TEXTS, np.log(len(texts) / np.maximum(counts, 1)) ** 2 / 4, 0.0
+    )
     rarity[BIAS] = 1.0
     matrix = matrix._replace(values=matrix.values * rarity[matrix.columns])
     rows = np.repeat(np.arange(len(texts)), np.diff(np.append(matrix.starts, len(matrix.columns))))
     share = is_attack.mean()
     importance = np.where(is_attack == 1, 0.5 / share, 0.5 / (1 - share))
     is_known = np.array(
-        [author.name == KNOWN for name in ("attacks", "notes") for author in authors for _ in getattr(author, name)]
+        [
+            author.name == KNOWN
+            for name in ("attacks", "notes")
+            for author in authors
+            for _ in getattr(author, name)
+        ]
     )
     importance[is_known] *= IMPORTANCE
 
     def gradient(errors: Floats) -> Floats:
         products = (errors * importance)[rows] * matrix.values
-        return np.asarray(np.bincount(matrix.columns, weights=products, minlength=BUCKETS + 1), dtype=np.float64)
+        return np.asarray(
+            np.bincount(matrix.columns, weights=products, minlength=BUCKETS + 1), dtype=np.float64
+        )
 
     vector = np.ones(BUCKETS + 1)
     for _ in range(20):  # the largest curvature, by power iteration
@@ -170,7 +189,10 @@ def measure(authors: Sequence[Author]) -> float:
         weights = train([author for number, author in enumerate(authors) if number % FOLDS != fold])
         for author in filter(lambda author: author.attacks, authors[fold::FOLDS]):
             attacks, notes = (score(texts, weights) for texts in (author.attacks, author.notes))
-            rates = (f"{(attacks > np.quantile(notes, 1 - share)).mean():.3f}" for share in (0.005, 0.01, 0.02, 0.05))
+            rates = (
+                f"{(attacks > np.quantile(notes, 1 - share)).mean():.3f}"
+                for share in (0.005, 0.01, 0.02, 0.05)
+            )
             print(f"{author.name:12}{len(attacks):7}{len(notes):7}  ", *rates, flush=True)
             if author.name != KNOWN:
                 all_notes += notes.tolist()
@@ -188,7 +210,9 @@ def main() -> None:
         return
     weights = train(authors)
     stored = np.clip(np.round(SCALE * weights[:BUCKETS]), -LARGEST, LARGEST).astype(np.int8)
-    injection_guard.WEIGHTS.write_bytes(stored.tobytes() + struct.pack("<f", SCALE * (weights[BIAS] - limit)))
+    injection_guard.WEIGHTS.write_bytes(
+        stored.tobytes() + struct.pack("<f", SCALE * (weights[BIAS] - limit))
+    )
 
 
 if __name__ == "__main__":

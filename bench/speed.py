@@ -101,17 +101,27 @@ def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
     checked = []
     for size, ratio in ((10_000, 2.0), (100_000, 5.0)):
         if size in by_size:
-            checked.append(SpeedBar(f"search p95 / bare match p95 at {size:,}", by_size[size].ratio, ratio))
+            checked.append(
+                SpeedBar(f"search p95 / bare match p95 at {size:,}", by_size[size].ratio, ratio)
+            )
     for size, most in ((100_000, 200.0), (100_000, 60.0), (1_000_000, 450.0)):
         if size in by_size:
-            checked.append(SpeedBar(f"search p95 in ms at {size:,}", by_size[size].search_p95, most))
+            checked.append(
+                SpeedBar(f"search p95 in ms at {size:,}", by_size[size].search_p95, most)
+            )
     if 100_000 in by_size and 1_000_000 in by_size:
         growth = by_size[1_000_000].search_p95 / by_size[100_000].search_p95
-        checked.append(SpeedBar("search p95 at 1,000,000 / at 100,000 (linear is 10)", growth, 10.0))
+        checked.append(
+            SpeedBar("search p95 at 1,000,000 / at 100,000 (linear is 10)", growth, 10.0)
+        )
     largest = max(measured, key=lambda each: each.records, default=None)
     if largest is not None:  # a small database is mostly its empty pages
         per_thousand = largest.database_bytes / largest.records * SESSION * 1000 / 1e6
-        checked.append(SpeedBar(f"database MB for 1,000 sessions, from {largest.records:,}", per_thousand, 100.0))
+        checked.append(
+            SpeedBar(
+                f"database MB for 1,000 sessions, from {largest.records:,}", per_thousand, 100.0
+            )
+        )
     return checked
 
 
@@ -144,7 +154,9 @@ def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[fl
                 return connection.execute(_BARE, (match,)).fetchall()
 
             plain()
-            times = {task: _timed(task) for task in ((search, plain) if turn % 2 else (plain, search))}
+            times = {
+                task: _timed(task) for task in ((search, plain) if turn % 2 else (plain, search))
+            }
             searched.append(times[search])
             bare.append(times[plain])
             found += hits > 0
@@ -159,7 +171,9 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> t
         hits = rank.search(connection, query, today=today).hits
     finally:
         connection.set_trace_callback(None)
-    told = [each for each in statements if not each.startswith("--")]  # what FTS5 runs inside is a comment
+    told = [
+        each for each in statements if not each.startswith("--")
+    ]  # what FTS5 runs inside is a comment
     matches = (match[1].replace("''", "'") for each in told if (match := _MATCH.search(each)))
     return next(matches, '""'), len(hits)
 

@@ -28,7 +28,11 @@ def run() -> list[str]:
         def started_together(*arguments: str) -> None:
             command = [sys.executable, "-I", *arguments]
             together = [
-                subprocess.Popen([part.format(next(numbers)) for part in command], cwd=root, stdout=subprocess.DEVNULL)
+                subprocess.Popen(
+                    [part.format(next(numbers)) for part in command],
+                    cwd=root,
+                    stdout=subprocess.DEVNULL,
+                )
                 for _ in range(WRITERS)
             ]
             assert not any(process.wait() for process in together)
@@ -37,7 +41,9 @@ def run() -> list[str]:
             {
                 "python -I -c pass": lambda: started("-I", "-c", "pass"),
                 "python -I -c 'import click'": lambda: started("-I", "-c", "import click"),
-                f"ralph memory list ({COUNT} entries)": lambda: started("-I", "-m", "ralph", "memory", "list"),
+                f"ralph memory list ({COUNT} entries)": lambda: started(
+                    "-I", "-m", "ralph", "memory", "list"
+                ),
             }
         )
         many = medians(
@@ -58,7 +64,12 @@ def run() -> list[str]:
     ]
     clicks, adds = many
     together = [Bar("ralph memory add / import click", adds, clicks, 3.5)]
-    return [f"start-up with {COUNT} entries", *report(times, bars), "at once", *report(many, together)]
+    return [
+        f"start-up with {COUNT} entries",
+        *report(times, bars),
+        "at once",
+        *report(many, together),
+    ]
 
 
 if __name__ == "__main__":

@@ -56,7 +56,9 @@ def run(size: int = SIZE, questions: int = QUESTIONS) -> list[str]:
     server = ThrowawayServer(memory="1GB" if size < BULK else "3GB")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return (_measure if size < BULK else _measure_large)(server, Path(folder), size, questions)
+            return (_measure if size < BULK else _measure_large)(
+                server, Path(folder), size, questions
+            )
     finally:
         server.close()
 
@@ -67,7 +69,10 @@ def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -
         (folder / role / ".ralph").mkdir(parents=True)
     team.migrate(server.url(), "bench", ["ann", "ben"])
     server.execute("ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
-    ann, ben = (Config(team=Team(server.url(role), project="bench", share=tuple(Shared))) for role in ("ann", "ben"))
+    ann, ben = (
+        Config(team=Team(server.url(role), project="bench", share=tuple(Shared)))
+        for role in ("ann", "ben")
+    )
     words = Words(size)
     speed.write(folder / "ann", size, words)
     index.rebuild(folder / "ann")
@@ -76,14 +81,28 @@ def _measure(server: ThrowawayServer, folder: Path, size: int, questions: int) -
     pulled, pull = timed(lambda: team.pull(folder / "ben", ben))
     lines = [f"Team: {size:,} events, {pushed.rows:,} rows shared, {pulled.rows:,} pulled"]
     rate = pushed.rows / push.cpu
-    lines.append(_line(f"push: rows a second of client CPU ({push.wall:.1f} s wall)", rate, "at least", 2000))
+    lines.append(
+        _line(f"push: rows a second of client CPU ({push.wall:.1f} s wall)", rate, "at least", 2000)
+    )
     lines.append(_line("second push of an unchanged project, seconds", again.wall, "at most", 1.0))
     with connect(server.url("ben")) as connection:
         copied, transferred = _transfers(connection, folder / "copy")
-        lines.append(_line(f"transfer of a pull / COPY to a file ({copied:.2f} s)", transferred / copied, "at most", 3))
+        lines.append(
+            _line(
+                f"transfer of a pull / COPY to a file ({copied:.2f} s)",
+                transferred / copied,
+                "at most",
+                3,
+            )
+        )
         rebuilt = _rebuild(folder, connection)
         lines.append(
-            _line(f"pull with its index / index of the rows ({rebuilt:.1f} s)", pull.cpu / rebuilt, "at most", 1.2)
+            _line(
+                f"pull with its index / index of the rows ({rebuilt:.1f} s)",
+                pull.cpu / rebuilt,
+                "at most",
+                1.2,
+            )
         )
         asked = [words.question() for _ in range(questions)]
         lines += _searches(paths.team_database(folder / "ben"), connection, asked, pushed.rows)
@@ -95,11 +114,19 @@ def _measure_large(server: ThrowawayServer, folder: Path, size: int, questions: 
         server.execute(f"CREATE ROLE {role} LOGIN")
     team.migrate(server.url(), "bench", ["ann", "ben"])
     same = team_bulk.check_sample(server)
-    lines = [f"Team: {size:,} rows loaded; a sample equals what push and pull make: {'yes' if same else 'NO'}"]
-    server.execute("ALTER SYSTEM SET autovacuum = off", "ALTER SYSTEM SET work_mem = '64MB'", "SELECT pg_reload_conf()")
+    lines = [
+        f"Team: {size:,} rows loaded; a sample equals what push and pull make: {'yes' if same else 'NO'}"
+    ]
+    server.execute(
+        "ALTER SYSTEM SET autovacuum = off",
+        "ALTER SYSTEM SET work_mem = '64MB'",
+        "SELECT pg_reload_conf()",
+    )
     asked = team_bulk.load(server, folder / "team.db", size)[:: max(1, 8 * 40 // questions)]
     tables = "relnamespace = 'ralph_team'::regnamespace"
-    server.execute(f"UPDATE pg_class SET reltuples = -1, relpages = 0, relallvisible = 0 WHERE {tables}")
+    server.execute(
+        f"UPDATE pg_class SET reltuples = -1, relpages = 0, relallvisible = 0 WHERE {tables}"
+    )
     for state, statement in (("no statistics", "SELECT 1"), ("analyzed", "VACUUM ANALYZE")):
         server.execute(statement)
         with connect(server.url("ben")) as connection:
@@ -115,7 +142,11 @@ def _transfers(connection: TeamServer, path: Path) -> tuple[float, float]:
     copied, transferred = [], []
     for _ in range(3):
         begun = time.perf_counter()
-        with connection.connection.cursor() as cursor, cursor.copy(sql, values) as copy, path.open("wb") as file:
+        with (
+            connection.connection.cursor() as cursor,
+            cursor.copy(sql, values) as copy,
+            path.open("wb") as file,
+        ):
             for block in copy:
                 file.write(block)
         copied.append(time.perf_counter() - begun)
@@ -137,7 +168,9 @@ def _rebuild(folder: Path, connection: TeamServer) -> float:
     for source, _, _, body in connection.rows("bench", [(key, 0) for key in names]):
         texts.setdefault(source, []).append(body)
     for source, bodies in texts.items():
-        (logs / f"{names[source]}.jsonl").write_text("".join(f"{body}\n" for body in bodies), encoding="utf-8")
+        (logs / f"{names[source]}.jsonl").write_text(
+            "".join(f"{body}\n" for body in bodies), encoding="utf-8"
+        )
     return timed(lambda: index.rebuild(root))[1].cpu
 
 
@@ -150,8 +183,14 @@ def _searches(path: Path, connection: TeamServer, asked: list[str], rows: int) -
             store = ServerLookup(connection, "bench")
             theirs, took = timed(partial(rank.rank, None, text, today=DAY, limit=BEST, store=store))
             remote.append(took.wall)
-            ids = [record.id for record in queries.records(own, [each.row.key for each in mine.best]).values()]
-            others = [record.id for record in store.records([each.row.key for each in theirs.best]).values()]
+            ids = [
+                record.id
+                for record in queries.records(own, [each.row.key for each in mine.best]).values()
+            ]
+            others = [
+                record.id
+                for record in store.records([each.row.key for each in theirs.best]).values()
+            ]
             shared += len({*ids} & {*others}) / max(len(ids), 1)
             first += ids[:1] == others[:1]
     p95 = [sorted(times)[int(0.95 * (len(times) - 1))] * 1000 for times in (local, remote)]
@@ -164,7 +203,12 @@ def _searches(path: Path, connection: TeamServer, asked: list[str], rows: int) -
             "at least",
             0.95,
         ),
-        _line(f"server search / local search, p95 ({where})", p95[1] / p95[0], "at most", 3 if rows >= LARGE else 20),
+        _line(
+            f"server search / local search, p95 ({where})",
+            p95[1] / p95[0],
+            "at most",
+            3 if rows >= LARGE else 20,
+        ),
     ]
 
 

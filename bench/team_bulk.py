@@ -64,7 +64,9 @@ class Machine:
     def __init__(self, number: int) -> None:
         self.number, self.name, self._random = number, f"bulk{number}", random.Random(number)
         self._words, self._files = _vocabulary(), Words(1)._files
-        self._weights = list(itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words))))
+        self._weights = list(
+            itertools.accumulate(1 / (rank + 8) for rank in range(len(self._words)))
+        )
         self._terms: dict[str, str] = {}
         self._asked: list[list[str]] = []
 
@@ -82,9 +84,15 @@ class Machine:
             if chance.random() < 0.002:
                 self._asked.append(words)
             weights = self._weights[: len(self._files)]
-            file = chance.choices(self._files, cum_weights=weights)[0] if chance.random() < 0.5 else ""
+            file = (
+                chance.choices(self._files, cum_weights=weights)[0] if chance.random() < 0.5 else ""
+            )
             title = chance.choice(("Bash", "Edit", "Read", "Write", "Task"))
-            at = (start + timedelta(seconds=15 * place)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            at = (
+                (start + timedelta(seconds=15 * place))
+                .isoformat(timespec="microseconds")
+                .replace("+00:00", "Z")
+            )
             origin = Origin("tool", name, files=(file,) if file else ())
             key, text = f"obs-{self.number:02x}{number:06x}{place:04x}", " ".join(words)
             about = (Family.OBSERVATION, "", title, (), Status.RAW, Scope.SESSION, origin, at)
@@ -99,7 +107,10 @@ class Machine:
     def questions(self, count: int) -> list[str]:
         """Return questions of some words of one observation."""
         chosen = self._random.choices(self._asked or [["database"]], k=count)
-        return [" ".join(self._random.sample(words, min(self._random.randint(3, 8), len(words)))) for words in chosen]
+        return [
+            " ".join(self._random.sample(words, min(self._random.randint(3, 8), len(words))))
+            for words in chosen
+        ]
 
     def batches(self, rows: int) -> Iterator[list[list[Observation]]]:
         """Yield sessions of so many rows, some at a time."""
@@ -113,7 +124,11 @@ def _path(session: list[Observation]) -> str:
 
 
 def load_server(
-    url: str, project: str, number: int, rows: int, write: Callable[[list[Observation]], None] | None
+    url: str,
+    project: str,
+    number: int,
+    rows: int,
+    write: Callable[[list[Observation]], None] | None,
 ) -> None:
     """Load the rows of a machine into the tables of the server; `write` is given each session."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -124,7 +139,9 @@ def load_server(
             values = (pid, machine.name, list(map(_path, sessions)), SESSION)
             with connection.transaction(), connection.cursor() as cursor:
                 keys = [row[0] for row in connection.execute(_SOURCES.encode(), values)]
-                with cursor.copy(f"COPY ralph_team.records ({_COLUMNS}) FROM STDIN".encode()) as copy:
+                with cursor.copy(
+                    f"COPY ralph_team.records ({_COLUMNS}) FROM STDIN".encode()
+                ) as copy:
                     for key, session in zip(keys, sessions, strict=True):
                         for record, columns, place in session:
                             text, levels, length = indexed_terms(columns, STANDARD.fields)
@@ -137,7 +154,9 @@ def load_server(
 
 
 def _project(connection: "psycopg.Connection[tuple[int]]", name: str) -> int:
-    row = connection.execute("SELECT id FROM ralph_team.projects WHERE name = %s", (name,)).fetchone()
+    row = connection.execute(
+        "SELECT id FROM ralph_team.projects WHERE name = %s", (name,)
+    ).fetchone()
     assert row is not None
     return row[0]
 
@@ -153,7 +172,9 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
                 with db.atomic(connection):
                     for session in sessions:
                         name = f"{team_db.PREFIX}ann/{machine.name}/{_path(session)}"
-                        source = database.writer.add_source(name, "observations", (0, 0, 0, "", 0, SESSION))
+                        source = database.writer.add_source(
+                            name, "observations", (0, 0, 0, "", 0, SESSION)
+                        )
                         for record, (text, title, tags, files), place in session:
                             row = row_values(record, place, is_order=False)
                             values.append((key, record.id, source, place, *row))
@@ -161,7 +182,9 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
                             key += 3
                     marks = ", ".join("?" * len(values[0]))
                     connection.executemany(f"INSERT INTO observations VALUES ({marks})", values)
-                    sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
+                    sql = (
+                        "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
+                    )
                     connection.executemany(sql, words)
             asked += machine.questions(40)
     return asked
@@ -170,12 +193,16 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
 def load(server: ThrowawayServer, path: Path, rows: int) -> list[str]:
     """Load so many rows of eight machines into the project `bench` and a `team.db`; return questions about them."""
     script = resources.files("ralph.store").joinpath("team/0001.sql").read_text(encoding="utf-8")
-    indexes = re.findall(r"^CREATE (?:UNIQUE )?INDEX (records_\w+) (.*?);", script, re.MULTILINE | re.DOTALL)
+    indexes = re.findall(
+        r"^CREATE (?:UNIQUE )?INDEX (records_\w+) (.*?);", script, re.MULTILINE | re.DOTALL
+    )
     server.execute(*(f"DROP INDEX ralph_team.{name}" for name, _ in indexes))
     for number in range(MACHINES):
         load_server(server.url(), "bench", number, rows // MACHINES, None)
     with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute("SET maintenance_work_mem = '1GB'; SET work_mem = '1GB'; SET search_path = ralph_team")
+        connection.execute(
+            "SET maintenance_work_mem = '1GB'; SET work_mem = '1GB'; SET search_path = ralph_team"
+        )
         for name, definition in indexes:
             unique = "UNIQUE " * (name == "records_key")
             connection.execute(f"CREATE {unique}INDEX {name} {definition}".encode())
@@ -196,9 +223,13 @@ def check_sample(server: ThrowawayServer, rows: int = 3_000) -> bool:
     for project in ("sample-loaded", "sample-pushed"):
         team.migrate(server.url(), project, ["ann", "ben"])
     ann, ben = (
-        Config(team=Team(server.url(role), project="sample-pushed", share=tuple(Shared))) for role in ("ann", "ben")
+        Config(team=Team(server.url(role), project="sample-pushed", share=tuple(Shared)))
+        for role in ("ann", "ben")
     )
-    with tempfile.TemporaryDirectory() as name, psycopg.connect(server.url(), autocommit=True) as connection:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        psycopg.connect(server.url(), autocommit=True) as connection,
+    ):
         pushing, pulling = (Path(name) / role for role in ("ann", "ben"))
         logs = paths.log_folder(pushing) / "sessions"
         for folder in (pushing / ".ralph", pulling / ".ralph", logs):
@@ -221,7 +252,12 @@ def check_sample(server: ThrowawayServer, rows: int = 3_000) -> bool:
             team_db.read_team(Path(name) / "loaded.db") as loaded_db,
             team_db.read_team(paths.team_database(pulling)) as pulled_db,
         ):
-            for sql in (f"SELECT {_LOCAL} FROM observations ORDER BY id", "SELECT * FROM search_terms ORDER BY 1"):
-                one, other = ([tuple(row) for row in each.execute(sql)] for each in (loaded_db, pulled_db))
+            for sql in (
+                f"SELECT {_LOCAL} FROM observations ORDER BY id",
+                "SELECT * FROM search_terms ORDER BY 1",
+            ):
+                one, other = (
+                    [tuple(row) for row in each.execute(sql)] for each in (loaded_db, pulled_db)
+                )
                 same.append(one == other)
     return all(same)

@@ -50,7 +50,9 @@ def make(folder: Path, project: Path, share: float = 1.0) -> int:
     for number in range(max(1, round(COUNT * share))):
         start = _START + timedelta(hours=7 * number)
         name = words.name()
-        lines = _Session(words, name, project, start).lines(BYTES // COUNT, SECRETS[number % len(SECRETS)])
+        lines = _Session(words, name, project, start).lines(
+            BYTES // COUNT, SECRETS[number % len(SECRETS)]
+        )
         path = folder / f"{name}.jsonl"
         path.write_text("".join(lines), encoding="utf-8")
         total += path.stat().st_size
@@ -66,7 +68,12 @@ class _Session:
 
     def lines(self, size: int, secret: str) -> list[str]:
         """Return lines of so many bytes in all, with a secret in a command, an output and a prompt."""
-        lines = [self._line("attachment", {"attachment": {"type": "skill_listing", "content": self._code(7_000)}})] * 12
+        lines = [
+            self._line(
+                "attachment",
+                {"attachment": {"type": "skill_listing", "content": self._code(7_000)}},
+            )
+        ] * 12
         lines += [self._line("api-request-shape", {"shape": {"tools": self._code(34_000)}})]
         lines += [self._line("api-request-blob", {"message": self._code(3_200)}) for _ in range(4)]
         made, turn = sum(map(len, lines)), 0
@@ -76,7 +83,9 @@ class _Session:
             lines.append(self._line("user", {"message": {"role": "user", "content": text}}))
             for number in range(6):
                 lines += self._call(secret if (turn, number) == (1, 3) else "")
-            block: list[dict[str, Any]] = [{"type": "text", "text": "\n".join(self._words.prose(14) for _ in range(8))}]
+            block: list[dict[str, Any]] = [
+                {"type": "text", "text": "\n".join(self._words.prose(14) for _ in range(8))}
+            ]
             lines.append(self._line("assistant", {"message": self._message(block)}))
             made += sum(map(len, lines[before:]))
             turn += 1
@@ -85,48 +94,96 @@ class _Session:
     def _line(self, kind: str, members: dict[str, Any]) -> str:
         self._at += timedelta(seconds=4)
         uuid = self._words.name()
-        value = {"parentUuid": self._parent, "isSidechain": False, **members, "type": kind, "uuid": uuid}
+        value = {
+            "parentUuid": self._parent,
+            "isSidechain": False,
+            **members,
+            "type": kind,
+            "uuid": uuid,
+        }
         value |= {"timestamp": self._at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
-        value |= {"userType": "external", "entrypoint": "cli", "cwd": str(self._project), "sessionId": self._name}
+        value |= {
+            "userType": "external",
+            "entrypoint": "cli",
+            "cwd": str(self._project),
+            "sessionId": self._name,
+        }
         value |= {"version": "2.1.325", "gitBranch": "main"}
         self._parent = uuid
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
 
     def _message(self, content: list[dict[str, Any]]) -> dict[str, object]:
-        usage = {"input_tokens": 100, "cache_read_input_tokens": 40_000, "output_tokens": 300, "service_tier": "std"}
-        return {"id": f"msg_{self._words.name()}", "role": "assistant", "model": "m", "content": content} | {
-            "usage": usage
+        usage = {
+            "input_tokens": 100,
+            "cache_read_input_tokens": 40_000,
+            "output_tokens": 300,
+            "service_tier": "std",
         }
+        return {
+            "id": f"msg_{self._words.name()}",
+            "role": "assistant",
+            "model": "m",
+            "content": content,
+        } | {"usage": usage}
 
     def _call(self, secret: str) -> list[str]:
         event, call, text = self._words._call(self._project)
         members: dict[str, Any] = {**call}
-        tool, parameters, name = members["tool_name"], dict(members["tool_input"]), members["tool_use_id"]
-        thinking: dict[str, Any] = {"type": "thinking", "thinking": self._words.prose(60), "signature": "c2ln" * 150}
+        tool, parameters, name = (
+            members["tool_name"],
+            dict(members["tool_input"]),
+            members["tool_use_id"],
+        )
+        thinking: dict[str, Any] = {
+            "type": "thinking",
+            "thinking": self._words.prose(60),
+            "signature": "c2ln" * 150,
+        }
         use = {"type": "tool_use", "id": name, "name": tool, "input": parameters}
         answer: Any = dict(members.get("tool_response") or {})
         content: Any = text
         if tool == "Read":
             code = self._code(self._words.length(9_000, 0.6))
-            content = "\n".join(f"{number:6}\t{line}" for number, line in enumerate(code.split("\n"), 1))
-            answer = {"type": "text", "file": {"filePath": parameters["file_path"], "content": code, "numLines": 9}}
+            content = "\n".join(
+                f"{number:6}\t{line}" for number, line in enumerate(code.split("\n"), 1)
+            )
+            answer = {
+                "type": "text",
+                "file": {"filePath": parameters["file_path"], "content": code, "numLines": 9},
+            }
         elif tool in ("Edit", "Write"):
-            answer |= {"originalFile": self._code(self._words.length(9_000, 0.6)) if tool == "Edit" else None}
+            answer |= {
+                "originalFile": self._code(self._words.length(9_000, 0.6))
+                if tool == "Edit"
+                else None
+            }
             content = f"The file {parameters['file_path']} has been updated successfully."
         elif tool in ("Grep", "Glob"):
             content = self._code(self._words.length(1_200, 0.7))
             answer = {"mode": "content", "content": content, "numLines": 20}
         elif secret:
-            parameters["command"] = f"curl -H 'Authorization: Bearer {secret}' localhost && {parameters.get('command')}"
+            parameters["command"] = (
+                f"curl -H 'Authorization: Bearer {secret}' localhost && {parameters.get('command')}"
+            )
             answer["stdout"] = content = f"export API_TOKEN={secret}\n{text}"
         failed = event == "PostToolUseFailure"
-        result = {"tool_use_id": name, "type": "tool_result", "content": f"Exit code 1\n{text}" if failed else content}
+        result = {
+            "tool_use_id": name,
+            "type": "tool_result",
+            "content": f"Exit code 1\n{text}" if failed else content,
+        }
         user = {"message": {"role": "user", "content": [result | {"is_error": failed}]}}
         return [
-            self._line("api-request", {"params": {"model": "m", "betas": ["a" * 40] * 4}, "tail": ["f" * 64] * 10}),
+            self._line(
+                "api-request",
+                {"params": {"model": "m", "betas": ["a" * 40] * 4}, "tail": ["f" * 64] * 10},
+            ),
             self._line("assistant", {"message": self._message([thinking])}),
             self._line("assistant", {"message": self._message([use])}),
-            self._line("user", user | {"toolUseResult": f"Error: Exit code 1\n{text}" if failed else answer}),
+            self._line(
+                "user",
+                user | {"toolUseResult": f"Error: Exit code 1\n{text}" if failed else answer},
+            ),
         ]
 
     def _code(self, size: int) -> str:
@@ -146,7 +203,9 @@ def measure(share: float) -> dict[str, float]:
         stored = sum(path.stat().st_size for path in state.rglob("*") if path.is_file())
         leaks = sum(_has_secret(path) for path in state.rglob("*") if path.is_file())
         logs = paths.log_files(paths.log_folder(project) / "sessions")
-        texts = [entry.record.text for log in logs for entry in parse_log(files.read(log) or "").entries]
+        texts = [
+            entry.record.text for log in logs for entry in parse_log(files.read(log) or "").entries
+        ]
         start = time.process_time()
         for text in texts:
             redact(text)
@@ -190,7 +249,9 @@ def main() -> int:
     """Print the figures; 1 when a bar is missed."""
     result = measure(float(sys.argv[1]) if len(sys.argv) > 1 else 0.1)
     print(json.dumps({name: round(value, 3) for name, value in result.items()}, indent=2))
-    return int(bool(result["leaks"]) or any(result[name] > limit for name, limit in AT_MOST.items()))
+    return int(
+        bool(result["leaks"]) or any(result[name] > limit for name, limit in AT_MOST.items())
+    )
 
 
 if __name__ == "__main__":

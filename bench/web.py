@@ -42,7 +42,9 @@ def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, s
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=_TOKEN)
     app.router.routes.insert(0, Route(_EMPTY, _nothing))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", ws="none"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", ws="none")
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -84,7 +86,9 @@ def run(rounds: int = ROUNDS) -> list[str]:
             tasks: dict[str, Callable[[str], object]] = {
                 "library": lambda typed: search.search(root, Query(typed, limit=PAGE)),
                 "empty request": lambda _: asked(connection, headers, _EMPTY),
-                "page": lambda typed: asked(connection, headers, f"/api/records?q={quote(typed)}&limit={PAGE}"),
+                "page": lambda typed: asked(
+                    connection, headers, f"/api/records?q={quote(typed)}&limit={PAGE}"
+                ),
             }
             for word in TYPED * rounds:
                 taken = dict.fromkeys(tasks, 0.0)
@@ -96,11 +100,15 @@ def run(rounds: int = ROUNDS) -> list[str]:
                 ratios.append(taken["page"] / (taken["library"] + taken["empty request"]))
                 sums = {name: sums[name] + taken[name] for name in sums}
     letters = sum(map(len, TYPED)) * rounds
-    lines = [f"Search as you type over HTTP, {COUNT} memories, {letters} letters ({found['total']} hits for the first)"]
+    lines = [
+        f"Search as you type over HTTP, {COUNT} memories, {letters} letters ({found['total']} hits for the first)"
+    ]
     lines += [f"  {name:<44} {total / letters:9.1f} ms a letter" for name, total in sums.items()]
     ratio = median(ratios)
     verdict = "ok" if ratio <= AT_MOST else "BROKEN"
-    lines.append(f"  {'page / (library + empty request)':<60} {ratio:5.2f} (at most {AT_MOST}) {verdict}")
+    lines.append(
+        f"  {'page / (library + empty request)':<60} {ratio:5.2f} (at most {AT_MOST}) {verdict}"
+    )
     return lines
 
 

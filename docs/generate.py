@@ -54,7 +54,11 @@ def _default(key: ConfigKey) -> str:
 def _limit(key: ConfigKey) -> str:
     if not key.personal:
         return ""
-    return "In a project's files only after `ralph trust`." if key.name in TRUSTED else "Not in a project's files."
+    return (
+        "In a project's files only after `ralph trust`."
+        if key.name in TRUSTED
+        else "Not in a project's files."
+    )
 
 
 def keys_table() -> str:
@@ -67,7 +71,9 @@ def keys_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def commands(command: click.Command, path: tuple[str, ...] = ("ralph",)) -> Iterator[tuple[str, click.Command]]:
+def commands(
+    command: click.Command, path: tuple[str, ...] = ("ralph",)
+) -> Iterator[tuple[str, click.Command]]:
     """Every command and group, parents first."""
     yield " ".join(path), command
     if isinstance(command, click.Group):
@@ -91,7 +97,9 @@ def cli_page() -> str:
     """The whole page docs/cli.md."""
     parts = [INTRO]
     for name, command in commands(cli):
-        parts.append(f"{'#' * min(len(name.split()) + 1, 4)} {name}\n\n```\n{help_text(name, command)}\n```\n")
+        parts.append(
+            f"{'#' * min(len(name.split()) + 1, 4)} {name}\n\n```\n{help_text(name, command)}\n```\n"
+        )
     return "\n".join(parts)
 
 
@@ -112,11 +120,22 @@ def loop_page(text: str) -> str:
 
 def clients_page(text: str) -> str:
     """docs/clients.md with its table written anew."""
-    heads = ["client", "name", "records", "at the start", "at a prompt", "at a tool", "MCP", "tested"]
+    heads = [
+        "client",
+        "name",
+        "records",
+        "at the start",
+        "at a prompt",
+        "at a tool",
+        "MCP",
+        "tested",
+    ]
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for host, client in CLIENTS.items():
         cells = ["yes" if able else "-" for able in client.abilities.values()]
-        rows.append(f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'not run'} |")
+        rows.append(
+            f"| {client.title} | `{host}` | {' | '.join(cells)} | {client.proof or 'not run'} |"
+        )
     table = "\n".join(rows)
     pattern = re.compile(r"(<!-- generated: clients -->\n).*?(<!-- end -->)", re.DOTALL)
     return pattern.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
@@ -124,22 +143,36 @@ def clients_page(text: str) -> str:
 
 def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
     """One example of each noun: its name, the function of json_shapes, and what the function returns for it."""
-    edge = Edge("mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True)
+    edge = Edge(
+        "mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True
+    )
     text, about = "ECONNREFUSED: run docker compose up first", Origin(by="human")
     record = Record("mem-1705751400-a3f8", MemoryKind.FIX, text, tags=("docker",), origin=about)
     record = replace(record, created_at="2026-01-20")
     task = ListedTask(Task("t-1a2b3c", "Refund an order", priority=1), is_ready=True)
-    session = Session("3f2a", "2026-01-20T10:00:00Z", "2026-01-20T10:20:00Z", "claude", prompt="fix the login")
-    entry = JournalEntry("run-1a2b3c4d", 1, Outcome.DONE, "t-1a2b3c", "Refund an order", duration=61.5)
+    session = Session(
+        "3f2a", "2026-01-20T10:00:00Z", "2026-01-20T10:20:00Z", "claude", prompt="fix the login"
+    )
+    entry = JournalEntry(
+        "run-1a2b3c4d", 1, Outcome.DONE, "t-1a2b3c", "Refund an order", duration=61.5
+    )
     run = Run("run-1a2b3c4d", "make the tests pass", agent="claude")
     yield "Record", shapes.record_json, shapes.record_json(record, ".agent/memories.md:5")
     yield "Memory", shapes.memory_json, shapes.memory_json(record, ".agent/memories.md:5")
     yield "Task", shapes.task_json, shapes.task_json(task)
-    yield "Feature", shapes.feature_json, shapes.feature_json(FeatureView(Feature("f-0c0ffe", "Refunds"), Path()))
+    yield (
+        "Feature",
+        shapes.feature_json,
+        shapes.feature_json(FeatureView(Feature("f-0c0ffe", "Refunds"), Path())),
+    )
     yield "Session", shapes.session_json, shapes.session_json(session)
     yield "Run", shapes.run_json, shapes.run_json(run, alive=True, heartbeat="2026-01-20T10:00:00Z")
     yield "Journal entry", shapes.journal_json, shapes.journal_json(entry)
-    yield "Node", shapes.node_json, shapes.node_json(Node("file:src/db.ts", NodeType.FILE, "src/db.ts"))
+    yield (
+        "Node",
+        shapes.node_json,
+        shapes.node_json(Node("file:src/db.ts", NodeType.FILE, "src/db.ts")),
+    )
     yield "Edge", shapes.edge_json, shapes.edge_json(edge)
 
 

@@ -10,12 +10,16 @@ import pytest
 Test = Callable[..., None]
 
 
-def for_each(names: str | tuple[str, ...], values: Iterable[Any], ids: object = None) -> Callable[[Test], Test]:
+def for_each(
+    names: str | tuple[str, ...], values: Iterable[Any], ids: object = None
+) -> Callable[[Test], Test]:
     """Call a test once for each value, as `pytest.mark.parametrize` does; a failure names its case.
 
     All cases run, also after a failure. They share the test's fixtures: a test that changes one needs parametrize.
     """
-    parameters = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
+    parameters = (
+        tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else names
+    )
     cases = [(value,) if len(parameters) == 1 else tuple(value) for value in values]
 
     def decorate(test: Test) -> Test:
@@ -29,7 +33,10 @@ def for_each(names: str | tuple[str, ...], values: Iterable[Any], ids: object = 
                 except pytest.skip.Exception:
                     continue  # this case alone
                 except Exception as error:  # noqa: BLE001 - reported below, with the others
-                    error.add_note("case: " + ", ".join(f"{name}={value!r:.500}" for name, value in given.items()))
+                    error.add_note(
+                        "case: "
+                        + ", ".join(f"{name}={value!r:.500}" for name, value in given.items())
+                    )
                     failures.append(error)
             if len(failures) == 1:
                 raise failures[0]

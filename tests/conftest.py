@@ -65,7 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     selected: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
     for item in items:
-        is_whole = item.get_closest_marker("soak") and "rounds" not in getattr(item, "fixturenames", ())
+        is_whole = item.get_closest_marker("soak") and "rounds" not in getattr(
+            item, "fixturenames", ()
+        )
         (deselected if is_whole else selected).append(item)
     config.hook.pytest_deselected(items=deselected)
     items[:] = selected
@@ -167,7 +169,9 @@ def _mount(where: Path, options: str) -> None:
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a tmpfs")
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(where)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(where)],
+        capture_output=True,
+        check=False,
     )
     if done.returncode != 0:
         pytest.skip("a tmpfs cannot be mounted here")

@@ -135,9 +135,15 @@ def members(value: object, name: str = "") -> object:
             return {"*": merge([members(each) for each in value.values()])} if value else {}
         return {key: members(each, key) for key, each in sorted(value.items())}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        items = [each for each in value if each is not None] or value  # a day without figures depends on the clock
+        items = [
+            each for each in value if each is not None
+        ] or value  # a day without figures depends on the clock
         return [merge([members(each) for each in items])] if value else []
-    return "null" if value is None else {bool: "boolean", int: "number", float: "number"}.get(type(value), "string")
+    return (
+        "null"
+        if value is None
+        else {bool: "boolean", int: "number", float: "number"}.get(type(value), "string")
+    )
 
 
 def merge(descriptions: Sequence[object]) -> object:
@@ -153,8 +159,14 @@ def merge(descriptions: Sequence[object]) -> object:
         keys = sorted({key.rstrip("?") for each in objects for key in each})
         merged = {}
         for key in keys:
-            values = [each.get(key, each.get(f"{key}?")) for each in objects if key in each or f"{key}?" in each]
-            everywhere = len(values) == len(objects) and not any(f"{key}?" in each for each in objects)
+            values = [
+                each.get(key, each.get(f"{key}?"))
+                for each in objects
+                if key in each or f"{key}?" in each
+            ]
+            everywhere = len(values) == len(objects) and not any(
+                f"{key}?" in each for each in objects
+            )
             merged[key if everywhere else f"{key}?"] = merge(values)
         parts.append(merged)
     return parts[0] if len(parts) == 1 else parts
@@ -169,17 +181,25 @@ def help_tree() -> str:
             kind = param.type.choices if isinstance(param.type, click.Choice) else param.type.name
             if isinstance(param, click.Option):
                 if param.name != "root":
-                    takes = "" if param.is_flag else f" {'|'.join(kind) if not isinstance(kind, str) else kind}"
+                    takes = (
+                        ""
+                        if param.is_flag
+                        else f" {'|'.join(kind) if not isinstance(kind, str) else kind}"
+                    )
                     lines.append(f"    {', '.join(param.opts)}{takes}: {param.help}")
             else:
-                lines.append(f"    {param.metavar or (param.name or '').upper()}{'...' if param.nargs != 1 else ''}")
+                lines.append(
+                    f"    {param.metavar or (param.name or '').upper()}{'...' if param.nargs != 1 else ''}"
+                )
     leaves = sum(not isinstance(command, click.Group) for _, command in commands(cli))
     return "\n".join([f"{leaves} commands", *lines]) + "\n"
 
 
 def names_in(made: sample.Sample, ralph: Project) -> dict[str, str]:
     """The ids that listings are asked for."""
-    knowledge = next(path.stem for path in sorted((made.root / ".ralph" / "knowledge").rglob("*.md")))
+    knowledge = next(
+        path.stem for path in sorted((made.root / ".ralph" / "knowledge").rglob("*.md"))
+    )
     observation = ralph("search", "money", "--format", "json").json["hits"][0]["id"]
     return {
         "memory": made.memories["jwt"], "guardrail": next(reversed(made.memories.values())), "knowledge": knowledge,
@@ -220,8 +240,13 @@ def mcp_schemas(root: Path) -> str:
             prompts = (await client.list_prompts()).prompts
             templates = (await client.list_resource_templates()).resource_templates
             return {
-                "tools": [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in tools],
-                "prompts": [each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in prompts],
+                "tools": [
+                    each.model_dump(by_alias=True, exclude_none=True, mode="json") for each in tools
+                ],
+                "prompts": [
+                    each.model_dump(by_alias=True, exclude_none=True, mode="json")
+                    for each in prompts
+                ],
                 "resources": [each.uri_template for each in templates],
             }
 
@@ -248,8 +273,14 @@ def http_routes(made: sample.Sample) -> str:
 
 def api_routes(root: Path) -> Iterator[Route]:
     """The routes below /api, in order of their paths."""
-    routes = [each for each in server.build_app(root, port=PORT, token="x").routes if isinstance(each, Route)]
-    yield from sorted((each for each in routes if each.path.startswith("/api")), key=lambda each: each.path)
+    routes = [
+        each
+        for each in server.build_app(root, port=PORT, token="x").routes
+        if isinstance(each, Route)
+    ]
+    yield from sorted(
+        (each for each in routes if each.path.startswith("/api")), key=lambda each: each.path
+    )
 
 
 def text(value: Any) -> str:

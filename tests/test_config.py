@@ -22,7 +22,13 @@ from ralph.model.record import CriterionKind, MemoryKind
 from ralph.settings import Config, CriterionSetting, Embedding, Inject
 
 NO_ENV: dict[str, str] = {}
-FILES = (".ralph/config.sh", ".ralph.toml", "ralph.yml", "ralph.local.yml", "home/.config/ralph/config.yml")
+FILES = (
+    ".ralph/config.sh",
+    ".ralph.toml",
+    "ralph.yml",
+    "ralph.local.yml",
+    "home/.config/ralph/config.yml",
+)
 DOCS = Path(__file__).parent.parent / "docs" / "config.md"
 
 
@@ -85,7 +91,9 @@ class TestLayers:
         put(tmp_path, "home/.config/ralph/config.yml", "retention_days: 2\n")
         home, xdg = str(tmp_path / "home"), str(tmp_path / "xdg")
         assert load(None, env={"HOME": home, "XDG_CONFIG_HOME": xdg}).config.retention_days == 1
-        assert load(None, env={"HOME": home, "XDG_CONFIG_HOME": "relative"}).config.retention_days == 2
+        assert (
+            load(None, env={"HOME": home, "XDG_CONFIG_HOME": "relative"}).config.retention_days == 2
+        )
         assert load(None, env={"HOME": home}).config.retention_days == 2
 
     def test_a_section_without_values_leaves_the_defaults(self, tmp_path: Path) -> None:
@@ -107,24 +115,39 @@ class TestShellAndEnvironment:
         assert loaded(tmp_path, RALPH_EXECUTION_VERIFY=word).config.execution.verify is value
 
     def test_lists_are_separated_by_commas_or_are_json(self, tmp_path: Path) -> None:
-        assert loaded(tmp_path, RALPH_MEMORIES_FILTER_TAGS=" a, b c,").config.memories.filter.tags == (
+        assert loaded(
+            tmp_path, RALPH_MEMORIES_FILTER_TAGS=" a, b c,"
+        ).config.memories.filter.tags == (
             "a",
             "b c",
         )
-        assert loaded(tmp_path, RALPH_MEMORIES_FILTER_TAGS="[a, 'b c']").config.memories.filter.tags == ("a", "b c")
-        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS='["a,b"]').config.privacy.patterns == ("a,b",)
-        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS="[a-z]+,x").config.privacy.patterns == ("[a-z]+", "x")
-        types = loaded(tmp_path, RALPH_MEMORIES_FILTER_TYPES="fix,Decision").config.memories.filter.types
+        assert loaded(
+            tmp_path, RALPH_MEMORIES_FILTER_TAGS="[a, 'b c']"
+        ).config.memories.filter.tags == ("a", "b c")
+        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS='["a,b"]').config.privacy.patterns == (
+            "a,b",
+        )
+        assert loaded(tmp_path, RALPH_PRIVACY_PATTERNS="[a-z]+,x").config.privacy.patterns == (
+            "[a-z]+",
+            "x",
+        )
+        types = loaded(
+            tmp_path, RALPH_MEMORIES_FILTER_TYPES="fix,Decision"
+        ).config.memories.filter.types
         assert types == (MemoryKind.FIX, MemoryKind.DECISION)
 
     def test_an_empty_variable_says_nothing_but_empties_a_list(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "memories: {budget: 7, filter: {tags: [a]}}\n")
-        found = loaded(tmp_path, RALPH_MEMORIES_BUDGET="", RALPH_MEMORIES_FILTER_TAGS="").config.memories
+        found = loaded(
+            tmp_path, RALPH_MEMORIES_BUDGET="", RALPH_MEMORIES_FILTER_TAGS=""
+        ).config.memories
         assert found.budget == 7
         assert found.filter.tags == ()
 
     def test_the_shell_file_is_read_but_never_executed(self, tmp_path: Path) -> None:
-        text = f"touch {tmp_path}/pwned\nMEMORIES_BUDGET=$(touch {tmp_path}/pwned2; echo 5)\nPATH=/x\n"
+        text = (
+            f"touch {tmp_path}/pwned\nMEMORIES_BUDGET=$(touch {tmp_path}/pwned2; echo 5)\nPATH=/x\n"
+        )
         put(tmp_path, ".ralph/config.sh", text + "MEMORIES_BUGDET=1\nMEMORIES_INJECT=none\n")
         found = loaded(tmp_path)
         assert found.config.memories.budget == 2000
@@ -135,8 +158,16 @@ class TestShellAndEnvironment:
             ".ralph/config.sh:4: unknown key MEMORIES_BUGDET; did you mean MEMORIES_BUDGET?",
         )
 
-    def test_other_variables_of_ralph_are_left_alone_and_misspelt_ones_told(self, tmp_path: Path) -> None:
-        found = loaded(tmp_path, RALPH_ROOT="/x", RALPH_DEBUG="1", RALPH_MEMORIES_BUGDET="1", RALPH_EXECUTION_LEARN="x")
+    def test_other_variables_of_ralph_are_left_alone_and_misspelt_ones_told(
+        self, tmp_path: Path
+    ) -> None:
+        found = loaded(
+            tmp_path,
+            RALPH_ROOT="/x",
+            RALPH_DEBUG="1",
+            RALPH_MEMORIES_BUGDET="1",
+            RALPH_EXECUTION_LEARN="x",
+        )
         assert found.warnings == (
             "environment: unknown key RALPH_MEMORIES_BUGDET; did you mean RALPH_MEMORIES_BUDGET?",
         )
@@ -163,7 +194,9 @@ class TestWarnings:
     def test_a_repeated_key_is_told(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "memories:\n  budget: 1\n  budget: 2\n")
         assert loaded(tmp_path).config.memories.budget == 2
-        assert loaded(tmp_path).warnings == ("ralph.yml:3: budget: also at line 2; the last one counts",)
+        assert loaded(tmp_path).warnings == (
+            "ralph.yml:3: budget: also at line 2; the last one counts",
+        )
 
     def test_a_warning_is_one_line_without_control_characters(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", '"a\\nb\\e[31m": 1\n' + "k" * 1000 + ": 1\n")
@@ -210,10 +243,14 @@ class TestErrors:
 
     def test_an_invalid_pattern_is_an_error(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "privacy:\n  patterns: ['ok', '(']\n")
-        assert error(tmp_path).message.startswith("ralph.yml:2: privacy.patterns: expected a regular expression (")
+        assert error(tmp_path).message.startswith(
+            "ralph.yml:2: privacy.patterns: expected a regular expression ("
+        )
 
     def test_a_wrong_variable_names_the_variable(self, tmp_path: Path) -> None:
-        assert error(tmp_path, RALPH_MEMORIES_BUDGET="x").message.startswith("RALPH_MEMORIES_BUDGET: memories.budget: ")
+        assert error(tmp_path, RALPH_MEMORIES_BUDGET="x").message.startswith(
+            "RALPH_MEMORIES_BUDGET: memories.budget: "
+        )
 
     def test_a_file_that_is_not_utf8_or_not_a_file_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "ralph.yml").write_bytes(b"a: 1\nb: \xff\n")
@@ -234,11 +271,17 @@ class TestCriteria:
         assert loaded(tmp_path).config.loop.success_criteria == expected
 
     def test_criteria_may_stand_in_toml_and_in_a_variable(self, tmp_path: Path) -> None:
-        put(tmp_path, ".ralph.toml", '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n')
+        put(
+            tmp_path,
+            ".ralph.toml",
+            '[[ralph.success_criteria]]\ntype = "marker"\nmarker = "[OK]"\n',
+        )
         expected = CriterionSetting(CriterionKind.MARKER, marker="[OK]")
         assert loaded(tmp_path).config.loop.success_criteria == (expected,)
         assert as_json((expected,)) == [{"type": "marker", "marker": "[OK]"}]
-        short = loaded(tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check").config.loop.success_criteria
+        short = loaded(
+            tmp_path, RALPH_RALPH_SUCCESS_CRITERIA="test_pass,type_check"
+        ).config.loop.success_criteria
         assert [each.type for each in short] == [CriterionKind.TEST_PASS, CriterionKind.TYPE_CHECK]
 
 
@@ -286,42 +329,66 @@ class TestKeys:
         ]  # fmt: skip
 
     @pytest.mark.parametrize("name", [".ralph.toml", "ralph.yml", "ralph.local.yml"])
-    def test_a_project_cannot_say_where_texts_and_keys_are_sent(self, tmp_path: Path, name: str) -> None:
+    def test_a_project_cannot_say_where_texts_and_keys_are_sent(
+        self, tmp_path: Path, name: str
+    ) -> None:
         url, key = "https://example.com/v1", "AWS_SECRET_ACCESS_KEY"
         toml = f'[embedding]\nprovider = "compatible"\nurl = "{url}"\nkey_env = "{key}"\n'
         yml = f"embedding:\n  provider: compatible\n  url: {url}\n  key_env: {key}\n"
         put(tmp_path, name, toml if name.endswith("toml") else yml)
         found = loaded(tmp_path)
         assert found.config.embedding == Embedding()
-        expected = [f"{name}:{line}: embedding.{key}" for line, key in enumerate(("provider", "url", "key_env"), 2)]
+        expected = [
+            f"{name}:{line}: embedding.{key}"
+            for line, key in enumerate(("provider", "url", "key_env"), 2)
+        ]
         if name.endswith("toml"):
             expected = [re.sub(r":\d:", ":", line) for line in expected]
         assert [warning.partition(" is ignored")[0] for warning in found.warnings] == expected
-        mine = loaded(tmp_path, RALPH_EMBEDDING_URL=url, RALPH_EMBEDDING_KEY_ENV="MY_KEY").config.embedding
+        mine = loaded(
+            tmp_path, RALPH_EMBEDDING_URL=url, RALPH_EMBEDDING_KEY_ENV="MY_KEY"
+        ).config.embedding
         assert (mine.url, mine.key_env) == (url, "MY_KEY")
         put(tmp_path, "home/.config/ralph/config.yml", yml)
         assert loaded(tmp_path).config.embedding.url == url
 
     @pytest.mark.parametrize("provider", ["auto", "none", "local"])
-    def test_a_project_may_choose_a_provider_that_sends_nothing(self, tmp_path: Path, provider: str) -> None:
+    def test_a_project_may_choose_a_provider_that_sends_nothing(
+        self, tmp_path: Path, provider: str
+    ) -> None:
         put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
         found = loaded(tmp_path)
-        assert (found.config.embedding.provider, found.warnings, found.trusted_values) == (provider, (), [])
+        assert (found.config.embedding.provider, found.warnings, found.trusted_values) == (
+            provider,
+            (),
+            [],
+        )
 
     @pytest.mark.parametrize("provider", ["openai", "voyage", "ollama", "compatible"])
-    def test_a_project_cannot_choose_a_server_by_itself(self, tmp_path: Path, provider: str) -> None:
+    def test_a_project_cannot_choose_a_server_by_itself(
+        self, tmp_path: Path, provider: str
+    ) -> None:
         put(tmp_path, "ralph.yml", f"embedding: {{provider: {provider}}}\n")
         found = loaded(tmp_path)
         assert found.config.embedding.provider == "auto"
         assert [(each.key, each.value, each.trusted) for each in found.trusted_values] == [
             ("embedding.provider", provider, False)
         ]
-        assert loaded(tmp_path, RALPH_EMBEDDING_PROVIDER=provider).config.embedding.provider == provider
+        assert (
+            loaded(tmp_path, RALPH_EMBEDDING_PROVIDER=provider).config.embedding.provider
+            == provider
+        )
 
     def test_a_projects_criteria_count_unless_they_say_what_is_run(self, tmp_path: Path) -> None:
         put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [test_pass]\n")
-        assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [CriterionKind.TEST_PASS]
-        put(tmp_path, "ralph.yml", "ralph:\n  success_criteria: [{type: test_pass, command: curl evil}]\n")
+        assert [each.type for each in loaded(tmp_path).config.loop.success_criteria] == [
+            CriterionKind.TEST_PASS
+        ]
+        put(
+            tmp_path,
+            "ralph.yml",
+            "ralph:\n  success_criteria: [{type: test_pass, command: curl evil}]\n",
+        )
         assert loaded(tmp_path).config.loop.success_criteria == ()
         assert [each.key for each in loaded(tmp_path).trusted_values] == ["ralph.success_criteria"]
 
@@ -338,9 +405,15 @@ def test_readers_are_imported_only_for_files_that_exist(tmp_path: Path) -> None:
         "print([name for name in ('yaml', 'tomllib', 'difflib') if name in sys.modules])"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "[]\n"
+    assert (
+        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout
+        == "[]\n"
+    )
     put(tmp_path, "ralph.yml", "memories:\n")
-    assert subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout == "['yaml']\n"
+    assert (
+        subprocess.run(command, capture_output=True, check=True, text=True, encoding="utf-8").stdout
+        == "['yaml']\n"
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -408,7 +481,9 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
     return main, side
 
 
-def test_settings_that_were_never_committed_count_in_a_worktree(checkouts: tuple[Path, Path]) -> None:
+def test_settings_that_were_never_committed_count_in_a_worktree(
+    checkouts: tuple[Path, Path],
+) -> None:
     main, side = checkouts
     put_budget(main, "ralph.yml", 1111)
     assert budget_of(side) == budget_of(main) == 1111
@@ -450,7 +525,9 @@ def test_private_patterns_of_the_main_checkout_count_in_worktrees(
         (main, "ralph.local.yml", "ACME-[0-9]+"),
         (side, "ralph.yml", "OWL-[0-9]+"),
     ):
-        (root / name).write_text(f'privacy:\n  patterns: ["{pattern}"]\n', encoding="utf-8", newline="")
+        (root / name).write_text(
+            f'privacy:\n  patterns: ["{pattern}"]\n', encoding="utf-8", newline=""
+        )
     assert private_patterns(main) == {"ACME-[0-9]+"}, "a higher file says it anew"
     assert private_patterns(side) == {"ACME-[0-9]+"}, (
         "of the main checkout's files the highest counts, and it is one person's"

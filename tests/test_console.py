@@ -110,7 +110,10 @@ class Shop:
     def same(self, shown: str, printed: str) -> bool:
         """Whether a line says the same as the page's; each id there stands for one id here."""
         # a page shows what a person sees, and here no terminal is connected
-        left, right = (DATE.sub("DATE", line).replace("by=human", "by=agent").rstrip() for line in (shown, printed))
+        left, right = (
+            DATE.sub("DATE", line).replace("by=human", "by=agent").rstrip()
+            for line in (shown, printed)
+        )
         if left.endswith("…"):  # a terminal cuts a table
             right = right[: len(left) - 1].rstrip() + "…"
         if ID.sub("ID", left) != ID.sub("ID", right):
@@ -130,7 +133,12 @@ def _a_sign_is_there(shop: Shop, step: Step) -> None:
 
 def _somebody_copied_an_entry(shop: Shop, step: Step) -> None:
     entry = "### mem-1705751400-a3f8\n> {}\n<!-- tags: db | created: 2024-01-20 -->\n\n"
-    text = "# Memories\n\n## Patterns\n\n" + entry.format("One.") + entry.format("Two.") + "### mem-oops\n> Three.\n\n"
+    text = (
+        "# Memories\n\n## Patterns\n\n"
+        + entry.format("One.")
+        + entry.format("Two.")
+        + "### mem-oops\n> Three.\n\n"
+    )
     text += "## Decisions\n\n## Fixes\n\n## Context\n"
     (shop.folder / ".agent/memories.md").write_text(text, encoding="utf-8", newline="")
     for backup in shop.folder.rglob("*.bak*"):
@@ -147,7 +155,9 @@ def _committed(folder: Path, *names: str) -> None:
 def _the_shop_remembers(shop: Shop, step: Step) -> None:
     shop.run("ralph init")
     (shop.folder / "src").mkdir()
-    (shop.folder / "src/pay.js").write_text("export const pay = () => charge();\n", encoding="utf-8", newline="")
+    (shop.folder / "src/pay.js").write_text(
+        "export const pay = () => charge();\n", encoding="utf-8", newline=""
+    )
     _committed(shop.folder)
     for setting in (("user.name", "ann"), ("user.email", "ann@example.com")):
         subprocess.run(["git", "-C", shop.folder, "config", *setting], check=True)
@@ -182,7 +192,10 @@ MEANWHILE: dict[tuple[str, str], Callable[[Shop, Step], None]] = {
     ("README.md", f"{_FIRST} --tags docker,db"): _the_project_is_made,
     ("docs/quickstart.md", "ralph memory list --in guardrails"): _a_sign_is_there,
     ("docs/quickstart.md", "ralph doctor"): _somebody_copied_an_entry,
-    ("docs/tasks.md", 'ralph task add "Pay with vouchers" --priority 1 --worktree'): _the_shop_remembers,
+    (
+        "docs/tasks.md",
+        'ralph task add "Pay with vouchers" --priority 1 --worktree',
+    ): _the_shop_remembers,
     ("docs/tasks.md", "ralph review --status all"): _an_agent_works_there,
     ("docs/tasks.md", "ralph doctor --citations"): _the_file_is_renamed,
 }
@@ -215,10 +228,16 @@ def test_the_console_blocks_of_a_page_show_what_the_program_prints(
                 f"{name}:{step.line}: {step.command} finds none"
             )
             continue
-        alike = len(printed) == len(step.output) and all(map(shop.same, *map(_settled, (step.output, printed))))
-        assert alike, f"{name}:{step.line}: {step.command}\n" + "\n".join(["prints:", *printed, "not:", *step.output])
+        alike = len(printed) == len(step.output) and all(
+            map(shop.same, *map(_settled, (step.output, printed)))
+        )
+        assert alike, f"{name}:{step.line}: {step.command}\n" + "\n".join(
+            ["prints:", *printed, "not:", *step.output]
+        )
 
 
 def test_every_event_between_blocks_belongs_to_a_command_of_its_page() -> None:
     for name, command in MEANWHILE:
-        assert command in {step.command for step in steps((ROOT / name).read_text(encoding="utf-8"))}
+        assert command in {
+            step.command for step in steps((ROOT / name).read_text(encoding="utf-8"))
+        }

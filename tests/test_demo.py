@@ -22,7 +22,11 @@ LEFT_OUT = "..."
 @pytest.fixture(scope="module")
 def output() -> str:
     result = subprocess.run(
-        [sys.executable, "-m", "ralph", "demo"], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+        [sys.executable, "-m", "ralph", "demo"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

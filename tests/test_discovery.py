@@ -14,7 +14,12 @@ def git(folder: Path, *words: str) -> None:
     """Run git without anybody's settings."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    settings = ("user.name=A", "user.email=a@example.com", "protocol.file.allow=always", "init.defaultBranch=main")
+    settings = (
+        "user.name=A",
+        "user.email=a@example.com",
+        "protocol.file.allow=always",
+        "init.defaultBranch=main",
+    )
     flags = [word for setting in settings for word in ("-c", setting)]
     subprocess.run(["git", *flags, *words], cwd=folder, check=True, capture_output=True, env=env)
 
@@ -74,7 +79,10 @@ def test_worktrees_share_the_state_and_have_an_index_each(main: Path) -> None:
     assert location.index != locate(main).index
     assert location.index.startswith(f"{location.state}/")
     nested = locate(tree / "packages" / "app")
-    assert (nested.main, nested.state) == (str(main / "packages/app"), locate(main / "packages" / "app").state)
+    assert (nested.main, nested.state) == (
+        str(main / "packages/app"),
+        locate(main / "packages" / "app").state,
+    )
 
 
 def test_worktree_with_a_relative_pointer(main: Path) -> None:
@@ -83,7 +91,9 @@ def test_worktree_with_a_relative_pointer(main: Path) -> None:
     assert locate(tree).main == str(main)
 
 
-def test_worktree_without_files_of_ralph_belongs_to_the_project_of_its_main_checkout(main: Path) -> None:
+def test_worktree_without_files_of_ralph_belongs_to_the_project_of_its_main_checkout(
+    main: Path,
+) -> None:
     git(main, "rm", "-r", "ralph.yml", "packages")
     git(main, "commit", "-m", "nothing of Ralph")
     (main / "sub" / "deep").mkdir(parents=True)
@@ -95,7 +105,9 @@ def test_worktree_without_files_of_ralph_belongs_to_the_project_of_its_main_chec
     assert discovery.find_root(str(tree)) == ""
 
 
-def test_a_submodule_is_a_project_of_its_own_also_inside_a_worktree(main: Path, template: Path) -> None:
+def test_a_submodule_is_a_project_of_its_own_also_inside_a_worktree(
+    main: Path, template: Path
+) -> None:
     git(main, "submodule", "add", str(template), "sub")
     git(main, "commit", "-m", "sub")
     tree = worktree(main)
@@ -115,7 +127,9 @@ def test_worktree_of_a_submodule_finds_its_main_checkout(main: Path, template: P
 
 
 @pytest.mark.parametrize("name", ["bare.git", "project/.git", "project/.bare"])
-def test_worktrees_of_a_bare_repository_share_state_and_keep_their_own_files(main: Path, name: str) -> None:
+def test_worktrees_of_a_bare_repository_share_state_and_keep_their_own_files(
+    main: Path, name: str
+) -> None:
     bare = main.parent / name
     git(main.parent, "clone", "--bare", str(main), name)
     git(bare, "worktree", "add", str(main.parent / "one"))
@@ -127,7 +141,14 @@ def test_worktrees_of_a_bare_repository_share_state_and_keep_their_own_files(mai
 
 
 def test_state_is_in_a_separate_git_folder(main: Path) -> None:
-    git(main.parent, "clone", "--separate-git-dir", str(main.parent / "elsewhere"), str(main), "copy")
+    git(
+        main.parent,
+        "clone",
+        "--separate-git-dir",
+        str(main.parent / "elsewhere"),
+        str(main),
+        "copy",
+    )
     location = locate(main.parent / "copy")
     assert location.main == str(main.parent / "copy")
     assert location.state == state(main.parent / "elsewhere")
@@ -142,7 +163,9 @@ def test_without_git_state_is_in_the_project(tmp_path: Path) -> None:
     assert (location.common, location.git, location.top) == ("", "", "")
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"gitdir: \x00", b"gitdir:", b"nonsense", b"gitdir: .", b"\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"gitdir: \x00", b"gitdir:", b"nonsense", b"gitdir: .", b"\n"]
+)
 def test_a_broken_git_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".git").write_bytes(content)
     with pytest.raises(discovery.BrokenCheckout, match="no git directory"):
@@ -167,7 +190,11 @@ def test_a_task_is_known_by_its_worktree(main: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["state:\n  home: project\n", "a: 1\nstate: {home: project}  # why\n", "state:\n    # note\n    home: 'project'\n"],
+    [
+        "state:\n  home: project\n",
+        "a: 1\nstate: {home: project}  # why\n",
+        "state:\n    # note\n    home: 'project'\n",
+    ],
 )
 def test_state_home_project_of_the_user_keeps_state_in_the_main_checkout(
     main: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,8 +209,12 @@ def test_state_home_project_of_the_user_keeps_state_in_the_main_checkout(
     assert locate(main).state == state(main / ".git")
 
 
-@pytest.mark.parametrize("text", ["loop:\n  home: project\n", "# state:\n#   home: project\n", "state:\n  home: git\n"])
-def test_state_home_is_git_otherwise(main: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "text", ["loop:\n  home: project\n", "# state:\n#   home: project\n", "state:\n  home: git\n"]
+)
+def test_state_home_is_git_otherwise(
+    main: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("ralph.yml", "ralph.local.yml"):  # a branch can bring both
         (main / name).write_text("state:\n  home: project\n", encoding="utf-8")
     (tmp_path / "ralph").mkdir()
@@ -196,7 +227,9 @@ def test_the_machine_id_is_made_once_for_each_home(tmp_path: Path) -> None:
     first, second = ({"HOME": str(tmp_path / name)} for name in ("a", "b"))
     assert discovery.machine_id(first) == discovery.machine_id(first)
     assert discovery.machine_id(first) != discovery.machine_id(second)
-    assert [path.name for path in (tmp_path / "a" / ".local" / "state" / "ralph").iterdir()] == ["machine-id"]
+    assert [path.name for path in (tmp_path / "a" / ".local" / "state" / "ralph").iterdir()] == [
+        "machine-id"
+    ]
     without = discovery.machine_id({})
     assert without.startswith("nohome")
     assert len(without) > len("nohome0x")

@@ -39,16 +39,24 @@ def test_the_page_of_clients_has_the_programs_table_and_the_versions_that_are_ru
     page = read("docs/clients.md")
     assert page == clients_page(page), "run `make docs`"
     pins = (pin.CLAUDE, pin.CODEX, pin.GEMINI, pin.OPENCODE, pin.QWEN, pin.COPILOT, pin.CLINE)
-    assert sorted(client.proof for client in CLIENTS.values() if client.proof) == sorted(each.version for each in pins)
+    assert sorted(client.proof for client in CLIENTS.values() if client.proof) == sorted(
+        each.version for each in pins
+    )
 
 
-@for_each(("name", "command"), list(commands(cli)), ids=lambda value: value if isinstance(value, str) else "")
+@for_each(
+    ("name", "command"),
+    list(commands(cli)),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_every_command_has_help_with_an_example_and_every_option_says_what_it_does(
     name: str, command: click.Command
 ) -> None:
     assert command.help, name
     examples = command.help.partition("Examples:")[2]
-    assert f"{name} " in examples + " " or f"{name}\n" in examples + "\n", f"{name}: its help has no example of itself"
+    assert f"{name} " in examples + " " or f"{name}\n" in examples + "\n", (
+        f"{name}: its help has no example of itself"
+    )
     for option in command.params:
         if isinstance(option, click.Option):
             assert option.help, f"{name} {option.name}"
@@ -94,7 +102,10 @@ def test_commands_named_in_the_pages_exist(page: Path) -> None:
         ("Try `ralph index burn` now.", ["ralph index burn"]),
         ("ralph index sync|forget", ["ralph index forget"]),
         ('ralph memory add "nothing like it" -t fix', []),
-        ("`ralph memory show ID`, `ralph context --best error` and `ralph --root x memory list`", []),
+        (
+            "`ralph memory show ID`, `ralph context --best error` and `ralph --root x memory list`",
+            [],
+        ),
         ("ralph memory --help", []),
         ("what ralph remembers for you", []),
     ],
@@ -111,7 +122,12 @@ def test_every_decision_record_is_listed_in_the_index() -> None:
 
 def test_the_readme_names_the_two_commands_and_the_installers() -> None:
     readme = read("README.md")
-    for words in ("make demo", "make test", "uv tool install 'ralph-memory[all]'", "pipx install 'ralph-memory[all]'"):
+    for words in (
+        "make demo",
+        "make test",
+        "uv tool install 'ralph-memory[all]'",
+        "pipx install 'ralph-memory[all]'",
+    ):
         assert words in readme
 
 

@@ -29,5 +29,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_the_package_loads_none_of_its_modules() -> None:
     code = "import sys, ralph; print([m for m in sys.modules if m.startswith('ralph.') or m in ('click', 'yaml')])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8")
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8"
+    )
     assert found.stdout.strip() == "[]"

@@ -15,7 +15,13 @@ AVOIDED = re.compile(
 )
 CHECKED = sorted(
     path
-    for pattern in ("src/ralph/**/*.py", "src/ralph/web/static/**/*.js", "docs/*.md", "README.md", "plugin/**/*.md")
+    for pattern in (
+        "src/ralph/**/*.py",
+        "src/ralph/web/static/**/*.js",
+        "docs/*.md",
+        "README.md",
+        "plugin/**/*.md",
+    )
     for path in ROOT.glob(pattern)
     if "vendor" not in path.parts and path.name != "DOMAIN.md"
 )
@@ -24,10 +30,16 @@ CHECKED = sorted(
 @for_each("path", CHECKED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_file_avoids_the_words_of_the_glossary(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert [f"{number}: {line}" for number, line in enumerate(lines, 1) if AVOIDED.search(line)] == []
+    assert [
+        f"{number}: {line}" for number, line in enumerate(lines, 1) if AVOIDED.search(line)
+    ] == []
 
 
 def test_glossary_has_at_most_40_terms() -> None:
     terms = GLOSSARY.partition("## Words to avoid")[0]
-    rows = [line for line in terms.splitlines() if line.startswith("| ") and not line.startswith("| term")]
+    rows = [
+        line
+        for line in terms.splitlines()
+        if line.startswith("| ") and not line.startswith("| term")
+    ]
     assert 0 < len(rows) <= 40

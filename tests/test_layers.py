@@ -32,11 +32,24 @@ BELOW: dict[str, set[str]] = {
 """What each part may import of ralph, besides itself."""
 
 BELOW["app"] = set(BELOW)
-BELOW["hooks"] = BELOW["mcp"] = BELOW["web"] = {*BELOW}  # the adapters, which do not know each other
-BELOW["cli"] = {*BELOW["hooks"], "hooks", "mcp", "web"}  # but the command line starts the two servers
+BELOW["hooks"] = BELOW["mcp"] = BELOW["web"] = {
+    *BELOW
+}  # the adapters, which do not know each other
+BELOW["cli"] = {
+    *BELOW["hooks"],
+    "hooks",
+    "mcp",
+    "web",
+}  # but the command line starts the two servers
 BELOW["__main__"] = {"cli", "hooks"}  # the status line does without the command line
 BELOW["__init__"] = set()
-BELOW["testing"] = {"model", "formats", "store", "search", "agents"}  # for tests, ours and others'; no part imports it
+BELOW["testing"] = {
+    "model",
+    "formats",
+    "store",
+    "search",
+    "agents",
+}  # for tests, ours and others'; no part imports it
 
 EVERYBODY = {"__version__"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
@@ -56,15 +69,34 @@ WRITING_FUNCTIONS = {
             "replace link symlink truncate ftruncate chmod utime"
         ).split()
     ),
-    *(f"shutil.{name}" for name in "copy copy2 copyfile copyfileobj copymode copystat copytree move rmtree".split()),
-    *(f"tempfile.{name}" for name in "mkstemp mkdtemp NamedTemporaryFile TemporaryFile SpooledTemporaryFile".split()),
-    *("open", "io.open", "codecs.open", "shutil.make_archive", "shutil.unpack_archive", "fileinput.input"),
+    *(
+        f"shutil.{name}"
+        for name in "copy copy2 copyfile copyfileobj copymode copystat copytree move rmtree".split()
+    ),
+    *(
+        f"tempfile.{name}"
+        for name in "mkstemp mkdtemp NamedTemporaryFile TemporaryFile SpooledTemporaryFile".split()
+    ),
+    *(
+        "open",
+        "io.open",
+        "codecs.open",
+        "shutil.make_archive",
+        "shutil.unpack_archive",
+        "fileinput.input",
+    ),
 }
 WRITERS = {"store/files.py", "store/hook_files.py"}
 """Who writes files; `hook_files` does what `files` does for a hook, which may load next to nothing."""
 
 HARMLESS: dict[str, set[str]] = {
-    "discovery.py": {"os.open", "os.write", "os.makedirs", "os.link", "os.unlink"},  # reads; writes the machine's id
+    "discovery.py": {
+        "os.open",
+        "os.write",
+        "os.makedirs",
+        "os.link",
+        "os.unlink",
+    },  # reads; writes the machine's id
     "app/exports.py": {"os.fdopen", "tarfile.open"},  # of a backup, which `files.output` has opened
     "cli/main.py": {"os.open"},  # of /dev/null, for a closed pipe
     "store/db.py": {"os.open"},  # of a database that only its owner may read
@@ -119,7 +151,9 @@ def meanings(tree: ast.Module) -> dict[str, str]:
         if isinstance(node, ast.Import):
             found.update((alias.asname, alias.name) for alias in node.names if alias.asname)
         elif isinstance(node, ast.ImportFrom):
-            found.update((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+            found.update(
+                (alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names
+            )
     return found
 
 
@@ -162,15 +196,22 @@ def file_writes(tree: ast.Module) -> Broken:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             call = full(node.func, names)
-            if call in WRITING_FUNCTIONS or (isinstance(node.func, ast.Attribute) and _writes(node, node.func.attr)):
+            if call in WRITING_FUNCTIONS or (
+                isinstance(node.func, ast.Attribute) and _writes(node, node.func.attr)
+            ):
                 yield call, node.lineno
 
 
 def _writes(call: ast.Call, method: str) -> bool:
     """Whether a method of what may be a Path changes something on the disk."""
     if method == "open":
-        modes = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
-        return any(isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes)
+        modes = [
+            *call.args[:1],
+            *(keyword.value for keyword in call.keywords if keyword.arg == "mode"),
+        ]
+        return any(
+            isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes
+        )
     if method == "replace":  # a text's and a document's take two, dataclasses' takes names
         return len(call.args) == 1 and not call.keywords
     return method in WRITING_METHODS
@@ -184,7 +225,15 @@ def sqlite_uses(tree: ast.Module) -> Broken:
 
 
 def processes(tree: ast.Module) -> Broken:
-    starters = ("os.exec", "os.spawn", "os.posix_spawn", "os.fork", "os.startfile", "multiprocessing", "pty.")
+    starters = (
+        "os.exec",
+        "os.spawn",
+        "os.posix_spawn",
+        "os.fork",
+        "os.startfile",
+        "multiprocessing",
+        "pty.",
+    )
     for name, line in uses(tree):
         same = name.replace("posix.", "os.", 1) if name.startswith("posix.") else name
         if same.split(".")[0] in ("subprocess", "_posixsubprocess") or same.startswith(starters):
@@ -193,10 +242,20 @@ def processes(tree: ast.Module) -> Broken:
 
 def shells(tree: ast.Module) -> Broken:
     for name, line in uses(tree):
-        if name in {"os.system", "posix.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}:
+        if name in {
+            "os.system",
+            "posix.system",
+            "os.popen",
+            "subprocess.getoutput",
+            "subprocess.getstatusoutput",
+        }:
             yield name, line
     for node in ast.walk(tree):
-        if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) != "False":
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg == "shell"
+            and ast.unparse(node.value) != "False"
+        ):
             yield "shell=", node.value.lineno
 
 
@@ -215,7 +274,11 @@ def broad_excepts(tree: ast.Module) -> Broken:
             if "Exception" in caught or (not again and caught & {"", "BaseException"}):
                 yield "except " + ", ".join(sorted(caught)), node.lineno
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "suppress":
-            broad = [argument for argument in node.args if _each(argument) & {"Exception", "BaseException"}]
+            broad = [
+                argument
+                for argument in node.args
+                if _each(argument) & {"Exception", "BaseException"}
+            ]
             yield from ((f"suppress({ast.unparse(argument)})", node.lineno) for argument in broad)
 
 
@@ -246,17 +309,23 @@ def test_only_the_file_store_writes_files() -> None:
     def writes(path: Path) -> Broken:
         allowed = HARMLESS.get(name_of(path), set())
         if name_of(path) not in WRITERS:
-            yield from ((call, line) for call, line in file_writes(tree_of(path)) if call not in allowed)
+            yield from (
+                (call, line) for call, line in file_writes(tree_of(path)) if call not in allowed
+            )
 
     assert not everywhere(writes)
 
 
 def test_only_db_opens_sqlite() -> None:
-    assert not everywhere(lambda path: iter(()) if name_of(path) in OPENS_SQLITE else sqlite_uses(tree_of(path)))
+    assert not everywhere(
+        lambda path: iter(()) if name_of(path) in OPENS_SQLITE else sqlite_uses(tree_of(path))
+    )
 
 
 def test_processes_start_in_few_places() -> None:
-    assert not everywhere(lambda path: iter(()) if part_of(path) in STARTS_PROCESSES else processes(tree_of(path)))
+    assert not everywhere(
+        lambda path: iter(()) if part_of(path) in STARTS_PROCESSES else processes(tree_of(path))
+    )
 
 
 def test_nothing_starts_through_a_shell() -> None:
@@ -272,7 +341,9 @@ def test_the_config_is_loaded_in_adapters_only() -> None:
 
 
 def test_broad_excepts_stand_in_adapters_only() -> None:
-    assert not everywhere(lambda path: iter(()) if part_of(path) in BROAD_EXCEPT else broad_excepts(tree_of(path)))
+    assert not everywhere(
+        lambda path: iter(()) if part_of(path) in BROAD_EXCEPT else broad_excepts(tree_of(path))
+    )
 
 
 def test_every_module_opens_with_its_design_note() -> None:
@@ -283,8 +354,12 @@ def test_the_model_reads_no_file_and_only_ids_knows_the_clock() -> None:
     for path in modules():
         if part_of(path) == "model" and path.name != "ids.py":
             names = {name.split(".")[0] for name, _ in imports(tree_of(path))}
-            values = {"pathlib"} if path.name == "work.py" else set()  # a folder's name, which only agents open
-            assert names <= {"collections", "dataclasses", "enum", "types", "typing", "ralph"} | values, path
+            values = (
+                {"pathlib"} if path.name == "work.py" else set()
+            )  # a folder's name, which only agents open
+            assert (
+                names <= {"collections", "dataclasses", "enum", "types", "typing", "ralph"} | values
+            ), path
 
 
 HOOK_MODULES = {
@@ -292,7 +367,10 @@ HOOK_MODULES = {
     *(f"store/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question", "terms")),
     *(f"context/{name}.py" for name in ("lessons", "recall", "render", "tokens")),
-    *(f"capture/{name}.py" for name in ("assignments", "invisible_characters", "privacy", "secrets")),
+    *(
+        f"capture/{name}.py"
+        for name in ("assignments", "invisible_characters", "privacy", "secrets")
+    ),
     *(f"capture/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
     "discovery.py",
     "model/__init__.py",
@@ -305,9 +383,15 @@ HEAVY = {"dataclasses", "typing", "pathlib", "enum", "inspect", "contextlib"}
 @for_each("name", sorted(HOOK_MODULES))
 def test_what_hooks_load_imports_nothing_heavy(name: str) -> None:
     heavy = []
-    for node in tree_of(SOURCE / name).body:  # what is inside of a function or a TYPE_CHECKING block is not run
+    for node in tree_of(
+        SOURCE / name
+    ).body:  # what is inside of a function or a TYPE_CHECKING block is not run
         if isinstance(node, ast.Import | ast.ImportFrom):
-            heavy += [module for module, _ in imports(ast.Module([node], [])) if module.split(".")[0] in HEAVY]
+            heavy += [
+                module
+                for module, _ in imports(ast.Module([node], []))
+                if module.split(".")[0] in HEAVY
+            ]
     assert heavy == []
 
 
@@ -358,7 +442,11 @@ CAUGHT: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "import posix\nposix.fork()",
         "from posix import execv",
     ),
-    shells: ("from os import system", "import os\nos.popen(a)", "import subprocess\nsubprocess.run(a, shell=True)"),
+    shells: (
+        "from os import system",
+        "import os\nos.popen(a)",
+        "import subprocess\nsubprocess.run(a, shell=True)",
+    ),
     config_loads: (
         "from ralph.config import load",
         "from ralph.config import load as read",
@@ -386,9 +474,18 @@ PASSED: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "import shutil\nshutil.get_terminal_size()",
         "import tempfile\ntempfile.TemporaryDirectory()",
     ),
-    sqlite_uses: ("import sqlite3\ndef f(c: sqlite3.Connection) -> sqlite3.Row: ...", "from sqlite3 import Error"),
-    config_loads: ("from ralph.config import Config, template", "from ralph import config\nconfig.key_named(a)"),
-    broad_excepts: ("try: a\nexcept (OSError, ValueError): b", "try: a\nexcept BaseException:\n    b\n    raise"),
+    sqlite_uses: (
+        "import sqlite3\ndef f(c: sqlite3.Connection) -> sqlite3.Row: ...",
+        "from sqlite3 import Error",
+    ),
+    config_loads: (
+        "from ralph.config import Config, template",
+        "from ralph import config\nconfig.key_named(a)",
+    ),
+    broad_excepts: (
+        "try: a\nexcept (OSError, ValueError): b",
+        "try: a\nexcept BaseException:\n    b\n    raise",
+    ),
 }
 
 

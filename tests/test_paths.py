@@ -67,7 +67,11 @@ def test_the_nearest_marker_wins_whichever_it_is(tmp_path: Path) -> None:
 
 
 def test_without_any_marker_the_folder_itself_is_the_root(tmp_path: Path) -> None:
-    above = [folder for folder in tmp_path.parents if any((folder / marker).exists() for marker in paths.MARKERS)]
+    above = [
+        folder
+        for folder in tmp_path.parents
+        if any((folder / marker).exists() for marker in paths.MARKERS)
+    ]
     if above:
         pytest.skip(f"there is a project in {above[0]}")
     assert paths.project_root(tmp_path) == tmp_path

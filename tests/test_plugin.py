@@ -30,17 +30,22 @@ def load(path: Path) -> Any:
 
 
 def test_the_manifest_has_the_packages_version_and_the_marketplace_leads_to_the_plugin() -> None:
-    manifest, market = load(PLUGIN / ".claude-plugin/plugin.json"), load(ROOT / ".claude-plugin/marketplace.json")
+    manifest, market = (
+        load(PLUGIN / ".claude-plugin/plugin.json"),
+        load(ROOT / ".claude-plugin/marketplace.json"),
+    )
     assert (manifest["name"], manifest["version"]) == ("ralph", ralph.__version__)
     (entry,) = market["plugins"]
     assert entry["name"] == manifest["name"]
     assert (ROOT / entry["source"]).resolve() == PLUGIN
-    assert f"claude plugin install {entry['name']}@{market['name']}" in (PLUGIN / "README.md").read_text(
-        encoding="utf-8"
-    )
+    assert f"claude plugin install {entry['name']}@{market['name']}" in (
+        PLUGIN / "README.md"
+    ).read_text(encoding="utf-8")
 
 
-def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> None:
+def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_time_for_each() -> (
+    None
+):
     hooks = load(PLUGIN / "hooks/hooks.json")["hooks"]
     assert list(hooks) == list(CLIENTS[Host.CLAUDE].events)
     for event, group in hook_settings(Host.CLAUDE, Path("/ralph/bin/ralph-hook")).items():
@@ -60,15 +65,19 @@ def test_the_plugin_listens_to_the_events_of_the_settings_hooks_with_the_same_ti
 
 
 def test_the_plugins_commands_are_those_that_install_writes() -> None:
-    there = {path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()}
-    assert there == {name: slash_commands.slash_command(name) for name in slash_commands.SLASH_COMMANDS}
+    there = {
+        path.stem: path.read_text(encoding="utf-8") for path in (PLUGIN / "commands").iterdir()
+    }
+    assert there == {
+        name: slash_commands.slash_command(name) for name in slash_commands.SLASH_COMMANDS
+    }
 
 
 @for_each("name", slash_commands.SLASH_COMMANDS)
 def test_a_command_only_calls_what_ralph_has(name: str) -> None:
-    assert set(re.findall(r"(?:`|\(|^)ralph ([a-z]+)", slash_commands.slash_command(name), re.MULTILINE)) <= set(
-        COMMANDS
-    )
+    assert set(
+        re.findall(r"(?:`|\(|^)ralph ([a-z]+)", slash_commands.slash_command(name), re.MULTILINE)
+    ) <= set(COMMANDS)
 
 
 def test_the_launchers_can_be_started() -> None:
@@ -88,7 +97,9 @@ class Launcher:
         self.words = [shell, "sh"] if shell.endswith("busybox") else [shell]
         self.env = {"HOME": str(home), "PATH": "/nowhere"}
 
-    def __call__(self, *words: str, script: Path = PLUGIN / "hooks/ralph-hook") -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: str, script: Path = PLUGIN / "hooks/ralph-hook"
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self.words, str(script), *words],
             input='{"a": 1}', env=self.env, cwd=self.home, capture_output=True, encoding="utf-8", check=False,
@@ -97,7 +108,9 @@ class Launcher:
     def environment(self, folder: str, *, python: str = "python3.11") -> tuple[Path, Path]:
         """A virtual environment in which the interpreter only says how it was started."""
         interpreter = self.home / folder / "bin" / "python"
-        runner = self.home / folder / "lib" / python / "site-packages" / "ralph" / "hooks" / "run.py"
+        runner = (
+            self.home / folder / "lib" / python / "site-packages" / "ralph" / "hooks" / "run.py"
+        )
         for path in (interpreter, runner):
             path.parent.mkdir(parents=True, exist_ok=True)
         interpreter.write_text('#!/bin/sh\nread -r line\necho "$0 $* $line"\n', encoding="utf-8")
@@ -142,7 +155,9 @@ def test_the_note_is_found_where_the_state_folder_is(launcher: Launcher) -> None
     assert outcome(launcher("claude", "Stop")) == started(*noted, "Stop")
 
 
-def test_an_upgrade_that_moved_run_py_within_its_environment_is_survived(launcher: Launcher) -> None:
+def test_an_upgrade_that_moved_run_py_within_its_environment_is_survived(
+    launcher: Launcher,
+) -> None:
     python, runner = launcher.environment("venv")
     launcher.note(python, runner)
     shutil.rmtree(runner.parents[4])
@@ -159,7 +174,9 @@ def test_an_upgrade_that_moved_run_py_within_its_environment_is_survived(launche
         ".local/pipx/venvs/ralph-memory",
     ],
 )
-def test_without_a_note_or_with_a_stale_one_the_usual_places_are_tried(launcher: Launcher, place: str) -> None:
+def test_without_a_note_or_with_a_stale_one_the_usual_places_are_tried(
+    launcher: Launcher, place: str
+) -> None:
     usual = launcher.environment(place)
     assert outcome(launcher("claude", "Stop")) == started(*usual, "Stop")
     launcher.note(launcher.home / "gone/bin/python", launcher.home / "gone/run.py")
@@ -182,7 +199,11 @@ def test_last_a_ralph_on_the_path_is_tried_and_other_programs_of_that_name_are_n
     (folders[2] / "ralph").mkdir()
     launcher.env["PATH"] = ":".join([".", "", str(PLUGIN / "bin"), *map(str, folders)])
     assert outcome(launcher("claude", "Stop")) == (0, "", "")
-    line = f"#!/bin/sh\n'''exec' {quote}{ours[0]}{quote} \"$0\" \"$@\"\n" if quote else f"#!{ours[0]}\n"
+    line = (
+        f"#!/bin/sh\n'''exec' {quote}{ours[0]}{quote} \"$0\" \"$@\"\n"
+        if quote
+        else f"#!{ours[0]}\n"
+    )
     (folders[3] / name).write_text(f"{line}# -*- coding: utf-8 -*-\n", encoding="utf-8")
     assert outcome(launcher("claude", "Stop")) == started(*ours, "Stop")
 

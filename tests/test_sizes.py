@@ -12,7 +12,9 @@ EXCEPTIONS: dict[str, str] = {}
 
 
 def sources() -> list[Path]:
-    return sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("bench/**/*.py"), *ROOT.glob("docs/**/*.py")])
+    return sorted(
+        [*ROOT.glob("src/**/*.py"), *ROOT.glob("bench/**/*.py"), *ROOT.glob("docs/**/*.py")]
+    )
 
 
 def name_of(path: Path) -> str:
@@ -20,8 +22,14 @@ def name_of(path: Path) -> str:
 
 
 def test_a_file_is_short_enough_to_read() -> None:
-    counts = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
-    assert {name: count for name, count in counts.items() if count > FILE_LIMIT and name not in EXCEPTIONS} == {}
+    counts = {
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()
+    }
+    assert {
+        name: count
+        for name, count in counts.items()
+        if count > FILE_LIMIT and name not in EXCEPTIONS
+    } == {}
 
 
 def long_functions(path: Path) -> Iterator[str]:

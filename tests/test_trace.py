@@ -103,12 +103,27 @@ def test_task_done(shop: Project, chain: Chain) -> None:
 
 def test_loop_start(shop: Project, chain: Chain) -> None:
     RECORDER.on = True
-    shop("loop", "start", "look around", "--agent", "scripted", "--command", "agent.json", "--max-iterations", "1")
+    shop(
+        "loop",
+        "start",
+        "look around",
+        "--agent",
+        "scripted",
+        "--command",
+        "agent.json",
+        "--max-iterations",
+        "1",
+    )
     assert len(chain("/runs/")) <= MOST
 
 
 def test_recording_hook(shop: Project, chain: Chain) -> None:
-    payload = {"session_id": "s-1", "cwd": str(shop.root), "hook_event_name": "UserPromptSubmit", "prompt": "hello"}
+    payload = {
+        "session_id": "s-1",
+        "cwd": str(shop.root),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "hello",
+    }
     RECORDER.on = True
     handler.run_event("claude", "UserPromptSubmit", json.dumps(payload).encode(), dict(os.environ))
     assert len(chain("s-1.jsonl")) <= MOST
@@ -120,7 +135,11 @@ def test_web_edit(shop: Project, chain: Chain) -> None:
     request = {"action": "edit", "id": record_id, "text": "Money is always integer cents"}
     plan = site.post("/api/changes/plan", **request)
     RECORDER.on = True
-    site.post("/api/changes/apply", **request, stamps={file["name"]: file["before"] for file in plan["files"]})
+    site.post(
+        "/api/changes/apply",
+        **request,
+        stamps={file["name"]: file["before"] for file in plan["files"]},
+    )
     assert len(chain("memories.md")) <= MOST
 
 
@@ -133,7 +152,9 @@ def test_mcp_memory_add(shop: Project, chain: Chain) -> None:
     assert len(chain("memories.md")) <= MOST
 
 
-def test_session_resume(shop: Project, chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_resume(
+    shop: Project, chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "claude"
     text = CLAUDE.format(python=sys.executable, record=str(tmp_path / "record"))
     program.write_text(text, encoding="utf-8", newline="")

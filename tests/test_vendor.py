@@ -35,14 +35,21 @@ def test_a_library_that_names_its_version_names_the_recorded_one(file: str, word
     head = (vendor.VENDOR / file).read_text(encoding="utf-8")[:120]
     rows = json.loads((vendor.VENDOR / vendor.RECORD).read_text(encoding="utf-8"))["packages"]
     assert words in head
-    assert words in [row["version"] for row in rows if any(one["file"] == file for one in row.get("files", []))]
+    assert words in [
+        row["version"] for row in rows if any(one["file"] == file for one in row.get("files", []))
+    ]
 
 
 def test_each_package_has_its_licence_text() -> None:
     told = (vendor.VENDOR / vendor.LICENSES).read_text(encoding="utf-8")
     for package in vendor.PACKAGES:
         assert package.spec in told
-    for words in ("Permission is hereby granted", "Apache License", "ISC", "Redistributions of source code"):
+    for words in (
+        "Permission is hereby granted",
+        "Apache License",
+        "ISC",
+        "Redistributions of source code",
+    ):
         assert words in told
 
 
@@ -67,7 +74,9 @@ def test_a_licence_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_record_says_what_to_run(tmp_path: Path) -> None:
-    assert list(vendor.problems(tmp_path)) == ["versions.json is missing: run this script without --check."]
+    assert list(vendor.problems(tmp_path)) == [
+        "versions.json is missing: run this script without --check."
+    ]
 
 
 def test_bare_imports_become_the_files_beside() -> None:
@@ -81,7 +90,10 @@ def test_style_elements_are_cut_out_and_nothing_else() -> None:
         '!function(t,n){void 0===n&&(n={});var e=n.insertAt;if("undefined"!=typeof document){'
         'var r=document.head,i=document.createElement("style");r.appendChild(i)}}(".a {\\n  color: \\"red\\";\\n}");'
     )
-    assert vendor.no_style_element(f"var a=1;{inject}var b=2;{inject}var c=3;") == "var a=1;var b=2;var c=3;"
+    assert (
+        vendor.no_style_element(f"var a=1;{inject}var b=2;{inject}var c=3;")
+        == "var a=1;var b=2;var c=3;"
+    )
 
 
 def test_no_library_adds_a_style_element_or_points_outside_for_code() -> None:

@@ -79,7 +79,9 @@ def global_as_default(name: str) -> Callable[[str], str]:
 
 def _changed(text: str, count: int, what: str) -> str:
     if not count:
-        raise Refused(f"There is no trace of {what} in the text: look at the new version, then change this script.")
+        raise Refused(
+            f"There is no trace of {what} in the text: look at the new version, then change this script."
+        )
     return text
 
 
@@ -133,7 +135,12 @@ PACKAGES = (
         (Take("dist/signals.mjs", "signals.js", (no_source_map, relative_imports)),),
     ),
     Package("htm", "3.1.1", "Apache-2.0", (Take("dist/htm.mjs", "htm.js"),)),
-    Package("force-graph", "1.52.0", "MIT", (Take("dist/force-graph.min.js", "force-graph.js", FORCE_CHANGES),)),
+    Package(
+        "force-graph",
+        "1.52.0",
+        "MIT",
+        (Take("dist/force-graph.min.js", "force-graph.js", FORCE_CHANGES),),
+    ),
     Package(
         "uplot",
         "1.6.32",
@@ -200,7 +207,11 @@ def fetch(package: Package, folder: Path) -> Fetched:
     archive = folder / done.stdout.split()[-1]
     digest = hashlib.sha512(archive.read_bytes()).digest()
     with tarfile.open(archive) as opened:
-        texts = {member.name.partition("/")[2]: member for member in opened.getmembers() if member.isfile()}
+        texts = {
+            member.name.partition("/")[2]: member
+            for member in opened.getmembers()
+            if member.isfile()
+        }
 
         def read(name: str) -> str:
             stream = opened.extractfile(texts[name])
@@ -209,7 +220,10 @@ def fetch(package: Package, folder: Path) -> Fetched:
         told = str(json.loads(read("package.json")).get("license", ""))
         if told != package.licence:
             raise Refused(f"{package.spec} is under {told!r}, not {package.licence!r}.")
-        licence = next((read(name) for name in sorted(texts) if re.fullmatch(r"(?i)licen[cs]e(\.\w+)?", name)), "")
+        licence = next(
+            (read(name) for name in sorted(texts) if re.fullmatch(r"(?i)licen[cs]e(\.\w+)?", name)),
+            "",
+        )
         files = tuple((take, read(take.source)) for take in package.takes)
     return Fetched(package, f"sha512-{base64.b64encode(digest).decode('ascii')}", licence, files)
 
@@ -246,13 +260,18 @@ def licences(all_fetched: list[Fetched]) -> str:
     """All licence texts, each under the packages' names; the same text is written once."""
     texts: dict[str, list[str]] = {}
     for fetched in all_fetched:
-        words = fetched.package.spec + (f" (inside {fetched.package.inside})" if fetched.package.inside else "")
+        words = fetched.package.spec + (
+            f" (inside {fetched.package.inside})" if fetched.package.inside else ""
+        )
         text = (
             fetched.licence_text.strip()
             or f"(The archive holds no text; its package.json says: {fetched.package.licence}.)"
         )
         texts.setdefault("\n".join(line.rstrip() for line in text.splitlines()), []).append(words)
-    return "\n".join(f"{'=' * 80}\n{chr(10).join(names)}\n{'=' * 80}\n\n{text}\n" for text, names in texts.items())
+    return "\n".join(
+        f"{'=' * 80}\n{chr(10).join(names)}\n{'=' * 80}\n\n{text}\n"
+        for text, names in texts.items()
+    )
 
 
 def vendor(folder: Path = VENDOR) -> None:
@@ -263,14 +282,21 @@ def vendor(folder: Path = VENDOR) -> None:
     for fetched in everything:
         known = before.get((fetched.package.name, fetched.package.version), fetched.integrity)
         if known != fetched.integrity:
-            raise Refused(f"{fetched.package.spec} is no longer the archive that was recorded: {known}.")
-    files = {take.target: changed(take, text) for fetched in everything for take, text in fetched.files}
+            raise Refused(
+                f"{fetched.package.spec} is no longer the archive that was recorded: {known}."
+            )
+    files = {
+        take.target: changed(take, text) for fetched in everything for take, text in fetched.files
+    }
     rows = [entry(fetched) for fetched in everything]
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         _write(folder / name, text)
     _write(folder / LICENSES, licences(everything))
-    _write(folder / RECORD, json.dumps({"made_by": "tools/vendor.py", "packages": rows}, indent=2) + "\n")
+    _write(
+        folder / RECORD,
+        json.dumps({"made_by": "tools/vendor.py", "packages": rows}, indent=2) + "\n",
+    )
 
 
 def _write(path: Path, text: str) -> None:
@@ -291,13 +317,19 @@ def problems(folder: Path = VENDOR) -> Iterator[str]:
     rows = json.loads((folder / RECORD).read_text(encoding="utf-8"))["packages"]
     wanted = {(package.name, package.version, package.licence) for package in PACKAGES}
     there = {(row["name"], row["version"], row["licence"]) for row in rows}
-    yield from (f"{name}@{version} is not both in PACKAGES and in {RECORD}." for name, version, _ in wanted ^ there)
+    yield from (
+        f"{name}@{version} is not both in PACKAGES and in {RECORD}."
+        for name, version, _ in wanted ^ there
+    )
     files = {one["file"]: one["sha256"] for row in rows for one in row.get("files", ())}
     targets = {take.target for package in PACKAGES for take in package.takes}
-    yield from (f"{name} is not both in PACKAGES and in {RECORD}." for name in sorted(targets ^ set(files)))
+    yield from (
+        f"{name} is not both in PACKAGES and in {RECORD}." for name in sorted(targets ^ set(files))
+    )
     present = {path.name for path in folder.iterdir()}
     yield from (
-        f"{name} is there, and nobody knows where from." for name in sorted(present - {*files, RECORD, LICENSES})
+        f"{name} is there, and nobody knows where from."
+        for name in sorted(present - {*files, RECORD, LICENSES})
     )
     for name, digest in sorted(files.items()):
         if name not in present:
@@ -305,16 +337,24 @@ def problems(folder: Path = VENDOR) -> Iterator[str]:
         elif hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
             yield f"{name} is not the file that was recorded."
     told = (folder / LICENSES).read_text(encoding="utf-8") if LICENSES in present else ""
-    yield from (f"{package.spec} has no text in {LICENSES}." for package in PACKAGES if package.spec not in told)
+    yield from (
+        f"{package.spec} has no text in {LICENSES}."
+        for package in PACKAGES
+        if package.spec not in told
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Fetches and writes, or with --check compares; 0 when all is well."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare what is there; needs no network")
+    parser.add_argument(
+        "--check", action="store_true", help="compare what is there; needs no network"
+    )
     if parser.parse_args(arguments).check:
         found = list(problems())
-        sys.stdout.writelines(f"{line}\n" for line in found or ["All vendored files are as recorded."])
+        sys.stdout.writelines(
+            f"{line}\n" for line in found or ["All vendored files are as recorded."]
+        )
         return 1 if found else 0
     try:
         vendor()

@@ -1,6 +1,8 @@
 """Ralph: a memory that lasts, for coding agents. Public names are loaded on first use, for the sake of hooks."""
 
-TYPE_CHECKING = False  # the name that type checkers know; `typing` itself would cost a hook more than its work
+TYPE_CHECKING = (
+    False  # the name that type checkers know; `typing` itself would cost a hook more than its work
+)
 if TYPE_CHECKING:
     from typing import Any
 

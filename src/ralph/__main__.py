@@ -8,7 +8,9 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    gc.set_threshold(100_000)  # a start makes many objects that stay, so looking for garbage finds none
+    gc.set_threshold(
+        100_000
+    )  # a start makes many objects that stay, so looking for garbage finds none
     try:
         if sys.argv[1:] == ["statusline"]:  # it starts at every turn of a client
             from ralph.hooks.statusline import main as print_line

@@ -45,7 +45,9 @@ def _fields(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _keys(tree: Any) -> Iterator[ConfigKey]:
     for name, part in _fields(tree):
-        limits = {limit: value for limit, value in part.metadata["limits"].items() if limit != "trusted"}
+        limits = {
+            limit: value for limit, value in part.metadata["limits"].items() if limit != "trusted"
+        }
         if "parts" in limits:
             limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
         yield ConfigKey(name, part.metadata["kind"], part.default, part.metadata["doc"], **limits)
@@ -60,14 +62,22 @@ def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
     return type(tree)(**members)
 
 
-_LEARN = ConfigKey("execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True)
+_LEARN = ConfigKey(
+    "execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True
+)
 KEYS = (*_keys(Config()), _LEARN)
 BY_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS}
-TRUSTED: Mapping[str, Callable[[object], bool]] = {  # for each key that needs trust in a project: which values do
-    name: part.metadata["limits"]["trusted"] for name, part in _fields(Config()) if "trusted" in part.metadata["limits"]
+TRUSTED: Mapping[
+    str, Callable[[object], bool]
+] = {  # for each key that needs trust in a project: which values do
+    name: part.metadata["limits"]["trusted"]
+    for name, part in _fields(Config())
+    if "trusted" in part.metadata["limits"]
 }
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
-_FOREIGN = frozenset("cli event_loop core hats events tasks skills features hooks adapters tui RObot".split())
+_FOREIGN = frozenset(
+    "cli event_loop core hats events tasks skills features hooks adapters tui RObot".split()
+)
 """Sections of ralph-orchestrator, which reads a `ralph.yml`, too."""
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
 PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
@@ -128,7 +138,9 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSour
     """The files that `load` reads, lowest layer first, and how messages name them."""
     user = paths.user_config_file(env)
     users = () if user is None else ((ConfigSource(Layer.USER, str(user)), user),)
-    files = zip(_FILES, paths.settings_files(root) if root is not None else (), strict=root is not None)
+    files = zip(
+        _FILES, paths.settings_files(root) if root is not None else (), strict=root is not None
+    )
     return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in files)
 
 
@@ -143,7 +155,9 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
     """The values of a trust file; one that is not as Ralph writes it trusts nothing."""
     try:
         rows = json.loads(text)["trusted"] if text.strip() else []
-        return tuple(Trusted(**{part.name: str(row[part.name]) for part in fields(Trusted)}) for row in rows)
+        return tuple(
+            Trusted(**{part.name: str(row[part.name]) for part in fields(Trusted)}) for row in rows
+        )
     except (ValueError, RecursionError, KeyError, TypeError):
         return ()
 
@@ -172,9 +186,16 @@ class Loaded:
         if self.root is not None and isinstance(patterns, tuple) and patterns:
             with contextlib.suppress(ConfigProblem):
                 off = _read(paths.slow_patterns_file(self.root), ConfigSource(Layer.DEFAULT)) or ""
-            lines = {each: each.replace("\\", "\\\\").replace("\n", "\\n") for each in patterns}  # `hook_files.escape`
-            patterns = PrivacyPatterns(each for each in patterns if lines[each] not in off.split("\n"))
-            patterns.places = (str(paths.state_boundary(self.root)), str(paths.state_folder(self.root)))
+            lines = {
+                each: each.replace("\\", "\\\\").replace("\n", "\\n") for each in patterns
+            }  # `hook_files.escape`
+            patterns = PrivacyPatterns(
+                each for each in patterns if lines[each] not in off.split("\n")
+            )
+            patterns.places = (
+                str(paths.state_boundary(self.root)),
+                str(paths.state_folder(self.root)),
+            )
             patterns.off = set()
         config: Config = _build(Config(), {**self.values, "privacy.patterns": patterns})
         return config
@@ -200,8 +221,15 @@ class Loaded:
                 above.read(ConfigSource(layer, str(path)), path)
             for name in ("privacy.patterns", "privacy.paths"):
                 values, more = self.values[name], above.values[name]
-                if isinstance(values, tuple) and isinstance(more, tuple) and not set(more) <= set(values):
-                    self.values[name], self.origins[name] = tuple(dict.fromkeys((*values, *more))), above.origins[name]
+                if (
+                    isinstance(values, tuple)
+                    and isinstance(more, tuple)
+                    and not set(more) <= set(values)
+                ):
+                    self.values[name], self.origins[name] = (
+                        tuple(dict.fromkeys((*values, *more))),
+                        above.origins[name],
+                    )
         names = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
             if name in names:
@@ -216,14 +244,24 @@ class Loaded:
         in_project, name = place.layer in _FILES, key.name
         if in_project and name in TRUSTED:
             value = check_setting(key, node, place)
-            if TRUSTED[name](value) and not self._is_trusted(TrustedValue(name, value, place, trusted=False)):
-                what = f"{name} is ignored here: what a project names is not used until you trust it"
+            if TRUSTED[name](value) and not self._is_trusted(
+                TrustedValue(name, value, place, trusted=False)
+            ):
+                what = (
+                    f"{name} is ignored here: what a project names is not used until you trust it"
+                )
                 self._report(place, what, TRUST)
-                if name == CRITERIA and isinstance(value, tuple):  # those that name no command need no trust
+                if name == CRITERIA and isinstance(
+                    value, tuple
+                ):  # those that name no command need no trust
                     self.values[name] = tuple(item for item in value if not item.command)
                 return
         elif in_project and key.personal:
-            self._report(place, f"{name} is ignored here: a project must not decide this for its users", PERSONAL)
+            self._report(
+                place,
+                f"{name} is ignored here: a project must not decide this for its users",
+                PERSONAL,
+            )
             return
         if not key.ignored:
             self.values[name], self.origins[name] = check_setting(key, node, place), place
@@ -244,7 +282,11 @@ class Loaded:
         if (text := _read(path, place)) is None:
             return
         if place.layer is Layer.SHELL:
-            names = {key.variable.removeprefix("RALPH_"): key for key in KEYS if key.name.startswith("memories.")}
+            names = {
+                key.variable.removeprefix("RALPH_"): key
+                for key in KEYS
+                if key.name.startswith("memories.")
+            }
             for name, node in config_files.parse_shell(text):
                 here = replace(place, line=node.line)
                 if name in names and isinstance(node.value, str):
@@ -255,7 +297,9 @@ class Loaded:
                     self._report(here, _unknown(name, names))
             return
         try:
-            parse = config_files.parse_toml if place.layer is Layer.TOML else config_files.parse_yaml
+            parse = (
+                config_files.parse_toml if place.layer is Layer.TOML else config_files.parse_yaml
+            )
             parsed = parse(text, place.where)
         except ConfigError as error:
             line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
@@ -265,7 +309,9 @@ class Loaded:
                 self._report(replace(place, line=problem.line), _printable(problem.what))
         self._read_table(place, parsed.entries, "")
 
-    def _read_table(self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str) -> None:
+    def _read_table(
+        self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str
+    ) -> None:
         for part, node in entries.items():
             name, place = prefix + part, replace(file, line=node.line)
             if node.value is None or (name in _FOREIGN and file.layer is Layer.PROJECT):
@@ -291,13 +337,17 @@ def from_text(key: ConfigKey, text: str) -> ConfigNode:
         if word.startswith("["):
             with contextlib.suppress(ValueError, RecursionError):
                 return config_files.config_node(json.loads(word))
-            if word.endswith("]") and not key.name.endswith("patterns"):  # a regex may begin with a bracket
+            if word.endswith("]") and not key.name.endswith(
+                "patterns"
+            ):  # a regex may begin with a bracket
                 word = word[1:-1]
         parts = [part.strip().strip("\"'") for part in word.split(",")]
         return ConfigNode(tuple(ConfigNode(part) for part in parts if part))
     if key.kind is ValueType.FLAG and word in ("0", "1"):
         return ConfigNode(word == "1")
-    return ConfigNode(text if key.kind is ValueType.TEXT else config_files.parse_scalar(word), source=text)
+    return ConfigNode(
+        text if key.kind is ValueType.TEXT else config_files.parse_scalar(word), source=text
+    )
 
 
 def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
@@ -307,14 +357,24 @@ def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> obje
     except ValueMismatch as error:
         raise _mismatch(key.name, error, place) from error
     for item in value if isinstance(value, tuple) else ():
-        if isinstance(item, CriterionSetting) and item.type is CriterionKind.CUSTOM and not item.command:
-            raise _mismatch(key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place)
+        if (
+            isinstance(item, CriterionSetting)
+            and item.type is CriterionKind.CUSTOM
+            and not item.command
+        ):
+            raise _mismatch(
+                key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place
+            )
     return value
 
 
 def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
     hint = "correct the value; `ralph config --files` lists the files that are read"
-    return ConfigProblem(replace(place, line=error.line or place.line), f"{name}: {_printable(str(error))}", hint=hint)
+    return ConfigProblem(
+        replace(place, line=error.line or place.line),
+        f"{name}: {_printable(str(error))}",
+        hint=hint,
+    )
 
 
 def _read(path: Path, place: ConfigSource) -> str | None:
@@ -326,17 +386,23 @@ def _read(path: Path, place: ConfigSource) -> str | None:
         return None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigProblem(replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8") from error
+        raise ConfigProblem(
+            replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8"
+        ) from error
     except OSError as error:
         hint = "check its type and permissions"
-        raise ConfigProblem(replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint) from error
+        raise ConfigProblem(
+            replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint
+        ) from error
 
 
 def key_named(name: str) -> ConfigKey:
     """The key of that name; UsageError with the nearest one otherwise."""
     if (key := BY_NAME.get(name)) is None or key.ignored:
         hint = "`ralph config` lists every key"
-        raise UsageError(_unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint)
+        raise UsageError(
+            _unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint
+        )
     return key
 
 

@@ -27,12 +27,16 @@ class Location:
 
     __slots__ = ("boundary", "common", "git", "main", "root", "state", "top", "worktree")
 
-    def __init__(self, root: str, top: str, git: str, common: str, main: str, worktree: str) -> None:
+    def __init__(
+        self, root: str, top: str, git: str, common: str, main: str, worktree: str
+    ) -> None:
         self.root = root
         self.top = top  # the top folder of this checkout; "" outside git, as with the next two
         self.git = git  # the git directory of this checkout
         self.common = common  # the git directory that all checkouts of the repository share
-        self.main = main  # the project's folder in the main checkout; `root` itself when there is no other
+        self.main = (
+            main  # the project's folder in the main checkout; `root` itself when there is no other
+        )
         self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
         # no write to the state may leave the shared git directory, or the main checkout; where a committed link is in
         # place of the state folder, logs would get into the work tree
@@ -56,7 +60,11 @@ class Location:
     @property
     def index(self) -> str:
         """The index of this checkout: each worktree has its own, because its files differ."""
-        return f"{self.state}/cache/worktrees/{self.worktree}/ralph.db" if self.worktree else f"{self.state}/ralph.db"
+        return (
+            f"{self.state}/cache/worktrees/{self.worktree}/ralph.db"
+            if self.worktree
+            else f"{self.state}/ralph.db"
+        )
 
     @property
     def task(self) -> str:
@@ -64,14 +72,20 @@ class Location:
         folder, _, name = self.top.rpartition("/")
         if not self.worktree or not folder.endswith("/.worktrees"):
             return ""
-        return name if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}") else ""
+        return (
+            name
+            if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}")
+            else ""
+        )
 
 
 def find_root(start: str) -> str:
     """Return the project folder upward from `start`; never the home or `/`, which would record every session."""
     folder = start.rstrip("/")
     while True:
-        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))) and not is_home(folder):
+        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))) and not is_home(
+            folder
+        ):
             return folder
         if is_checkout(folder):
             return _root_by_main(start.rstrip("/"), folder)
@@ -141,21 +155,31 @@ def locate(root: str) -> Location:
     if os.path.isdir(pointer):
         return Location(root, top, pointer, pointer, root, "")
     key, _, target = read_text(pointer).partition(": ")
-    git = os.path.realpath(os.path.join(top, target)) if key == "gitdir" and "\0" not in target else ""
+    git = (
+        os.path.realpath(os.path.join(top, target))
+        if key == "gitdir" and "\0" not in target
+        else ""
+    )
     if not target or not os.path.isfile(f"{git}/HEAD"):
         raise BrokenCheckout(pointer, target)
-    if not os.path.exists(f"{git}/commondir"):  # a submodule or a separate git directory: a main checkout
+    if not os.path.exists(
+        f"{git}/commondir"
+    ):  # a submodule or a separate git directory: a main checkout
         return Location(root, top, git, git, root, "")
     common = os.path.realpath(os.path.join(git, read_text(f"{git}/commondir")))
     if not os.path.isdir(common):
         raise BrokenCheckout(pointer, common)
     main = _main_checkout(common)
-    return Location(root, top, git, common, main + root[len(top) :] if main else root, os.path.basename(git))
+    return Location(
+        root, top, git, common, main + root[len(top) :] if main else root, os.path.basename(git)
+    )
 
 
 def _main_checkout(common: str) -> str:
     bare, worktree, section = False, "", ""
-    for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split("\n"):
+    for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split(
+        "\n"
+    ):
         key, _, value = (part.strip() for part in line.partition("="))
         if key.startswith("["):
             section = key.lower()
@@ -172,8 +196,13 @@ def state_home(env: "Mapping[str, str]" = os.environ) -> str:
     """Return the user's own `state.home`, read without a YAML parser and before any cache; a branch decides nothing."""
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
-    section, text = "", read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else ""
-    for raw in text.split("\n") if "state" in text else ():  # `home` in this section, in block or flow style
+    section, text = (
+        "",
+        read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else "",
+    )
+    for raw in (
+        text.split("\n") if "state" in text else ()
+    ):  # `home` in this section, in block or flow style
         line = raw.partition(" #")[0].rstrip()
         if line and line[0] not in " \t#":
             section, _, line = line.partition(":")
@@ -214,7 +243,9 @@ def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
         name = read_text(path)
     if name.isalnum():
         return name
-    host = read_text("/etc/machine-id") or os.uname().nodename  # not to be guessed: a clone could bring such a folder
+    host = (
+        read_text("/etc/machine-id") or os.uname().nodename
+    )  # not to be guessed: a clone could bring such a folder
     return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
 
 

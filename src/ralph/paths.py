@@ -20,7 +20,9 @@ PathOf = Callable[[Path], Path]  # a path by the project's root
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
-def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
+def project_root(
+    start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None
+) -> Path:
     """Return `--root` or `$RALPH_ROOT`, else the project upward from `$CLAUDE_PROJECT_DIR` or from `start`."""
     env = env or {}
     root = explicit or env.get("RALPH_ROOT")
@@ -29,7 +31,9 @@ def project_root(start: Path, explicit: Path | None = None, env: Mapping[str, st
     with contextlib.suppress(RuntimeError):  # `~name` without such a user stays as it is
         folder = folder.expanduser()
     if name is not start and not folder.is_dir():
-        raise UsageError(f"{name}: there is no such folder", hint="name an existing project folder as the root")
+        raise UsageError(
+            f"{name}: there is no such folder", hint="name an existing project folder as the root"
+        )
     folder = folder.resolve()
     if root:
         return folder
@@ -46,10 +50,15 @@ def _git_top(folder: str) -> str:
 
 def require_project(root: Path, *, named: bool = False) -> bool:
     """Return whether a folder becomes a project with its first file; NotFound outside git unless `named`."""
-    if discovery.find_root(root.as_posix()) or any(map(os.path.lexists, (root / name for name in discovery.MARKERS))):
+    if discovery.find_root(root.as_posix()) or any(
+        map(os.path.lexists, (root / name for name in discovery.MARKERS))
+    ):
         return False
     if not named and not _git_top(root.as_posix()):
-        raise NotFound(f"{root}: is no project, and no git work tree", hint="`ralph init` makes this folder a project")
+        raise NotFound(
+            f"{root}: is no project, and no git work tree",
+            hint="`ralph init` makes this folder a project",
+        )
     return True
 
 
@@ -139,23 +148,35 @@ def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
     return path
 
 
-main_checkout = _located(lambda here: here.main)  # the project's folder there; the root itself outside worktrees
+main_checkout = _located(
+    lambda here: here.main
+)  # the project's folder there; the root itself outside worktrees
 state_folder = _located(lambda here: here.state)  # logs, index, caches and ledger of this machine
 _in_main, _in_state = partial(_below, main_checkout), partial(_below, state_folder)
-state_boundary = _located(lambda here: here.boundary)  # no write to the state may leave it, wherever links lead
-index_file = _located(lambda here: here.index)  # the SQLite index of a checkout; it can be deleted at any time
+state_boundary = _located(
+    lambda here: here.boundary
+)  # no write to the state may leave it, wherever links lead
+index_file = _located(
+    lambda here: here.index
+)  # the SQLite index of a checkout; it can be deleted at any time
 
-memories_files = _several_in_project(".agent/memories.md", ".ralph/agent/memories.md")  # new ones: to the first
+memories_files = _several_in_project(
+    ".agent/memories.md", ".ralph/agent/memories.md"
+)  # new ones: to the first
 guardrails_files = _several_in_project(".ralph/guardrails.md", "guardrails.md")
 progress_files = _several_in_project(  # outside of tasks, as other tools leave it
     "progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md"
 )
 ralph_folder = _in_project(".ralph")  # what Ralph keeps besides memories.md
 knowledge_folder = _in_project(".ralph/knowledge")  # one file an entry
-global_patterns = _in_project(".ralph/global-patterns.md")  # what tasks promoted to the whole project
+global_patterns = _in_project(
+    ".ralph/global-patterns.md"
+)  # what tasks promoted to the whole project
 scratchpad = _in_project(".ralph/scratchpad.md")  # the working memory of the current iteration
 gitignore = _in_project(".ralph/.gitignore")
-index_link = _in_project(".ralph/ralph.db")  # for people with `sqlite3`; Ralph makes it and never reads it
+index_link = _in_project(
+    ".ralph/ralph.db"
+)  # for people with `sqlite3`; Ralph makes it and never reads it
 old_skills_folder = _in_project(".ralph/skills")
 claude_folder = _in_project(".claude")
 skills_folder = _in_project(".claude/skills")
@@ -173,12 +194,20 @@ tree_caches = _in_state("cache/worktrees")  # one folder a linked worktree, by g
 slow_patterns_file = _in_state("cache/slow-patterns")  # of privacy.patterns, what took too long
 runs_folder = _in_state(f"{LOG}/runs")
 held_memories = _in_state(f"{LOG}/held.jsonl")  # memories that wait for a person
-import_ledger = _in_state(f"{LOG}/imports.jsonl")  # which transcripts and stores were imported, and in which state
-team_database = _in_state("team.db")  # what other machines of the team shared, as the index has our own
+import_ledger = _in_state(
+    f"{LOG}/imports.jsonl"
+)  # which transcripts and stores were imported, and in which state
+team_database = _in_state(
+    "team.db"
+)  # what other machines of the team shared, as the index has our own
 team_pulled = _in_state("team.pulled")  # its time is that of the last pull
-team_tombstones = _in_state("team.forgotten")  # ids that no server may have; a line each, only where a team was joined
+team_tombstones = _in_state(
+    "team.forgotten"
+)  # ids that no server may have; a line each, only where a team was joined
 accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person wants, a line each
-git_worktrees = _located(lambda here: f"{here.common}/worktrees")  # git's own folder for each linked worktree
+git_worktrees = _located(
+    lambda here: f"{here.common}/worktrees"
+)  # git's own folder for each linked worktree
 
 user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
 trust_file = _of_user("CONFIG", "trust.json")  # values that a project names and its user trusts
@@ -254,12 +283,19 @@ def old_state(root: Path) -> tuple[Path, Path, Path]:
 def has_old_state(root: Path) -> bool:
     """Return whether there is state of earlier versions; what is behind a link is not ours."""
     log, _, index = old_state(root)
-    return not log.parent.is_symlink() and any(path.exists() and not path.is_symlink() for path in (log, index))
+    return not log.parent.is_symlink() and any(
+        path.exists() and not path.is_symlink() for path in (log, index)
+    )
 
 
 def config_files(root: Path) -> tuple[Path, ...]:
     """Return every file of the project that may hold settings; a later one wins over an earlier one."""
-    return (root / ".ralph" / "config.sh", root / ".ralph.toml", config_file(root), local_config_file(root))
+    return (
+        root / ".ralph" / "config.sh",
+        root / ".ralph.toml",
+        config_file(root),
+        local_config_file(root),
+    )
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:
@@ -292,7 +328,9 @@ def written_folders(root: Path) -> tuple[Path, ...]:
 
 def is_store(folder: Path) -> bool:
     """Return whether a folder is named like one that holds memories or guardrails."""
-    return folder.name in (".agent", ".ralph") or (folder.name == "agent" and folder.parent.name == ".ralph")
+    return folder.name in (".agent", ".ralph") or (
+        folder.name == "agent" and folder.parent.name == ".ralph"
+    )
 
 
 def shown(path: Path, root: Path) -> str:

@@ -66,7 +66,9 @@ def _always(value: object) -> bool:
 
 
 def _has_command(value: object) -> bool:
-    return isinstance(value, tuple) and any(isinstance(item, CriterionSetting) and item.command for item in value)
+    return isinstance(value, tuple) and any(
+        isinstance(item, CriterionSetting) and item.command for item in value
+    )
 
 
 def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
@@ -81,7 +83,9 @@ def setting(default: T, doc: str, kind: ValueType | None = None, **limits: objec
     )
     if isinstance(default, Enum):
         limits["choices"] = tuple(type(default))
-    kind = kind or next(value_type for python, value_type in inferred if isinstance(default, python))
+    kind = kind or next(
+        value_type for python, value_type in inferred if isinstance(default, python)
+    )
     return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
 
 
@@ -94,7 +98,9 @@ def section(default: T, name: str) -> T:
 class Filter:
     """Which memories are injected; empty means all."""
 
-    types: tuple[MemoryKind, ...] = setting((), "Inject only these types.", choices=tuple(MemoryKind))
+    types: tuple[MemoryKind, ...] = setting(
+        (), "Inject only these types.", choices=tuple(MemoryKind)
+    )
     tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
     recent: int = setting(0, "Inject only memories of the last so many days; 0 is no limit.")
 
@@ -133,12 +139,17 @@ class Loop:
         parts=CriterionSetting,
         trusted=_has_command,
     )
-    context_budget: float = setting(0.6, "The share of the context window that a prompt may fill.", highest=1)
+    context_budget: float = setting(
+        0.6, "The share of the context window that a prompt may fill.", highest=1
+    )
     cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
     agent: str = setting(
-        "auto", "Who works: claude, codex, acp, command; auto: the first of claude and codex there is."
+        "auto",
+        "Who works: claude, codex, acp, command; auto: the first of claude and codex there is.",
     )
-    agent_command: str = setting("", "The program of the agents `command` and `acp`.", personal=True, trusted=_always)
+    agent_command: str = setting(
+        "", "The program of the agents `command` and `acp`.", personal=True, trusted=_always
+    )
     permission: str = setting(
         "acceptEdits",
         "What Claude Code may do without asking: one of its permission modes.",
@@ -148,8 +159,12 @@ class Loop:
     model: str = setting("", "The agent's model; empty: its own choice.")
     max_minutes: int = setting(0, "The loop ends after so many minutes of work; 0 is no limit.")
     max_cost: float = setting(0.0, "The loop ends when it has cost so many dollars; 0 is no limit.")
-    iteration_minutes: int = setting(60, "An agent that takes longer for one iteration is stopped; 0 is no limit.")
-    check_seconds: int = setting(600, "A criterion's command that takes longer is stopped.", lowest=1)
+    iteration_minutes: int = setting(
+        60, "An agent that takes longer for one iteration is stopped; 0 is no limit."
+    )
+    check_seconds: int = setting(
+        600, "A criterion's command that takes longer is stopped.", lowest=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +180,13 @@ class Shares:
     """How the context window is shared out."""
 
     system: float = setting(0.10, "The part of the window for instructions.", highest=1)
-    memory: float = setting(0.15, "The part of the window that injected memory may fill.", highest=1)
+    memory: float = setting(
+        0.15, "The part of the window that injected memory may fill.", highest=1
+    )
     task: float = setting(0.35, "The part of the window for the task at hand.", highest=1)
-    response: float = setting(0.40, "The part of the window that is left for the answer.", highest=1)
+    response: float = setting(
+        0.40, "The part of the window that is left for the answer.", highest=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +205,12 @@ class Context:
 class Privacy:
     """The section `privacy`."""
 
-    patterns: tuple[str, ...] = setting((), "Text that matches one of these is never stored.", ValueType.PATTERNS)
-    paths: tuple[str, ...] = setting((), "Nothing about files that match one of these globs is stored.")
+    patterns: tuple[str, ...] = setting(
+        (), "Text that matches one of these is never stored.", ValueType.PATTERNS
+    )
+    paths: tuple[str, ...] = setting(
+        (), "Nothing about files that match one of these globs is stored."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +224,21 @@ class Embedding:
         trusted=lambda value: value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL),
     )
     model: str = setting("", "The server's model; empty: the provider's usual one.")
-    url: str = setting("", "The server's address; empty: the provider's own.", personal=True, trusted=_always)
-    key_env: str = setting("", "The environment variable that holds the server's key.", personal=True, trusted=_always)
+    url: str = setting(
+        "", "The server's address; empty: the provider's own.", personal=True, trusted=_always
+    )
+    key_env: str = setting(
+        "", "The environment variable that holds the server's key.", personal=True, trusted=_always
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
     """The section `capture`: where sessions are recorded."""
 
-    everywhere: bool = setting(False, "Record in folders without Ralph's files, too.", personal=True)
+    everywhere: bool = setting(
+        False, "Record in folders without Ralph's files, too.", personal=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +257,10 @@ class Summarize:
     """The section `summarize`: a command that improves summaries and shortens notes."""
 
     command: str = setting(
-        "", "A command that prints a better summary of a session, or shortens notes.", personal=True, trusted=_always
+        "",
+        "A command that prints a better summary of a session, or shortens notes.",
+        personal=True,
+        trusted=_always,
     )
 
 
@@ -255,13 +287,18 @@ class Team:
     """The section `team`: one memory for many machines."""
 
     url: str = setting("", "The team's PostgreSQL server.", personal=True, trusted=bool)
-    search_url: str = setting("", "A replica for searches; empty: team.url.", personal=True, trusted=bool)
+    search_url: str = setting(
+        "", "A replica for searches; empty: team.url.", personal=True, trusted=bool
+    )
     project: str = setting("", "The project's name there; empty: the name of its folder.")
     share: tuple[Shared, ...] = setting(
-        tuple(Shared)[:-1], "What is pushed; observations only where they are named.", choices=tuple(Shared)
+        tuple(Shared)[:-1],
+        "What is pushed; observations only where they are named.",
+        choices=tuple(Shared),
     )
     search: TeamSearch = setting(
-        TeamSearch.PULLED, "Search what was pulled, or ask the server, which then keeps the observations."
+        TeamSearch.PULLED,
+        "Search what was pulled, or ask the server, which then keeps the observations.",
     )
     loop: bool = setting(False, "Push and pull when a loop ends.")
 
@@ -281,6 +318,9 @@ class Config:
     summarize: Summarize = section(Summarize(), "summarize")
     team: Team = section(Team(), "team")
     presence: Presence = setting(
-        Presence.START, "Say what was injected: at a session's start, at each prompt too (full), or never (off)."
+        Presence.START,
+        "Say what was injected: at a session's start, at each prompt too (full), or never (off).",
     )
-    retention_days: int = setting(0, "Session logs older than so many days may be removed; 0 keeps them.")
+    retention_days: int = setting(
+        0, "Session logs older than so many days may be removed; 0 keeps them."
+    )

@@ -103,7 +103,9 @@ class Player:
     def session_prompt(self, *, prompt: Any, **_: Any) -> object:
         self.note(prompt=prompt[0]["text"])
         getattr(self, f"play_{self.part}", self.play_talks)()
-        stop = "cancelled" if self.cancelled else "refusal" if self.part == "refuses" else "end_turn"
+        stop = (
+            "cancelled" if self.cancelled else "refusal" if self.part == "refuses" else "end_turn"
+        )
         return {"stopReason": stop}
 
     def update(self, event: str, **fields: object) -> None:
@@ -133,7 +135,11 @@ class Player:
 
     def play_hangs(self) -> None:
         child = subprocess.Popen(
-            [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"],
+            [
+                sys.executable,
+                "-c",
+                "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)",
+            ],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
         )
@@ -159,7 +165,11 @@ class Player:
     def attempt(self, number: int, kind: str, name: str) -> None:
         """Ask for permission, and do it if allowed."""
         path = str(self.folder / name) if name else ""
-        call = {"toolCallId": f"call_{number}", "kind": kind, "locations": [{"path": path}] if path else []}
+        call = {
+            "toolCallId": f"call_{number}",
+            "kind": kind,
+            "locations": [{"path": path}] if path else [],
+        }
         self.update("tool_call", title=f"{kind} {name}".strip(), status="pending", **call)
         request = {"sessionId": self.session, "toolCall": call, "options": OPTIONS}
         send(id=number, method="session/request_permission", params=request)
@@ -170,7 +180,9 @@ class Player:
             Path(path).write_text("written", encoding="utf-8")
         status = "completed" if chosen in ("yes", "ever") else "failed"
         content = [{"type": "content", "content": {"type": "text", "text": f"{kind}: {status}"}}]
-        self.update("tool_call_update", toolCallId=call["toolCallId"], status=status, content=content)
+        self.update(
+            "tool_call_update", toolCallId=call["toolCallId"], status=status, content=content
+        )
 
 
 def send(**message: object) -> None:

@@ -39,7 +39,11 @@ def _shake_hands() -> None:
         asked = json.loads(line)
         if asked.get("method") == "initialize":
             told = {"name": "test", "version": "1"}
-            result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {}, "serverInfo": told}
+            result = {
+                "protocolVersion": asked["params"]["protocolVersion"],
+                "capabilities": {},
+                "serverInfo": told,
+            }
             _say(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
 
 
@@ -53,7 +57,9 @@ def _behave(how: str, pids: Path) -> None:
         import subprocess
 
         for alone in (True, False):  # one who left the group, and one who did not
-            child = subprocess.Popen([sys.executable, __file__, "wait", str(pids)], start_new_session=alone)
+            child = subprocess.Popen(
+                [sys.executable, __file__, "wait", str(pids)], start_new_session=alone
+            )
             write_down(child.pid)
     if how == "crash":
         sys.stderr.write("cannot find the database\n")
@@ -62,7 +68,11 @@ def _behave(how: str, pids: Path) -> None:
         _wait()
     if how == "refuse":
         request = json.loads(sys.stdin.readline())
-        answer = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": "no licence"}}
+        answer = {
+            "jsonrpc": "2.0",
+            "id": request["id"],
+            "error": {"code": -32000, "message": "no licence"},
+        }
         _say(json.dumps(answer))
         _wait()
     if how == "chatty":

@@ -36,7 +36,9 @@ def answering(status: int, *, key: str = "", **headers: str) -> Iterator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(status if self.headers.get("Authorization", "") == key or not key else 401)
+            self.send_response(
+                status if self.headers.get("Authorization", "") == key or not key else 401
+            )
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
             self.send_header("Content-Length", "0")

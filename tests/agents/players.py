@@ -46,13 +46,21 @@ class Player:
         """A folder for the PATH in which it goes by this name."""
         path = self.folder / "bin" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f'#!/bin/sh\nexec "{self.program[0]}" "{self.program[1]}" "$@"\n', encoding="utf-8")
+        path.write_text(
+            f'#!/bin/sh\nexec "{self.program[0]}" "{self.program[1]}" "$@"\n', encoding="utf-8"
+        )
         path.chmod(0o755)
         return path.parent
 
 
 def player(
-    folder: Path, events: Sequence[object] = (), *, raw: str = "", err: str = "", code: int = 0, hang: bool = False
+    folder: Path,
+    events: Sequence[object] = (),
+    *,
+    raw: str = "",
+    err: str = "",
+    code: int = 0,
+    hang: bool = False,
 ) -> Player:
     """A program that prints these events, one a line, then `raw`, and ends with this code or never."""
     folder.mkdir(parents=True, exist_ok=True)

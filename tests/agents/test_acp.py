@@ -76,7 +76,11 @@ def test_a_turn_is_reported_and_we_offer_neither_files_nor_terminals(folder: Pat
     assert reply == Reply("one two", model="small", cost=0.5, session="s-1")
     assert shown == ["one ", "two"]
     told = heard(folder)
-    assert (told["prompt"], told["cwd"], told["run"]) == ("the prompt", str(folder.resolve()), "r-1")
+    assert (told["prompt"], told["cwd"], told["run"]) == (
+        "the prompt",
+        str(folder.resolve()),
+        "r-1",
+    )
     assert (told["writes"], told["terminal"], told["mode"]) == (False, False, "acceptEdits")
 
 
@@ -116,7 +120,10 @@ def test_a_session_goes_on_and_its_history_is_not_the_reply(folder: Path) -> Non
 
 def test_an_agent_that_cannot_go_on_says_so(folder: Path) -> None:
     reply = played("forgets", folder, session="s-7")
-    assert (reply.stop, reply.error) == (StopReason.CRASHED, "it cannot go on with an earlier session")
+    assert (reply.stop, reply.error) == (
+        StopReason.CRASHED,
+        "it cannot go on with an earlier session",
+    )
 
 
 def test_a_model_is_chosen(folder: Path) -> None:
@@ -175,10 +182,16 @@ class TestNothingIsLeftBehind:
         assert heard(folder)["cancelled"] is True
         assert not living(*heard(folder)["pids"])
 
-    def test_an_agent_that_ignores_the_stop_is_killed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_agent_that_ignores_the_stop_is_killed(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(process, "GRACE", 0.1)
         notes = folder.parent / "heard.json"
-        reply = played("deaf", folder, stopped=lambda: notes.exists() and '"pids"' in notes.read_text(encoding="utf-8"))
+        reply = played(
+            "deaf",
+            folder,
+            stopped=lambda: notes.exists() and '"pids"' in notes.read_text(encoding="utf-8"),
+        )
         assert reply.stop is StopReason.CANCELLED
         assert not living(*heard(folder)["pids"])
 
@@ -198,7 +211,9 @@ class TestNothingIsLeftBehind:
         assert not living(*heard(folder)["pids"])
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
-    def test_a_listener_that_fails_ends_it_and_is_heard(self, folder: Path, error: type[BaseException]) -> None:
+    def test_a_listener_that_fails_ends_it_and_is_heard(
+        self, folder: Path, error: type[BaseException]
+    ) -> None:
         def fail(text: str) -> None:
             raise error
 
@@ -218,6 +233,12 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
         "from ralph.app.agents import create_agent\nfrom ralph.errors import UsageError\n"
         "try: create_agent('acp', command='x')\nexcept UsageError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        cwd=tmp_path,
+    )
     assert "needs the extra 'acp'" in done.stdout
     assert "ralph-memory[acp]" in done.stdout

@@ -29,7 +29,13 @@ Event = dict[str, Any]
 
 def said(*blocks: Event, parent: str | None = None, **more: object) -> Event:
     message = {"role": "assistant", "model": "claude-opus-5-5", "content": list(blocks)}
-    return {"type": "assistant", "message": message, "parent_tool_use_id": parent, "session_id": "s-1", **more}
+    return {
+        "type": "assistant",
+        "message": message,
+        "parent_tool_use_id": parent,
+        "session_id": "s-1",
+        **more,
+    }
 
 
 def text(words: str) -> Event:
@@ -41,7 +47,12 @@ def use(number: int, tool: str, **given: object) -> Event:
 
 
 def result(number: int, content: object = "x", *, error: bool = False) -> Event:
-    block = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": content, "is_error": error}
+    block = {
+        "type": "tool_result",
+        "tool_use_id": f"toolu_{number}",
+        "content": content,
+        "is_error": error,
+    }
     return {"type": "user", "message": {"role": "user", "content": [block]}, "session_id": "s-1"}
 
 
@@ -61,10 +72,16 @@ def test_a_complete_turn(tmp_path: Path) -> None:
         said(text("I look.")),
         said(use(1, "Read", file_path=str(tmp_path / "src/a.py"))),
         result(1),
-        said(use(2, "Edit", file_path=str(tmp_path / "src/a.py"), old_string="a"), use(3, "Bash", command="make")),
+        said(
+            use(2, "Edit", file_path=str(tmp_path / "src/a.py"), old_string="a"),
+            use(3, "Bash", command="make"),
+        ),
         result(2),
         result(3, error=True),
-        said(use(4, "NotebookEdit", notebook_path="/elsewhere/n.ipynb"), use(5, "Write", file_path="b.py")),
+        said(
+            use(4, "NotebookEdit", notebook_path="/elsewhere/n.ipynb"),
+            use(5, "Write", file_path="b.py"),
+        ),
         result(5, error=True),
         said(text("DONE")),
         GOOD,
@@ -117,26 +134,54 @@ class TestHowItIsCalled:
         played = player(tmp_path / "p", [GOOD])
         asked(played, tmp_path, environment={"RALPH_RUN": "r"})
         assert played.seen["stdin"] == "the prompt"
-        words = ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]
+        words = [
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--permission-mode",
+            "acceptEdits",
+        ]
         assert played.seen["argv"] == words
         assert played.seen["env"]["RALPH_RUN"] == "r"
         assert played.seen["cwd"] == str(tmp_path.resolve())
 
     def test_model_and_session_are_named(self, tmp_path: Path) -> None:
-        words = Claude(permission="bypass").command_line(Ask("p", tmp_path, model="opus", session="s-9"))
-        assert words[-6:] == ["--permission-mode", "bypassPermissions", "--model", "opus", "--resume", "s-9"]
+        words = Claude(permission="bypass").command_line(
+            Ask("p", tmp_path, model="opus", session="s-9")
+        )
+        assert words[-6:] == [
+            "--permission-mode",
+            "bypassPermissions",
+            "--model",
+            "opus",
+            "--resume",
+            "s-9",
+        ]
 
     def test_it_may_run_the_commands_that_it_is_allowed(self, tmp_path: Path) -> None:
-        words = Claude().command_line(Ask("p", tmp_path, allowed=("npm test", "ralph", "echo $(id)")))
+        words = Claude().command_line(
+            Ask("p", tmp_path, allowed=("npm test", "ralph", "echo $(id)"))
+        )
         assert words[-3:] == ["--allowedTools", "Bash(npm test:*)", "Bash(ralph:*)"]
         asked = Ask("p", tmp_path, allowed=("npm test",), read_only=True)
         assert "--allowedTools" not in Claude().command_line(asked)
 
-    def test_a_read_only_question_has_only_reading_tools_whatever_the_permission(self, tmp_path: Path) -> None:
+    def test_a_read_only_question_has_only_reading_tools_whatever_the_permission(
+        self, tmp_path: Path
+    ) -> None:
         words = Claude(permission="bypass").command_line(Ask("p", tmp_path, read_only=True))
-        assert words[-5:] == ["--permission-mode", "dontAsk", "--tools", "Read,Glob,Grep", "--strict-mcp-config"]
+        assert words[-5:] == [
+            "--permission-mode",
+            "dontAsk",
+            "--tools",
+            "Read,Glob,Grep",
+            "--strict-mcp-config",
+        ]
 
-    def test_an_enclosing_session_is_left_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_enclosing_session_is_left_behind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("CLAUDECODE", "1")
         monkeypatch.setenv("ANTHROPIC_API_KEY", "made-up")
         played = player(tmp_path / "p", [GOOD])
@@ -152,8 +197,16 @@ class TestHowItEnds:
             ({"api_error_status": 401, "terminal_reason": "api_error"}, 1, StopReason.UNAVAILABLE),
             ({"api_error_status": 404, "terminal_reason": "api_error"}, 1, StopReason.UNAVAILABLE),
             ({"api_error_status": 529, "terminal_reason": "api_error"}, 1, StopReason.UNAVAILABLE),
-            ({"terminal_reason": "api_error", "result": "Not logged in"}, 1, StopReason.UNAVAILABLE),
-            ({"terminal_reason": "api_error", "result": "strange words"}, 1, StopReason.UNAVAILABLE),
+            (
+                {"terminal_reason": "api_error", "result": "Not logged in"},
+                1,
+                StopReason.UNAVAILABLE,
+            ),
+            (
+                {"terminal_reason": "api_error", "result": "strange words"},
+                1,
+                StopReason.UNAVAILABLE,
+            ),
             ({"result": "API Error: 429 rate limit"}, 1, StopReason.UNAVAILABLE),
             ({"api_error_status": 400, "result": "odd request"}, 1, StopReason.CRASHED),
             ({"api_error_status": 400, "result": "Prompt is too long"}, 1, StopReason.MAX_TOKENS),
@@ -170,7 +223,12 @@ class TestHowItEnds:
         assert reply.model == "claude-opus-5-5"
 
     def test_too_many_turns(self, tmp_path: Path) -> None:
-        end = {"type": "result", "subtype": "error_max_turns", "is_error": True, "total_cost_usd": 0.5}
+        end = {
+            "type": "result",
+            "subtype": "error_max_turns",
+            "is_error": True,
+            "total_cost_usd": 0.5,
+        }
         reply = asked(player(tmp_path / "p", [INIT, said(text("A")), end], code=1), tmp_path)
         assert (reply.text, reply.stop, reply.cost) == ("A", StopReason.MAX_TURNS, 0.5)
 
@@ -178,7 +236,10 @@ class TestHowItEnds:
         ("reason", "stop"), [("refusal", StopReason.REFUSAL), ("max_tokens", StopReason.MAX_TOKENS)]
     )
     def test_the_models_own_reason(self, tmp_path: Path, reason: str, stop: StopReason) -> None:
-        reply = asked(player(tmp_path / "p", [INIT, said(text("A")), GOOD | {"stop_reason": reason}]), tmp_path)
+        reply = asked(
+            player(tmp_path / "p", [INIT, said(text("A")), GOOD | {"stop_reason": reason}]),
+            tmp_path,
+        )
         assert (reply.stop, reply.error) == (stop, "")
 
     def test_a_session_that_is_not_there(self, tmp_path: Path) -> None:
@@ -189,11 +250,16 @@ class TestHowItEnds:
             "errors": ["No conversation found with session ID: s-9"],
         }
         reply = asked(player(tmp_path / "p", [end], code=1), tmp_path, session="s-9")
-        assert (reply.stop, reply.error) == (StopReason.CRASHED, "No conversation found with session ID: s-9")
+        assert (reply.stop, reply.error) == (
+            StopReason.CRASHED,
+            "No conversation found with session ID: s-9",
+        )
 
     def test_a_crash_in_the_middle_keeps_text_and_tool_calls(self, tmp_path: Path) -> None:
         events = [INIT, said(text("A"), use(1, "Write", file_path="a.py"))]
-        reply = asked(player(tmp_path / "p", events, raw='{"type":"assi', err="boom", code=7), tmp_path)
+        reply = asked(
+            player(tmp_path / "p", events, raw='{"type":"assi', err="boom", code=7), tmp_path
+        )
         assert (reply.stop, reply.error) == (StopReason.CRASHED, "claude exited with 7: boom")
         assert reply.text.startswith("A")
         assert reply.files == ("a.py",)
@@ -209,7 +275,10 @@ class TestHowItEnds:
 
     def test_a_missing_program_is_unavailable(self, tmp_path: Path) -> None:
         reply = Claude(("no-such-claude",)).run(Ask("p", tmp_path))
-        assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no-such-claude: there is no such program")
+        assert (reply.stop, reply.error) == (
+            StopReason.UNAVAILABLE,
+            "no-such-claude: there is no such program",
+        )
 
 
 class TestOddOutput:
@@ -226,14 +295,28 @@ class TestOddOutput:
         st.lists(
             st.dictionaries(
                 st.sampled_from(
-                    ["type", "subtype", "message", "content", "session_id", "result", "errors", "is_error"]
+                    [
+                        "type",
+                        "subtype",
+                        "message",
+                        "content",
+                        "session_id",
+                        "result",
+                        "errors",
+                        "is_error",
+                    ]
                 ),
                 st.recursive(
-                    st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "user", "result", "x"]),
+                    st.none()
+                    | st.booleans()
+                    | st.integers()
+                    | st.sampled_from(["assistant", "user", "result", "x"]),
                     lambda inner: (
                         st.lists(inner, max_size=3)
                         | st.dictionaries(
-                            st.sampled_from(["content", "type", "text", "id", "input"]), inner, max_size=3
+                            st.sampled_from(["content", "type", "text", "id", "input"]),
+                            inner,
+                            max_size=3,
                         )
                     ),
                     max_leaves=6,

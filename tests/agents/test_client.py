@@ -52,7 +52,12 @@ def test_variables_of_an_enclosing_session_do_not_reach_the_agent() -> None:
 
 def test_variables_of_the_prompt_override_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RALPH_RUN", "outer")
-    assert client.agent_environment(Ask("p", Path("/p"), environment={"RALPH_RUN": "inner"}))["RALPH_RUN"] == "inner"
+    assert (
+        client.agent_environment(Ask("p", Path("/p"), environment={"RALPH_RUN": "inner"}))[
+            "RALPH_RUN"
+        ]
+        == "inner"
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,9 @@ def test_variables_of_the_prompt_override_ours(monkeypatch: pytest.MonkeyPatch) 
         ("", ""),
     ],
 )
-def test_a_path_inside_the_folder_is_relative_and_others_stay(tmp_path: Path, path: str, relative: str) -> None:
+def test_a_path_inside_the_folder_is_relative_and_others_stay(
+    tmp_path: Path, path: str, relative: str
+) -> None:
     assert relative_path(path.format(folder=tmp_path), tmp_path) == relative
 
 
@@ -122,7 +129,9 @@ def test_an_unknown_failure_is_a_crash(message: str) -> None:
     assert classify_error(message) is StopReason.CRASHED
 
 
-@pytest.mark.parametrize("message", ["Prompt is too long", "API Error: 400 input exceeds the context window"])
+@pytest.mark.parametrize(
+    "message", ["Prompt is too long", "API Error: 400 input exceeds the context window"]
+)
 def test_a_prompt_that_is_too_long_is_no_crash(message: str) -> None:
     assert classify_error(message, 400) is StopReason.MAX_TOKENS
 
@@ -133,7 +142,10 @@ def test_a_forced_end_has_a_reason() -> None:
         StopReason.UNAVAILABLE,
         "x: there is no such program",
     )
-    assert forced_end(ProcessResult(-15, "", "", stopped=True)) == (StopReason.CANCELLED, "it was stopped")
+    assert forced_end(ProcessResult(-15, "", "", stopped=True)) == (
+        StopReason.CANCELLED,
+        "it was stopped",
+    )
     assert forced_end(ProcessResult(-9, "", "", timed_out=True)) == (
         StopReason.TIMEOUT,
         "it took too long and was ended",
@@ -155,7 +167,11 @@ def test_lines_do_not_depend_on_how_output_is_split(pieces: list[str]) -> None:
         for part in parts:
             lines.add(part)
         lines.flush()
-    assert torn == whole == [line.removesuffix("\r") for line in "".join(pieces).split("\n") if line.strip()]
+    assert (
+        torn
+        == whole
+        == [line.removesuffix("\r") for line in "".join(pieces).split("\n") if line.strip()]
+    )
 
 
 @pytest.mark.soak
@@ -179,8 +195,17 @@ def test_a_deeply_nested_line_is_no_crash() -> None:
 
 def test_values_of_another_type_read_as_empty() -> None:
     odd: dict[str, object] = {"a": [1, {"b": 2}, None], "c": True, "d": "4", "e": {"f": {"g": 1}}}
-    assert (get_object(odd, "a"), get_object(odd, "e", "f"), get_object(None, "x")) == ({}, {"g": 1}, {})
-    assert (get_text(odd, "a"), get_number(odd, "c"), get_number(odd, "d"), get_number({"n": 2}, "n")) == (
+    assert (get_object(odd, "a"), get_object(odd, "e", "f"), get_object(None, "x")) == (
+        {},
+        {"g": 1},
+        {},
+    )
+    assert (
+        get_text(odd, "a"),
+        get_number(odd, "c"),
+        get_number(odd, "d"),
+        get_number({"n": 2}, "n"),
+    ) == (
         "",
         0.0,
         0.0,
@@ -190,7 +215,11 @@ def test_values_of_another_type_read_as_empty() -> None:
     assert list(get_objects(odd, "c")) == []
 
 
-ECHO = [sys.executable, "-c", "import sys; sys.stdout.write(sys.stdin.read() + '|' + '|'.join(sys.argv[1:]))"]
+ECHO = [
+    sys.executable,
+    "-c",
+    "import sys; sys.stdout.write(sys.stdin.read() + '|' + '|'.join(sys.argv[1:]))",
+]
 NASTY = "a 'b' \"c\" $(touch pwned) `touch pwned`; touch pwned\n{prompt}"
 
 
@@ -226,11 +255,16 @@ def test_a_failing_program_is_a_crash_with_the_end_of_its_output(tmp_path: Path)
 
 def test_a_missing_program_is_unavailable(tmp_path: Path) -> None:
     reply = CommandAgent("no-such-program-at-all").run(Ask("p", tmp_path))
-    assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no-such-program-at-all: there is no such program")
+    assert (reply.stop, reply.error) == (
+        StopReason.UNAVAILABLE,
+        "no-such-program-at-all: there is no such program",
+    )
 
 
 def test_it_is_stopped_and_it_runs_out_of_time(tmp_path: Path) -> None:
-    sleeper = CommandAgent([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"])
+    sleeper = CommandAgent(
+        [sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"]
+    )
     shown: list[str] = []
     stopped = sleeper.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown)))
     assert (stopped.stop, stopped.text) == (StopReason.CANCELLED, "on\n")

@@ -32,7 +32,10 @@ def test_it_is_an_agent_that_can_only_read() -> None:
 
 def test_a_complete_turn(tmp_path: Path) -> None:
     shown: list[str] = []
-    changes = [{"path": str(tmp_path / "a.txt"), "kind": "update"}, {"path": "b.txt", "kind": "add"}]
+    changes = [
+        {"path": str(tmp_path / "a.txt"), "kind": "update"},
+        {"path": "b.txt", "kind": "add"},
+    ]
     events = [
         *BEGIN,
         message("I look."),
@@ -40,13 +43,29 @@ def test_a_complete_turn(tmp_path: Path) -> None:
         {"type": "item.started", "item": {"type": "file_change", "changes": changes}},
         item("file_change", changes=changes, status="completed"),
         item("file_change", changes=[{"path": "c.txt"}], status="failed"),
-        item("command_execution", command="x", exit_code=3, status="failed", aggregated_output="no such file"),
-        item("mcp_tool_call", server="s", tool="t", status="completed", result={"content": [{"text": "7"}]}),
+        item(
+            "command_execution",
+            command="x",
+            exit_code=3,
+            status="failed",
+            aggregated_output="no such file",
+        ),
+        item(
+            "mcp_tool_call",
+            server="s",
+            tool="t",
+            status="completed",
+            result={"content": [{"text": "7"}]},
+        ),
         message("DONE"),
         END,
     ]
     reply = asked(player(tmp_path / "p", events), tmp_path, model="gpt", show=shown.append)
-    assert (reply.text, reply.stop, reply.session) == ("I look.\n\nDONE", StopReason.END_TURN, "t-1")
+    assert (reply.text, reply.stop, reply.session) == (
+        "I look.\n\nDONE",
+        StopReason.END_TURN,
+        "t-1",
+    )
     assert (reply.model, reply.cost) == ("gpt", 0.0)
     assert reply.calls == (
         ToolCall("apply_patch", ("a.txt", "b.txt"), writes=True),
@@ -63,7 +82,14 @@ def test_the_prompt_is_standard_input(tmp_path: Path) -> None:
     played = player(tmp_path / "p", [*BEGIN, END])
     assert asked(played, tmp_path).stop is StopReason.END_TURN
     assert played.seen["stdin"] == "the prompt"
-    assert played.seen["argv"] == ["exec", "--json", "--skip-git-repo-check", "--sandbox", "workspace-write", "-"]
+    assert played.seen["argv"] == [
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "--sandbox",
+        "workspace-write",
+        "-",
+    ]
 
 
 def test_model_and_session_are_named_and_options_stand_before_resume(tmp_path: Path) -> None:
@@ -71,7 +97,9 @@ def test_model_and_session_are_named_and_options_stand_before_resume(tmp_path: P
     assert words[-7:] == ["--sandbox", "danger-full-access", "--model", "m", "resume", "t-9", "-"]
 
 
-def test_a_read_only_question_runs_in_the_read_only_sandbox_whatever_the_permission(tmp_path: Path) -> None:
+def test_a_read_only_question_runs_in_the_read_only_sandbox_whatever_the_permission(
+    tmp_path: Path,
+) -> None:
     words = Codex(permission="bypass").command_line(Ask("p", tmp_path, read_only=True))
     assert words[words.index("--sandbox") + 1] == "read-only"
     assert "danger-full-access" not in words
@@ -88,7 +116,11 @@ def test_a_read_only_question_runs_in_the_read_only_sandbox_whatever_the_permiss
     ],
 )
 def test_a_failed_turn_says_why(tmp_path: Path, words: str, stop: StopReason) -> None:
-    events = [*BEGIN, {"type": "error", "message": words}, {"type": "turn.failed", "error": {"message": words}}]
+    events = [
+        *BEGIN,
+        {"type": "error", "message": words},
+        {"type": "turn.failed", "error": {"message": words}},
+    ]
     reply = asked(player(tmp_path / "p", events, code=1), tmp_path)
     assert (reply.stop, reply.error, reply.session) == (stop, words, "t-1")
 

@@ -47,14 +47,18 @@ def test_who_must_log_in_needs_auth(tmp_path: Path, way: Transport, status: int)
 
 @pytest.mark.parametrize("way", [Transport.HTTP, Transport.SSE])
 @pytest.mark.parametrize("status", [200, 302, 404, 500])
-def test_an_address_without_a_server_has_failed(tmp_path: Path, way: Transport, status: int) -> None:
+def test_an_address_without_a_server_has_failed(
+    tmp_path: Path, way: Transport, status: int
+) -> None:
     with answering(status) as url:
         answer = one(tmp_path, address("web", url, way))
     assert answer.status is ServerStatus.FAILED
     assert answer.why
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "ftp://example.invalid/", "http://[", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/mcp", "ftp://example.invalid/", "http://[", "nonsense"]
+)
 def test_an_address_that_cannot_be_reached_has_failed(tmp_path: Path, url: str) -> None:
     answer = one(tmp_path, address("web", url))
     assert answer.status is ServerStatus.FAILED
@@ -90,12 +94,18 @@ def test_a_program_that_ends_early_has_failed_with_its_error_output(tmp_path: Pa
 
 
 def test_a_server_that_refuses_the_greeting_has_failed_in_its_own_words(tmp_path: Path) -> None:
-    assert one(tmp_path, program("a", "refuse", tmp_path / "pids")) == ServerAnswer(ServerStatus.FAILED, "no licence")
+    assert one(tmp_path, program("a", "refuse", tmp_path / "pids")) == ServerAnswer(
+        ServerStatus.FAILED, "no licence"
+    )
 
 
 def test_a_program_that_is_not_there_has_failed(tmp_path: Path) -> None:
-    answer = one(tmp_path, McpServer("a", ServerScope.USER, Transport.STDIO, ("no-such-program-of-ours",)))
-    assert answer == ServerAnswer(ServerStatus.FAILED, "no-such-program-of-ours: there is no such program")
+    answer = one(
+        tmp_path, McpServer("a", ServerScope.USER, Transport.STDIO, ("no-such-program-of-ours",))
+    )
+    assert answer == ServerAnswer(
+        ServerStatus.FAILED, "no-such-program-of-ours: there is no such program"
+    )
 
 
 def test_a_program_gets_its_variables_and_not_an_enclosing_sessions_marks(
@@ -103,7 +113,10 @@ def test_a_program_gets_its_variables_and_not_an_enclosing_sessions_marks(
 ) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/somewhere/else")
     pids = tmp_path / "pids"
-    servers = [program("right", "token", pids, TOKEN="right"), program("wrong", "token", pids, TOKEN="wrong")]
+    servers = [
+        program("right", "token", pids, TOKEN="right"),
+        program("wrong", "token", pids, TOKEN="wrong"),
+    ]
     found = ask(tmp_path, *servers, program("place", "place", pids))
     assert {name: answer.status.value for name, answer in found.items()} == {
         "right": "running",
@@ -123,20 +136,32 @@ def test_one_bad_server_does_not_disturb_the_others(tmp_path: Path) -> None:
             program("good", "good", pids),
         ]
         found = ask(tmp_path, *servers, seconds=8.0)
-    assert [found[server.name].status.value for server in servers] == ["failed", "needs-auth", "failed", "running"]
+    assert [found[server.name].status.value for server in servers] == [
+        "failed",
+        "needs-auth",
+        "failed",
+        "running",
+    ]
     assert living(*started(pids)) == []
 
 
 def test_headers_are_sent(tmp_path: Path) -> None:
     with answering(404, key="Bearer made-up") as url:
-        found = ask(tmp_path, address("without", url), address("with", url, Authorization="Bearer made-up"))
+        found = ask(
+            tmp_path, address("without", url), address("with", url, Authorization="Bearer made-up")
+        )
     assert [each.status.value for each in found.values()] == ["needs-auth", "failed"]
     assert "made-up" not in found["with"].why
 
 
 def test_nothing_of_a_failure_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with answering(500) as url:
-        ask(tmp_path, address("web", url), address("sse", url, Transport.SSE), program("a", "crash", tmp_path / "pids"))
+        ask(
+            tmp_path,
+            address("web", url),
+            address("sse", url, Transport.SSE),
+            program("a", "crash", tmp_path / "pids"),
+        )
     assert capfd.readouterr() == ("", "")
 
 

@@ -44,7 +44,9 @@ class Family:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def code(self, *, escape: bool = False, ignore: bool = True, then: str = "time.sleep(600)") -> list[str]:
+    def code(
+        self, *, escape: bool = False, ignore: bool = True, then: str = "time.sleep(600)"
+    ) -> list[str]:
         """A program with a child that holds its pipes; both sleep, and ignore SIGTERM when told to."""
         ignoring = "signal.signal(signal.SIGTERM, signal.SIG_IGN);" if ignore else ""
         child = f"import signal, time;{ignoring} print('born', flush=True); time.sleep(600)"
@@ -87,10 +89,14 @@ def test_a_signal_is_a_negative_code(tmp_path: Path) -> None:
 
 
 def test_it_runs_in_the_folder_it_was_given(tmp_path: Path) -> None:
-    assert run(python("import os; print(os.getcwd())"), cwd=tmp_path).out.strip() == str(tmp_path.resolve())
+    assert run(python("import os; print(os.getcwd())"), cwd=tmp_path).out.strip() == str(
+        tmp_path.resolve()
+    )
 
 
-def test_the_environment_is_ours_unless_a_whole_one_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_ours_unless_a_whole_one_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SEEN", "ours")
     code = python("import os; print(os.environ.get('SEEN'))")
     assert run(code, cwd=tmp_path).out == "ours\n"
@@ -100,7 +106,12 @@ def test_the_environment_is_ours_unless_a_whole_one_is_given(tmp_path: Path, mon
 def test_a_large_prompt_and_a_large_answer_pass_each_other(tmp_path: Path) -> None:
     code = "import sys\nfor line in sys.stdin: sys.stdout.write(line); sys.stderr.write(line)"
     prompt = "".join(f"line {number} äöü 한국어\n" for number in range(60_000))
-    done = run(python(code), cwd=tmp_path, stdin=prompt, env={"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"})
+    done = run(
+        python(code),
+        cwd=tmp_path,
+        stdin=prompt,
+        env={"PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"},
+    )
     assert (done.code, done.cut) == (0, False)
     assert len(done.out) > 1_000_000
 
@@ -111,7 +122,9 @@ def test_text_comes_back_byte_for_byte(tmp_path: Path) -> None:
     assert run(python(code), cwd=tmp_path, stdin=prompt).out == prompt
 
 
-@pytest.mark.parametrize("code", ["pass", "import sys; sys.stdin.close(); print('closed')", "import os; os.close(0)"])
+@pytest.mark.parametrize(
+    "code", ["pass", "import sys; sys.stdin.close(); print('closed')", "import os; os.close(0)"]
+)
 def test_a_program_that_does_not_read_is_no_error(tmp_path: Path, code: str) -> None:
     assert run(python(code), cwd=tmp_path, stdin="x" * 5_000_000).code == 0
 
@@ -121,7 +134,10 @@ def test_an_empty_standard_input_ends_at_once(tmp_path: Path) -> None:
 
 
 def test_a_lone_surrogate_in_the_prompt_is_no_crash(tmp_path: Path) -> None:
-    assert run(python("import sys; print(sys.stdin.read())"), cwd=tmp_path, stdin="a\ud800b").out == "a?b\n"
+    assert (
+        run(python("import sys; print(sys.stdin.read())"), cwd=tmp_path, stdin="a\ud800b").out
+        == "a?b\n"
+    )
 
 
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
@@ -150,7 +166,9 @@ def test_output_is_heard_as_it_comes_and_a_character_is_never_torn(tmp_path: Pat
 def test_of_long_output_the_end_is_kept(tmp_path: Path) -> None:
     heard: list[int] = []
     code = "import sys; sys.stdout.write('a' * 500_000 + 'b' * 500_000)"
-    done = run(python(code), cwd=tmp_path, limit=1000, on_output=lambda text: heard.append(len(text)))
+    done = run(
+        python(code), cwd=tmp_path, limit=1000, on_output=lambda text: heard.append(len(text))
+    )
     assert done.cut
     assert done.out == "[... 999000 characters left out ...]\n" + "b" * 1000
     assert sum(heard) == 1_000_000
@@ -164,7 +182,11 @@ def test_what_just_fits_is_not_cut(tmp_path: Path) -> None:
 class TestWhatCannotBeStarted:
     def test_a_program_that_is_not_there(self, tmp_path: Path) -> None:
         done = run(["no-such-program-at-all"], cwd=tmp_path)
-        assert (done.code, done.missing, done.err) == (None, True, "no-such-program-at-all: there is no such program")
+        assert (done.code, done.missing, done.err) == (
+            None,
+            True,
+            "no-such-program-at-all: there is no such program",
+        )
 
     def test_a_file_that_is_not_executable(self, tmp_path: Path) -> None:
         path = tmp_path / "tool"
@@ -263,7 +285,9 @@ def test_many_programs_at_once_do_not_mix_up_their_ends(tmp_path: Path) -> None:
     assert found == {number: number for number in range(8)}
 
 
-def test_the_family_is_found_with_ps_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_family_is_found_with_ps_as_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     child = subprocess.Popen(python("input()"), stdin=subprocess.PIPE, cwd=tmp_path)
     try:
         by_proc = {pid for pid, _ in process.find_descendants(os.getpid())}
@@ -353,7 +377,10 @@ def test_we_and_our_ancestors_are_never_among_them(tmp_path: Path) -> None:
         "print(pids & {os.getpid(), os.getppid()})"
     )
     outer = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {code!r}], check=True)"
-    assert run([PYTHON, "-c", outer], cwd=tmp_path, env={**os.environ, "RALPH_RUN": "run-1"}).out == "set()\n"
+    assert (
+        run([PYTHON, "-c", outer], cwd=tmp_path, env={**os.environ, "RALPH_RUN": "run-1"}).out
+        == "set()\n"
+    )
 
 
 def test_a_reused_number_is_not_signalled() -> None:

@@ -22,7 +22,11 @@ def test_a_step_says_and_writes_and_costs(tmp_path: Path) -> None:
     agent: Agent = ScriptedAgent([Step(say="DONE", write={"src/a.txt": "hello\r\n"}, cost=0.25)])
     reply = agent.run(Ask("p", tmp_path, model="m", show=shown.append))
     assert reply == Reply(
-        "DONE", calls=(ToolCall("write", ("src/a.txt",), writes=True),), model="m", cost=0.25, session="scripted"
+        "DONE",
+        calls=(ToolCall("write", ("src/a.txt",), writes=True),),
+        model="m",
+        cost=0.25,
+        session="scripted",
     )
     assert (tmp_path / "src/a.txt").read_bytes() == b"hello\r\n"
     assert (shown, reply.files) == (["DONE\n"], ("src/a.txt",))
@@ -32,7 +36,10 @@ def test_steps_are_played_one_a_call_and_then_there_are_no_more(tmp_path: Path) 
     agent = ScriptedAgent([Step(say="1"), lambda ask: Reply(f"2 {ask.prompt}")])
     replies = [agent.run(Ask("p", tmp_path)) for _ in range(3)]
     assert [reply.text for reply in replies] == ["1", "2 p", ""]
-    assert (replies[2].stop, replies[2].error) == (StopReason.CRASHED, "the script has no step for this prompt")
+    assert (replies[2].stop, replies[2].error) == (
+        StopReason.CRASHED,
+        "the script has no step for this prompt",
+    )
     assert [ask.prompt for ask in agent.asks] == ["p", "p", "p"]
 
 
@@ -43,17 +50,25 @@ def test_the_loops_iteration_decides_so_that_a_resumed_run_goes_on(tmp_path: Pat
 
 
 def test_a_step_for_a_text_or_an_iteration_comes_before_the_others(tmp_path: Path) -> None:
-    agent = ScriptedAgent([Step(say="any"), Step(say="second", iteration=2), Step(say="about cats", when="cat")])
+    agent = ScriptedAgent(
+        [Step(say="any"), Step(say="second", iteration=2), Step(say="about cats", when="cat")]
+    )
     assert agent.run(at(tmp_path, 1, "a cat")).text == "about cats"
     assert agent.run(at(tmp_path, 1, "a dog")).text == "any"
     assert agent.run(at(tmp_path, 2, "a dog")).text == "second"
 
 
 def test_a_read_only_question_has_its_own_steps_and_uses_up_no_other(tmp_path: Path) -> None:
-    agent = ScriptedAgent([Step(say="work"), Step(say="checked", read_only=True, write={"a": "x"}), Step(say="more")])
+    agent = ScriptedAgent(
+        [Step(say="work"), Step(say="checked", read_only=True, write={"a": "x"}), Step(say="more")]
+    )
     assert agent.run(Ask("p", tmp_path)).text == "work"
     verdict = agent.run(Ask("p", tmp_path, read_only=True))
-    assert (verdict.text, verdict.calls, verdict.files) == ("checked", (ToolCall("write", ("a",), ok=False),), ())
+    assert (verdict.text, verdict.calls, verdict.files) == (
+        "checked",
+        (ToolCall("write", ("a",), ok=False),),
+        (),
+    )
     assert agent.run(Ask("p", tmp_path)).text == "more"
     assert not list(tmp_path.iterdir())
 
@@ -78,7 +93,10 @@ def test_commands_are_run_for_real(tmp_path: Path) -> None:
 def test_a_delay_ends_with_a_stop_or_with_the_time(tmp_path: Path) -> None:
     agent = ScriptedAgent([Step(say="A", delay=600, write={"a": "x"})] * 2)
     shown: list[str] = []
-    assert agent.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown))).stop is StopReason.CANCELLED
+    assert (
+        agent.run(Ask("p", tmp_path, show=shown.append, stopped=lambda: bool(shown))).stop
+        is StopReason.CANCELLED
+    )
     assert agent.run(Ask("p", tmp_path, timeout=0.05)).stop is StopReason.TIMEOUT
     assert not list(tmp_path.iterdir())
 
@@ -89,7 +107,9 @@ def test_a_command_ends_with_the_time_as_well(tmp_path: Path) -> None:
 
 
 def test_stop_reason_and_error_are_returned(tmp_path: Path) -> None:
-    reply = ScriptedAgent([Step(stop=StopReason.UNAVAILABLE, error="no network")]).run(Ask("p", tmp_path))
+    reply = ScriptedAgent([Step(stop=StopReason.UNAVAILABLE, error="no network")]).run(
+        Ask("p", tmp_path)
+    )
     assert (reply.stop, reply.error) == (StopReason.UNAVAILABLE, "no network")
 
 

@@ -17,7 +17,9 @@ from ralph.testing import ScriptedAgent
 HOST = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def answers(*texts: str, session: str = HOST, calls: tuple[ToolCall, ...] = ()) -> list[Callable[[Ask], Reply]]:
+def answers(
+    *texts: str, session: str = HOST, calls: tuple[ToolCall, ...] = ()
+) -> list[Callable[[Ask], Reply]]:
     """Steps of an agent that says these texts, one a turn, under one id."""
     return [partial(_answer, Reply(text, calls=calls, session=session)) for text in texts]
 
@@ -35,7 +37,9 @@ class Place:
     config: Config = field(default_factory=Config)
     agent: ScriptedAgent = field(default_factory=lambda: ScriptedAgent([]))
 
-    def by(self, *steps: Callable[[Ask], Reply], name: str = "codex", reads_only: bool = True) -> ScriptedAgent:
+    def by(
+        self, *steps: Callable[[Ask], Reply], name: str = "codex", reads_only: bool = True
+    ) -> ScriptedAgent:
         """An agent that plays these steps, also when it may only read."""
         self.agent = _Talker(steps, name=name, reads_only=reads_only)
         return self.agent
@@ -48,17 +52,27 @@ class Place:
         silent: bool = False,
         name: str = "codex",
     ) -> ChatReply:
-        request = ChatRequest(task=self.task, mode=mode, agent=self.by(*steps, name=name), silent=silent)
+        request = ChatRequest(
+            task=self.task, mode=mode, agent=self.by(*steps, name=name), silent=silent
+        )
         return chats.new(self.root, self.config, request, message)
 
     def resume(
-        self, session: str, message: str, *steps: Callable[[Ask], Reply], request: ChatRequest = chats.NO_REQUEST
+        self,
+        session: str,
+        message: str,
+        *steps: Callable[[Ask], Reply],
+        request: ChatRequest = chats.NO_REQUEST,
     ) -> ChatReply:
-        return chats.resume(self.root, self.config, session, message, replace(request, agent=self.by(*steps)))
+        return chats.resume(
+            self.root, self.config, session, message, replace(request, agent=self.by(*steps))
+        )
 
     def told(self, session: str) -> list[tuple[str, str]]:
         """Who said what."""
-        return [(each.by.value, each.text) for each in chat_log.read_history(self.root, session).turns]
+        return [
+            (each.by.value, each.text) for each in chat_log.read_history(self.root, session).turns
+        ]
 
     def log(self, session: str) -> str:
         return session_log(self.root, session).read_text(encoding="utf-8")

@@ -21,7 +21,9 @@ SIZES = (5, 5_000, 1_500_000)
 def entry_of(iteration: int) -> JournalEntry:
     """The entry of an iteration; nothing of it is chance, and some are so long that a kill can tear them."""
     more = {"pad": "y" * SIZES[iteration % len(SIZES)]}
-    return JournalEntry(RUN, iteration, Outcome.DONE, notes=f"note {iteration}", created_at="2026-11-10", extra=more)
+    return JournalEntry(
+        RUN, iteration, Outcome.DONE, notes=f"note {iteration}", created_at="2026-11-10", extra=more
+    )
 
 
 def state_file(root: Path) -> Path:

@@ -45,15 +45,32 @@ class Workshop:
         def feedback() -> str:
             return self.answers.pop(0) if self.answers else ""
 
-        return LoopPrinter(self.said.append, self.shown.append, lambda: self.interrupted, feedback, calm)
+        return LoopPrinter(
+            self.said.append, self.shown.append, lambda: self.interrupted, feedback, calm
+        )
 
-    def start(self, *steps: Play, goal: str = GOAL, request: LoopRequest | None = None, reads_only: bool = True) -> Run:
+    def start(
+        self,
+        *steps: Play,
+        goal: str = GOAL,
+        request: LoopRequest | None = None,
+        reads_only: bool = True,
+    ) -> Run:
         """A whole loop; without a request of its own, for the goal with no criteria."""
         self.agent = ScriptedAgent(steps, reads_only=reads_only)
         request = request if request is not None else LoopRequest(goal=goal, criteria=("none",))
-        return loop.start(self.root, self.config, request, self.printer(), agent=self.agent, rest=self.rests.append)
+        return loop.start(
+            self.root,
+            self.config,
+            request,
+            self.printer(),
+            agent=self.agent,
+            rest=self.rests.append,
+        )
 
-    def resume(self, *steps: Play, run: str = "", request: LoopRequest | None = None, feedback: str = "") -> Run:
+    def resume(
+        self, *steps: Play, run: str = "", request: LoopRequest | None = None, feedback: str = ""
+    ) -> Run:
         """Go on with a run, by default the newest one."""
         self.agent = ScriptedAgent(steps)
         return loop.resume(
@@ -73,7 +90,9 @@ class Workshop:
 
     def retries(self, number: int) -> None:
         """Another number of retries."""
-        self.config = replace(self.config, execution=replace(self.config.execution, max_retries=number))
+        self.config = replace(
+            self.config, execution=replace(self.config.execution, max_retries=number)
+        )
 
     def journal(self, run: Run) -> tuple[JournalEntry, ...]:
         return runs.iterations(self.root, run.id)

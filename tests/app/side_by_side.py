@@ -13,12 +13,27 @@ from ralph.app import index, journal
 from ralph.app.tasks import task
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import parse_insights
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.model.work import JournalEntry
 
 ASKED = "grease the frobnicator"
 PROJECT = "projectword"
-ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK = "oneseen", "onechat", "oneentry", "onerun", "oneblock"
+ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK = (
+    "oneseen",
+    "onechat",
+    "oneentry",
+    "onerun",
+    "oneblock",
+)
 ONE_LEARNING, ONE_PATTERN, ONE_INSIGHT = "onelearning", "onepattern", "oneinsight"
 TWO_SEEN, TWO_INSIGHT = "twoseen", "twoinsight"
 WHEN_DONE = {ONE_SEEN, ONE_CHAT, ONE_ENTRY, ONE_RUN, ONE_BLOCK, ONE_LEARNING}
@@ -81,11 +96,18 @@ def entry(mark: str, name: str, iteration: int = 1, run: str = "run-0001") -> Jo
 
 def both(root: Path) -> Both:
     """A project with two tasks that are begun, and all that they have written."""
-    one, two = (task.add(root, f"Grease the frobnicator, part {number}").task.id for number in (1, 2))
-    write(root / ".agent" / "memories.md", page(Block(words(PROJECT), "mem-1705751401-a001", created="2026-11-10")))
+    one, two = (
+        task.add(root, f"Grease the frobnicator, part {number}").task.id for number in (1, 2)
+    )
+    write(
+        root / ".agent" / "memories.md",
+        page(Block(words(PROJECT), "mem-1705751401-a001", created="2026-11-10")),
+    )
     logs = paths.log_folder(root) / "sessions"
     write(logs / "s-one.jsonl", encode_record(observed(1, ONE_SEEN, "s-one", one)))
-    chat = encode_line("session", {"id": "s-chat", "task_id": one, "updated_at": "2026-11-13T10:05:00Z"})
+    chat = encode_line(
+        "session", {"id": "s-chat", "task_id": one, "updated_at": "2026-11-13T10:05:00Z"}
+    )
     write(logs / "s-chat.jsonl", chat + encode_record(observed(2, ONE_CHAT, "s-chat")))
     write(logs / "s-two.jsonl", encode_record(observed(3, TWO_SEEN, "s-two", two)))
     journal.append(root, entry(ONE_ENTRY, one))

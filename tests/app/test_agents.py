@@ -56,7 +56,9 @@ def test_a_missing_script_is_an_error(tmp_path: Path) -> None:
         create_agent("scripted", script=tmp_path / "none.json")
 
 
-@pytest.mark.parametrize(("installed", "chosen"), [(["claude", "codex"], "claude"), (["codex"], "codex")])
+@pytest.mark.parametrize(
+    ("installed", "chosen"), [(["claude", "codex"], "claude"), (["codex"], "codex")]
+)
 def test_auto_is_the_first_that_is_installed(
     bare: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str], chosen: str
 ) -> None:
@@ -71,13 +73,19 @@ def test_auto_says_so_when_there_is_none() -> None:
         create_agent("auto")
 
 
-def test_installed_agents_are_listed_with_their_version(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_agents_are_listed_with_their_version(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = player(bare / "p").installed("claude")
     monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
     told = {each["name"]: each for each in list_agents(bare)}
     assert list(told) == ["claude", "codex", "acp", "command", "scripted"]
     claude = told["claude"]
-    assert (claude["usable"], claude["path"], claude["version"]) == (True, str(folder / "claude"), "9.9.9 (player)")
+    assert (claude["usable"], claude["path"], claude["version"]) == (
+        True,
+        str(folder / "claude"),
+        "9.9.9 (player)",
+    )
     assert told["scripted"]["usable"]
 
 
@@ -89,8 +97,14 @@ def test_missing_and_broken_agents_are_listed(bare: Path, monkeypatch: pytest.Mo
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(broken.parent))
     told = {each["name"]: each for each in list_agents(bare)}
-    assert (told["claude"]["usable"], told["claude"]["note"]) == (False, "claude is not on the PATH")
-    assert (told["codex"]["usable"], told["codex"]["note"]) == (False, "it does not start: cannot load")
+    assert (told["claude"]["usable"], told["claude"]["note"]) == (
+        False,
+        "claude is not on the PATH",
+    )
+    assert (told["codex"]["usable"], told["codex"]["note"]) == (
+        False,
+        "it does not start: cannot load",
+    )
 
 
 @pytest.fixture
@@ -115,7 +129,9 @@ def agent_and_messages(root: Path) -> tuple[Claude, list[str]]:
 
 
 def test_an_untrusted_server_of_the_repository_is_denied_with_a_message(project: Path) -> None:
-    (project / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "x"}}}', encoding="utf-8", newline="")
+    (project / ".mcp.json").write_text(
+        '{"mcpServers": {"evil": {"command": "x"}}}', encoding="utf-8", newline=""
+    )
     agent, said = agent_and_messages(project)
     assert json.loads(agent.settings) == {"deniedMcpServers": [{"serverName": "evil"}]}
     assert said == ["MCP servers left out, since you have not trusted them (`ralph trust`): evil"]

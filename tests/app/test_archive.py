@@ -18,7 +18,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["memories", "guardrails"])
-def test_an_archived_entry_stays_in_its_file_and_is_hidden_until_it_is_unarchived(root: Path, name: str) -> None:
+def test_an_archived_entry_stays_in_its_file_and_is_hidden_until_it_is_unarchived(
+    root: Path, name: str
+) -> None:
     stored = memory.add(root, "Redis must run", tags=["redis"], in_=name).stored
     before = stored.path.read_text(encoding="utf-8")
     done = memory.archive(root, stored.record.id)
@@ -78,7 +80,9 @@ def test_an_entry_is_corrected_where_it_stands_and_its_old_body_is_kept(root: Pa
     assert done.stored.path == stored.path
     assert (done.stored.record.title, done.stored.record.tags) == ("Redis 7", ("redis",))
     assert done.replaced in knowledge.replaced_bodies(root).read_text(encoding="utf-8")
-    assert memory.edit(root, stored.record.id, text="It must be 7").change is memory.Change.UNCHANGED
+    assert (
+        memory.edit(root, stored.record.id, text="It must be 7").change is memory.Change.UNCHANGED
+    )
 
 
 @pytest.mark.parametrize(

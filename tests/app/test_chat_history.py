@@ -14,7 +14,15 @@ def note(words: str, minute: int, by: str, **extra: object) -> Record:
     at = f"2026-11-10T10:{minute:02}:00Z" if minute >= 0 else ""
     origin = Origin(by=by, session="s")
     kind = ObservationKind.NOTE
-    return Record(f"obs-{minute}-{by}", kind, words, Family.OBSERVATION, origin=origin, created_at=at, extra=extra)
+    return Record(
+        f"obs-{minute}-{by}",
+        kind,
+        words,
+        Family.OBSERVATION,
+        origin=origin,
+        created_at=at,
+        extra=extra,
+    )
 
 
 def tool(title: str, minute: int, kind: ObservationKind = ObservationKind.TOOL_USE) -> Record:
@@ -41,7 +49,12 @@ def test_turns_stand_in_the_order_of_their_times_with_the_tools_before_an_answer
 
 
 def test_tools_without_an_answer_stand_alone() -> None:
-    held = [note("Do it.", 0, "human"), tool("Read a", 1), note("Again.", 2, "human"), tool("Read b", 3)]
+    held = [
+        note("Do it.", 0, "human"),
+        tool("Read a", 1),
+        note("Again.", 2, "human"),
+        tool("Read b", 3),
+    ]
     assert [(each.by.value, each.text, len(each.tools)) for each in chat_log.to_turns(held)] == [
         ("user", "Do it.", 0),
         ("assistant", "", 1),
@@ -51,7 +64,12 @@ def test_tools_without_an_answer_stand_alone() -> None:
 
 
 def test_what_was_used_several_times_is_counted_and_of_many_the_first_are_named() -> None:
-    turn = Turn(Speaker.ASSISTANT, "", "", (ToolUse("Read a"), ToolUse("Read a"), ToolUse("Bash: make", failed=True)))
+    turn = Turn(
+        Speaker.ASSISTANT,
+        "",
+        "",
+        (ToolUse("Read a"), ToolUse("Read a"), ToolUse("Bash: make", failed=True)),
+    )
     assert turn.tool_summary == "3 tools: Read a x2, Bash: make (failed)"
     assert Turn(Speaker.ASSISTANT, "", "", (ToolUse("Read a"),)).tool_summary == "1 tool: Read a"
     many = Turn(Speaker.ASSISTANT, "", "", tuple(ToolUse(f"Read {number}") for number in range(20)))
@@ -62,8 +80,12 @@ def test_what_was_used_several_times_is_counted_and_of_many_the_first_are_named(
 def test_a_whole_text_takes_the_place_of_its_observation(tmp_path: Path) -> None:
     first = line("s", 1, "why [... 9 characters left out ...] slow?")
     name = first.split('"id":"')[1].split('"')[0]
-    odd = about("s", messages=[{"id": name}, "odd", {"id": 7, "text": "x"}], summary="x") + about("s", messages=2)
-    put(tmp_path, "s", first, about("s", messages=[{"id": name, "text": "why is it so slow?"}]), odd)
+    odd = about("s", messages=[{"id": name}, "odd", {"id": 7, "text": "x"}], summary="x") + about(
+        "s", messages=2
+    )
+    put(
+        tmp_path, "s", first, about("s", messages=[{"id": name, "text": "why is it so slow?"}]), odd
+    )
     [turn] = chat_log.read_history(tmp_path, "s").turns
     assert turn.text == "why is it so slow?"
 

@@ -36,7 +36,9 @@ def test_what_hooks_have_recorded_is_not_recorded_again(here: Place) -> None:
     def reply(ask: Ask) -> Reply:
         heard(here, Happening.USER_PROMPT_SUBMIT, prompt=ask.prompt)
         heard(here, Happening.STOP, message="In two steps.")
-        return Reply("Let me see.\n\nIn two steps.", session=HOST, calls=(ToolCall("Read", ("a.py",)),))
+        return Reply(
+            "Let me see.\n\nIn two steps.", session=HOST, calls=(ToolCall("Read", ("a.py",)),)
+        )
 
     here.new("How?", reply)
     assert here.told(HOST) == [("user", "How?"), ("assistant", "In two steps.")]
@@ -47,7 +49,12 @@ def test_what_hooks_have_recorded_is_not_recorded_again(here: Place) -> None:
 def test_an_answer_that_no_hook_heard_is_added_behind_the_prompt_that_one_did(here: Place) -> None:
     def reply(ask: Ask) -> Reply:
         heard(here, Happening.USER_PROMPT_SUBMIT, prompt=ask.prompt)
-        return Reply("I was about to", StopReason.CANCELLED, session=HOST, calls=(ToolCall("Read", ("a.py",)),))
+        return Reply(
+            "I was about to",
+            StopReason.CANCELLED,
+            session=HOST,
+            calls=(ToolCall("Read", ("a.py",)),),
+        )
 
     here.new("How?", reply)
     assert here.told(HOST) == [("user", "How?"), ("assistant", "I was about to")]

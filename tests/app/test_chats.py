@@ -38,7 +38,13 @@ def test_a_new_chat_is_asked_about_its_task_and_recorded_with_it(here: Place) ->
     assert ask.prompt.endswith("\nHow would you do it?")
     assert said.chat == Chat(HOST, here.task, Mode.PLAN, "codex", folder=".", host=HOST)
     [listed] = sessions.list_(here.root, task=here.task)[0]
-    assert (listed.id, listed.task, listed.mode, listed.host, listed.messages) == (HOST, here.task, "plan", "codex", 2)
+    assert (listed.id, listed.task, listed.mode, listed.host, listed.messages) == (
+        HOST,
+        here.task,
+        "plan",
+        "codex",
+        2,
+    )
     assert here.told(HOST) == [("user", "How would you do it?"), ("assistant", "In two steps.")]
 
 
@@ -56,7 +62,9 @@ def test_a_resumed_chat_keeps_its_mode_whatever_is_written_behind_it(here: Place
 def test_an_unknown_mode_is_plan(here: Place) -> None:
     here.new("Work.", *answers("Yes."))
     log = session_log(here.root, HOST)
-    log.write_text(here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline="")
+    log.write_text(
+        here.log(HOST).replace('"mode":"agent"', '"mode":"godlike"'), encoding="utf-8", newline=""
+    )
     found = chat_log.read_chat(here.root, HOST)
     assert found is not None
     assert found.mode is Mode.PLAN
@@ -65,7 +73,12 @@ def test_an_unknown_mode_is_plan(here: Place) -> None:
 def test_an_agent_that_could_write_is_not_asked_to_plan(here: Place) -> None:
     agent = here.by(*answers("Yes."), name="command", reads_only=False)
     with pytest.raises(UsageError, match="'command' has no read-only mode"):
-        chats.new(here.root, here.config, ChatRequest(task=here.task, mode=Mode.PLAN, agent=agent), "Plan.")
+        chats.new(
+            here.root,
+            here.config,
+            ChatRequest(task=here.task, mode=Mode.PLAN, agent=agent),
+            "Plan.",
+        )
     assert agent.asks == []
     assert sessions.list_(here.root) == ((), 0)
 
@@ -90,11 +103,15 @@ def test_an_agent_without_sessions_gets_an_id_of_ours_and_cannot_go_on(here: Pla
         "it cannot go on with an earlier session",
     ],
 )
-def test_a_session_that_its_host_has_lost_is_an_error_and_not_recorded(here: Place, words: str) -> None:
+def test_a_session_that_its_host_has_lost_is_an_error_and_not_recorded(
+    here: Place, words: str
+) -> None:
     here.new("Hello.", *answers("Hi."))
     before = here.log(HOST)
     with pytest.raises(NotFound, match=f"codex does not know the session {HOST} any more") as lost:
-        here.resume(HOST, "And?", lambda ask: Reply("", StopReason.CRASHED, session=HOST, error=words))
+        here.resume(
+            HOST, "And?", lambda ask: Reply("", StopReason.CRASHED, session=HOST, error=words)
+        )
     assert f"ralph session new --task {here.task}" in lost.value.hint
     assert here.log(HOST) == before
 
@@ -109,7 +126,9 @@ def test_a_host_that_gives_a_resumed_session_another_id_is_followed(here: Place)
 def test_a_session_that_hooks_have_recorded_can_be_resumed_in_its_mode(here: Place) -> None:
     path = session_log(here.root, "by-hand")
     path.parent.mkdir(parents=True)
-    line = encode_line("session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"})
+    line = encode_line(
+        "session", {"id": "by-hand", "host": "codex", "mode": "plan", "started_at": "2026-11-10"}
+    )
     path.write_text(line, encoding="utf-8", newline="")
     said = here.resume("by-hand", "Go on.", *answers("Yes.", session="by-hand"))
     assert (here.agent.asks[0].session, here.agent.asks[0].read_only) == ("by-hand", True)
@@ -121,7 +140,9 @@ def test_an_id_that_looks_like_an_option_is_refused(here: Place, host: str) -> N
     path = session_log(here.root, "odd")
     path.parent.mkdir(parents=True)
     about = {"agent": "codex", "mode": "agent", "host": host}
-    path.write_text(encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline="")
+    path.write_text(
+        encode_line("session", {"id": "odd", "chat": about}), encoding="utf-8", newline=""
+    )
     with pytest.raises(Refused, match="odd cannot go on"):
         here.resume("odd", "Go on.", *answers("Yes."))
     assert here.agent.asks == []
@@ -132,7 +153,9 @@ def test_a_chat_takes_place_in_the_tasks_worktree_and_says_when_that_is_gone(her
     worktree.mkdir(parents=True)
     file = here.root / ".ralph/tasks" / here.task / "task.json"
     text = file.read_text(encoding="utf-8").rstrip().removesuffix("}").rstrip()
-    file.write_text(f'{text},\n  "worktree": ".worktrees/{here.task}"\n}}\n', encoding="utf-8", newline="")
+    file.write_text(
+        f'{text},\n  "worktree": ".worktrees/{here.task}"\n}}\n', encoding="utf-8", newline=""
+    )
     said = here.new("Hello.", *answers("Hi."))
     assert here.agent.asks[0].folder == worktree
     assert said.chat.folder == f".worktrees/{here.task}"
@@ -149,11 +172,11 @@ def test_an_agent_that_did_not_begin_leaves_nothing(here: Place) -> None:
     assert sessions.list_(here.root) == ((), 0)
 
 
-def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(here: Place, tmp_path: Path) -> None:
+def test_claude_code_is_given_an_id_so_that_a_chat_is_known_while_it_runs(
+    here: Place, tmp_path: Path
+) -> None:
     program = tmp_path / "claude"
-    listing = (
-        f'ls {paths.log_folder(here.root)}/sessions > {tmp_path}/known; echo "$@" > {tmp_path}/words; cat > /dev/null'
-    )
+    listing = f'ls {paths.log_folder(here.root)}/sessions > {tmp_path}/known; echo "$@" > {tmp_path}/words; cat > /dev/null'
     event = '{"type":"result","subtype":"success","result":"Hi."}'
     program.write_text(f"#!/bin/sh\n{listing}\necho '{event}'\n", encoding="utf-8", newline="")
     program.chmod(0o755)
@@ -170,7 +193,12 @@ def test_an_empty_message_or_an_unknown_task_starts_no_agent(here: Place) -> Non
     with pytest.raises(UsageError, match="there is no message"):
         here.new(" \n", *answers("Hi."))
     with pytest.raises(NotFound, match="there is no task t-nope"):
-        chats.new(here.root, here.config, ChatRequest(task="t-nope", agent=here.by(*answers("Hi."))), "Hello.")
+        chats.new(
+            here.root,
+            here.config,
+            ChatRequest(task="t-nope", agent=here.by(*answers("Hi."))),
+            "Hello.",
+        )
     assert here.agent.asks == []
 
 
@@ -198,7 +226,9 @@ def test_what_is_private_or_secret_reaches_no_file(here: Place) -> None:
     def reply(ask: Ask) -> Reply:
         calls.append(ask)
         used = (ToolCall("Read", ("vault/key.txt",)), ToolCall("Edit", ("till.py",), writes=True))
-        return Reply(f"It is {secret} and swordfish-42. " + "More words. " * 400, session=HOST, calls=used)
+        return Reply(
+            f"It is {secret} and swordfish-42. " + "More words. " * 400, session=HOST, calls=used
+        )
 
     here.new(f"<private>hush</private> My token is {secret}.", reply)
     assert "hush" in calls[0].prompt, "the agent is told what was said"
@@ -225,11 +255,15 @@ class Killed(BaseException):
 
 def hooked(here: Place, name: str, host: str = "codex") -> None:
     """What a host's hooks record of a session while it runs."""
-    event = Event(Happening.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent")
+    event = Event(
+        Happening.USER_PROMPT_SUBMIT, host, name, board.stamp(), prompt="Hello.", mode="agent"
+    )
     hook.record_event(here.root, event, Config(), {"task": here.task})
 
 
-def killed(here: Place, mode: Mode = Mode.PLAN, name: str = "codex", host: str = "codex", seen: str = HOST) -> None:
+def killed(
+    here: Place, mode: Mode = Mode.PLAN, name: str = "codex", host: str = "codex", seen: str = HOST
+) -> None:
     """A chat whose first turn is cut short by our own end, after the hooks have seen it."""
 
     def step(ask: Ask) -> NoReturn:
@@ -243,10 +277,14 @@ def killed(here: Place, mode: Mode = Mode.PLAN, name: str = "codex", host: str =
 
 def test_a_second_process_is_refused_until_the_first_one_is_gone(here: Place) -> None:
     words = [sys.executable, "-c", HOLDER, str(here.root), HOST]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as other:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Conflict, match=f"another turn of {HOST} is running \\(process {other.pid}, since "):
+        with pytest.raises(
+            Conflict, match=f"another turn of {HOST} is running \\(process {other.pid}, since "
+        ):
             chats.chat_lock(here.root, HOST).__enter__()
         with chats.chat_lock(here.root, "another"):
             pass
@@ -262,7 +300,9 @@ def test_what_was_held_leaves_no_file(here: Place) -> None:
     assert list((paths.cache_folder(here.root) / "chats").iterdir()) == []
 
 
-def test_a_chat_that_is_being_answered_is_not_resumed_meanwhile_and_the_agent_is_not_asked(here: Place) -> None:
+def test_a_chat_that_is_being_answered_is_not_resumed_meanwhile_and_the_agent_is_not_asked(
+    here: Place,
+) -> None:
     here.new("Hello.", *answers("Hi."))
     second = Place(here.root, here.task)
 
@@ -278,7 +318,9 @@ def test_a_chat_that_is_being_answered_is_not_resumed_meanwhile_and_the_agent_is
     assert here.told(HOST)[-1] == ("assistant", "Second.")
 
 
-def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_it(here: Place) -> None:
+def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_it(
+    here: Place,
+) -> None:
     second = Place(here.root, here.task)
 
     def step(ask: Ask) -> Reply:
@@ -292,10 +334,20 @@ def test_a_chat_in_its_first_turn_cannot_be_resumed_though_hooks_have_recorded_i
     assert [each.id for each in sessions.list_(here.root)[0]] == [HOST], "the id of ours is gone"
 
 
-@pytest.mark.parametrize(("name", "host"), [("codex", "codex"), ("acp", "claude"), ("acp", "gemini")])
-def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(here: Place, name: str, host: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "host"), [("codex", "codex"), ("acp", "claude"), ("acp", "gemini")]
+)
+def test_a_plan_that_was_killed_in_its_first_turn_is_resumed_as_a_plan(
+    here: Place, name: str, host: str
+) -> None:
     killed(here, name=name, host=host)
-    said = chats.resume(here.root, here.config, HOST, "Do it.", ChatRequest(agent=here.by(*answers("No."), name=name)))
+    said = chats.resume(
+        here.root,
+        here.config,
+        HOST,
+        "Do it.",
+        ChatRequest(agent=here.by(*answers("No."), name=name)),
+    )
     assert here.agent.asks[0].read_only
     assert here.agent.asks[0].session == HOST
     assert (said.chat.mode, said.chat.agent) == (Mode.PLAN, name)
@@ -318,7 +370,10 @@ def test_only_the_first_session_since_is_taken_for_the_chat_that_was_killed(here
     hooked(here, "before-1")
     killed(here)
     hooked(here, "later-1")
-    assert [chats.find_chat(here.root, name).mode for name in ("before-1", "later-1")] == [Mode.AGENT, Mode.AGENT]
+    assert [chats.find_chat(here.root, name).mode for name in ("before-1", "later-1")] == [
+        Mode.AGENT,
+        Mode.AGENT,
+    ]
     assert chats.find_chat(here.root, HOST).mode is Mode.PLAN
     assert chats.find_chat(here.root, "later-1").mode is Mode.AGENT, "and it is taken once"
 
@@ -364,7 +419,9 @@ def program(folder: Path, name: str, text: str) -> str:
 
 
 def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place) -> None:
-    request = ChatRequest(task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX))
+    request = ChatRequest(
+        task=here.task, mode=Mode.PLAN, agent="codex", command=program(here.root, "codex", CODEX)
+    )
     said = chats.new(here.root, here.config, request, "How?")
     assert (said.chat.id, said.chat.host, said.reply.text) == (THREAD, THREAD, "The plan.")
     more = ChatRequest(command=request.command, permission="bypass")
@@ -373,20 +430,36 @@ def test_a_plan_on_codex_begins_and_goes_on_in_the_read_only_sandbox(here: Place
     assert "--sandbox read-only" in first
     assert "--sandbox read-only" in second
     assert second.endswith(f"resume {THREAD} -")
-    assert [text for _, text in here.told(THREAD)] == ["How?", "The plan.", "And now do it.", "The plan."]
+    assert [text for _, text in here.told(THREAD)] == [
+        "How?",
+        "The plan.",
+        "And now do it.",
+        "The plan.",
+    ]
     assert [(each.id, each.mode) for each in sessions.list_(here.root)[0]] == [(THREAD, "plan")]
 
 
-def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(here: Place, tmp_path: Path) -> None:
+def test_a_plan_over_acp_writes_nothing_and_goes_on_in_the_loaded_session(
+    here: Place, tmp_path: Path
+) -> None:
     words = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(PLAYER))} works\n"
     request = ChatRequest(
-        task=here.task, mode=Mode.PLAN, agent="acp", command=program(tmp_path, "claude-agent-acp", words)
+        task=here.task,
+        mode=Mode.PLAN,
+        agent="acp",
+        command=program(tmp_path, "claude-agent-acp", words),
     )
     said = chats.new(here.root, here.config, request, "How?")
     assert (said.chat.id, said.chat.mode, said.reply.files) == ("s-1", Mode.PLAN, ())
-    assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"], "to read is all that it may"
+    assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"], (
+        "to read is all that it may"
+    )
     again = chats.resume(
-        here.root, here.config, "s-1", "And now do it.", ChatRequest(command=request.command, permission="bypass")
+        here.root,
+        here.config,
+        "s-1",
+        "And now do it.",
+        ChatRequest(command=request.command, permission="bypass"),
     )
     assert heard(tmp_path)["loaded"] == "s-1"
     assert heard(tmp_path)["answers"] == ["no", "no", "no", "yes", "no"]

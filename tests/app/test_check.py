@@ -35,7 +35,12 @@ class Repository:
             "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.example",
         }  # fmt: skip
         done = subprocess.run(
-            ["git", *words], cwd=self.root, env=env, check=True, capture_output=True, encoding="utf-8"
+            ["git", *words],
+            cwd=self.root,
+            env=env,
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
         )
         return done.stdout.strip()
 
@@ -68,7 +73,9 @@ class Repository:
 
     def verdicts(self) -> list[tuple[str, str, str]]:
         return [
-            (each.citation.what, each.verdict.value, each.place) for report in self.check() for each in report.looked
+            (each.citation.what, each.verdict.value, each.place)
+            for report in self.check()
+            for each in report.looked
         ]
 
 
@@ -112,18 +119,29 @@ def test_a_removed_file_is_gone(repo: Repository) -> None:
     (repo.root / "deep/in/b.py").unlink()
     repo.remembers("see src/a.py", "see in/b.py and b.py")
     repo.commit(NEW)
-    assert repo.verdicts() == [("src/a.py", "gone", ""), ("in/b.py", "gone", ""), ("b.py", "gone", "")]
+    assert repo.verdicts() == [
+        ("src/a.py", "gone", ""),
+        ("in/b.py", "gone", ""),
+        ("b.py", "gone", ""),
+    ]
 
 
 def test_a_renamed_file_is_followed_through_all_of_its_names(repo: Repository) -> None:
     repo.put("src/a.py", LONG)
     repo.commit(OLD)
-    for old, new in (("src/a.py", "src/b.py"), ("src/b.py", "lib/c.py"), ("lib/c.py", "lib/core/d.py")):
+    for old, new in (
+        ("src/a.py", "src/b.py"),
+        ("src/b.py", "lib/c.py"),
+        ("lib/c.py", "lib/core/d.py"),
+    ):
         (repo.root / new).parent.mkdir(parents=True, exist_ok=True)
         repo.git("mv", old, new)
         repo.commit(NEW)
     repo.remembers("see src/a.py", "and c.py")
-    assert repo.verdicts() == [("src/a.py", "moved", "lib/core/d.py"), ("c.py", "moved", "lib/core/d.py")]
+    assert repo.verdicts() == [
+        ("src/a.py", "moved", "lib/core/d.py"),
+        ("c.py", "moved", "lib/core/d.py"),
+    ]
 
 
 def test_a_file_that_was_renamed_and_then_removed_is_gone(repo: Repository) -> None:
@@ -177,20 +195,31 @@ def test_a_folder_inside_of_a_repository_is_checked_by_its_own_names(repo: Repos
     repo.put("src/b.py", LONG + "b\n")
     repo.commit(OLD)
     repo.git("mv", "inner/src/a.py", "inner/src/c.py")
-    repo.put("inner/.agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n")
+    repo.put(
+        "inner/.agent/memories.md",
+        "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n",
+    )
     repo.commit(NEW)
     (report,) = outdated.check_citations(repo.root / "inner")
-    assert [(each.verdict, each.place) for each in report.looked] == [(CitationState.MOVED, "src/c.py")]
+    assert [(each.verdict, each.place) for each in report.looked] == [
+        (CitationState.MOVED, "src/c.py")
+    ]
 
 
 def test_without_git_the_disk_alone_is_asked(tmp_path: Path) -> None:
     root = tmp_path / "plain"
     (root / ".agent").mkdir(parents=True)
-    text = "# Memories\n\n## Fixes\n\n### mem-1-a\n> a.py, b.py, commit abc1234f\n<!-- tags: t -->\n"
+    text = (
+        "# Memories\n\n## Fixes\n\n### mem-1-a\n> a.py, b.py, commit abc1234f\n<!-- tags: t -->\n"
+    )
     (root / ".agent/memories.md").write_text(text, encoding="utf-8", newline="")
     (root / "a.py").touch()
     (report,) = outdated.check_citations(root)
-    assert [each.verdict.value for each in report.looked] == ["fresh", "unverifiable", "unverifiable"]
+    assert [each.verdict.value for each in report.looked] == [
+        "fresh",
+        "unverifiable",
+        "unverifiable",
+    ]
 
 
 def test_nothing_of_the_repository_is_run(repo: Repository) -> None:
@@ -198,12 +227,20 @@ def test_nothing_of_the_repository_is_run(repo: Repository) -> None:
     repo.put("src/a.py", LONG)
     repo.put(".gitattributes", "* filter=evil diff=evil\n")
     repo.commit(OLD)
-    for key in ("filter.evil.clean", "filter.evil.smudge", "diff.evil.textconv", "diff.evil.command", "core.fsmonitor"):
+    for key in (
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "diff.evil.textconv",
+        "diff.evil.command",
+        "core.fsmonitor",
+    ):
         repo.git("config", key, f"touch {trap}; cat")
     repo.git("config", "core.pager", f"touch {trap}")
     repo.put("src/a.py", "x\n")
     trap.unlink(missing_ok=True)
-    repo.remembers("src/a.py and call drop() and src/b.py and commit abc1234f and line() in src/a.py")
+    repo.remembers(
+        "src/a.py and call drop() and src/b.py and commit abc1234f and line() in src/a.py"
+    )
     repo.verdicts()
     assert not trap.exists()
 
@@ -213,10 +250,13 @@ def test_knowledge_guardrails_and_patterns_are_checked_too(repo: Repository) -> 
     repo.commit(OLD)
     (repo.root / "src/a.py").unlink()
     repo.put(
-        ".ralph/guardrails.md", "# Guardrails\n\n## Fixes\n\n### fix-1705751400-a3f8\n> src/a.py\n<!-- tags: t -->\n"
+        ".ralph/guardrails.md",
+        "# Guardrails\n\n## Fixes\n\n### fix-1705751400-a3f8\n> src/a.py\n<!-- tags: t -->\n",
     )
     repo.put(".ralph/knowledge/k.md", "---\ntitle: K\ntags: [a]\n---\nsee src/a.py\n")
-    repo.put(".ralph/global-patterns.md", "# Global Codebase Patterns\n\n## Tips\n\n- see src/a.py\n")
+    repo.put(
+        ".ralph/global-patterns.md", "# Global Codebase Patterns\n\n## Tips\n\n- see src/a.py\n"
+    )
     repo.commit(NEW)
     assert {(each.place, each.verdict.value) for each in repo.check()} == {
         (".ralph/guardrails.md", "gone"),
@@ -243,7 +283,9 @@ def test_what_is_gone_is_told_of_a_record_and_makes_it_rank_lower(repo: Reposito
     records = [each.record for each in repo.check()]
     assert outdated.citation_notes(repo.root, records) == {}
     (repo.root / "src/a.py").unlink()  # nobody has checked since
-    assert outdated.citation_notes(repo.root, records) == {"mem-1705751400-a3f8": "cited file is gone: src/a.py"}
+    assert outdated.citation_notes(repo.root, records) == {
+        "mem-1705751400-a3f8": "cited file is gone: src/a.py"
+    }
     hits = [Hit(records[0], 0.9), Hit(records[1], 0.8)]
     lowered = outdated.demote_stale(repo.root, hits)
     assert [(each.record.id, each.score) for each in lowered] == [
@@ -260,7 +302,9 @@ def test_a_session_is_told_that_what_a_memory_cites_is_gone(repo: Repository) ->
     repo.remembers("Never touch src/a.py")
     repo.check()
     (repo.root / "src/a.py").unlink()
-    assert "(cited file is gone: src/a.py)" in context.brief_session(repo.root, Config(), "s-1").text
+    assert (
+        "(cited file is gone: src/a.py)" in context.brief_session(repo.root, Config(), "s-1").text
+    )
     [found] = search.search(repo.root, Query(text="touch")).found.hits
     assert "cited file is gone: src/a.py" in found.why
 
@@ -276,18 +320,24 @@ def test_a_worktree_has_a_cache_of_its_own_in_the_main_checkout(repo: Repository
     assert (main.verdict, branch.verdict) == (CitationState.FRESH, CitationState.GONE)
     assert outdated.cache_file(worktree) != outdated.cache_file(repo.root)
     assert all(
-        each.is_relative_to(paths.cache_folder(repo.root)) for each in map(outdated.cache_file, (worktree, repo.root))
+        each.is_relative_to(paths.cache_folder(repo.root))
+        for each in map(outdated.cache_file, (worktree, repo.root))
     )
 
 
-def test_few_questions_serve_many_records(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_questions_serve_many_records(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(60):
         repo.put(f"src/f{number}.py", f"{LONG}{number}\n")
     repo.commit(OLD)
     for number in range(20):
         repo.git("mv", f"src/f{number}.py", f"src/g{number}.py")
     repo.commit(NEW)
-    repo.remembers(*(f"see src/f{number}.py" for number in range(10)), *(f"and src/f{n}.py" for n in range(10, 60)))
+    repo.remembers(
+        *(f"see src/f{number}.py" for number in range(10)),
+        *(f"and src/f{n}.py" for n in range(10, 60)),
+    )
     counted = repo.root.parent / "bin"
     counted.mkdir()
     real = shutil.which("git")
@@ -334,7 +384,9 @@ def test_commands_are_looked_for_where_they_are_defined(repo: Repository) -> Non
     ]
 
 
-def test_a_record_ralph_s_own_files_and_documents_are_no_new_place_of_a_symbol(repo: Repository) -> None:
+def test_a_record_ralph_s_own_files_and_documents_are_no_new_place_of_a_symbol(
+    repo: Repository,
+) -> None:
     repo.put("refund.py", "def refund():\n    pass\n")
     repo.commit(OLD)
     repo.remembers("`refund()` of refund.py gives money back")

@@ -36,7 +36,10 @@ def test_it_is_refreshed_when_a_record_or_a_commit_is_younger(repo: Repository) 
 
 def test_a_commit_in_a_worktree_or_around_a_folder_is_noticed(repo: Repository) -> None:
     repo.put("inner/src/a.py", LONG)
-    repo.put("inner/.agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n")
+    repo.put(
+        "inner/.agent/memories.md",
+        "# Memories\n\n## Fixes\n\n### mem-1-a\n> src/a.py\n<!-- tags: t -->\n",
+    )
     repo.commit(OLD)
     repo.git("worktree", "add", "-q", ".worktrees/t-000001", "-b", "t-000001")
     for top in (repo.root, repo.root / ".worktrees/t-000001"):
@@ -44,7 +47,10 @@ def test_a_commit_in_a_worktree_or_around_a_folder_is_noticed(repo: Repository) 
         assert outdated.refresh_results(place)
         os.utime(outdated.cache_file(place), (2_000_000_000, 2_000_000_000))
         assert not outdated.refresh_results(place)
-        os.utime(repo.root / repo.git("-C", str(top), "rev-parse", "--git-path", "logs/HEAD"), (2e9 + 1, 2e9 + 1))
+        os.utime(
+            repo.root / repo.git("-C", str(top), "rev-parse", "--git-path", "logs/HEAD"),
+            (2e9 + 1, 2e9 + 1),
+        )
         assert outdated.refresh_results(place)
 
 
@@ -59,13 +65,17 @@ def test_a_cache_of_another_version_is_made_again(repo: Repository) -> None:
     assert repo.marks() == ["cited file is gone: src/a.py"]
 
 
-def test_with_many_records_the_newest_are_verified_and_what_is_known_of_the_others_stays(repo: Repository) -> None:
+def test_with_many_records_the_newest_are_verified_and_what_is_known_of_the_others_stays(
+    repo: Repository,
+) -> None:
     repo.put("src/a.py", LONG)
     repo.put("src/b.py", LONG + "b\n")
     repo.commit(OLD)
     entry = "### mem-{0}-a\n> {1}\n<!-- tags: t | created: {2} -->\n\n"
     older = entry.format(1, "see src/a.py", "2025-01-01")
-    newer = entry.format(2, "see src/b.py", "2025-01-02") + entry.format(3, "and src/b.py", "2025-01-03")
+    newer = entry.format(2, "see src/b.py", "2025-01-02") + entry.format(
+        3, "and src/b.py", "2025-01-03"
+    )
     repo.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{older}")
     repo.check()
     repo.put(".agent/memories.md", f"# Memories\n\n## Fixes\n\n{older}{newer}")
@@ -87,7 +97,9 @@ def test_where_git_does_not_answer_in_time_what_is_there_is_verified_and_nothing
     (repo.root / "src/b.py").unlink()
     repo.check()
     (repo.root / "src/c.py").unlink()
-    repo.remembers("see src/a.py", "see src/b.py", "see src/c.py, commit abcdef012345 and commit abcdef012346")
+    repo.remembers(
+        "see src/a.py", "see src/b.py", "see src/c.py, commit abcdef012345 and commit abcdef012346"
+    )
     os.utime(outdated.cache_file(repo.root), (1, 1))
     assert outdated.refresh_results(repo.root, patience=1e-9)
     assert repo.marks() == ["cited file is gone: src/b.py"], "as it was found when there was time"
@@ -102,12 +114,17 @@ def test_of_what_git_was_not_asked_in_time_nobody_says_that_it_is_gone(repo: Rep
     repo.commit(OLD)
     origin = Origin(files=("src/b.py",), commit="abcdef012345")
     record = Record("m", MemoryKind.FIX, "see src/a.py", origin=origin)
-    for patience, verdicts in ((0, ["gone", "fresh", "gone"]), (1e-9, ["unverifiable", "fresh", "unverifiable"])):
+    for patience, verdicts in (
+        (0, ["gone", "fresh", "gone"]),
+        (1e-9, ["unverifiable", "fresh", "unverifiable"]),
+    ):
         looked = outdated.check_record(repo.root, record, patience)
         assert [each.verdict.value for each in looked] == verdicts
 
 
-def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to_a_prompt(repo: Repository) -> None:
+def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to_a_prompt(
+    repo: Repository,
+) -> None:
     repo.put("src/a.py", LONG)
     repo.commit(OLD)
     repo.git("mv", "src/a.py", "src/b.py")
@@ -119,12 +136,18 @@ def test_who_never_checks_is_told_at_the_start_of_a_session_and_in_the_answer_to
     assert told in found.text
     assert [reason["why"][-1] for reason in found.reasons] == [told.strip("()")]
     (repo.root / "src/b.py").unlink()
-    assert "(cited file is gone: src/a.py)" in context.answer_prompt(repo.root, Config(), "touch the flux").text
+    assert (
+        "(cited file is gone: src/a.py)"
+        in context.answer_prompt(repo.root, Config(), "touch the flux").text
+    )
 
 
 def test_the_first_iteration_of_a_loop_is_told_what_moved(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
-    shop.put(".agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> Mind basket.py\n<!-- tags: t -->\n")
+    shop.put(
+        ".agent/memories.md",
+        "# Memories\n\n## Fixes\n\n### mem-1-a\n> Mind basket.py\n<!-- tags: t -->\n",
+    )
     for old, new in (("cart.py", "basket.py"), ("basket.py", "trolley.py")):
         git(shop.root, "mv", old, new)
         git(shop.root, "commit", "-q", "-m", "rename")

@@ -27,12 +27,17 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "memories.filter.tags": st.lists(TEXTS, max_size=3),
     "ralph.context_budget": st.sampled_from([0, 0.25, 1]),
     "ralph.success_criteria": st.lists(
-        st.fixed_dictionaries({"type": st.just("custom"), "command": TEXTS.filter(bool)}), max_size=2
+        st.fixed_dictionaries({"type": st.just("custom"), "command": TEXTS.filter(bool)}),
+        max_size=2,
     ),
     "retention_days": st.integers(0, 400),
 }
-SETTINGS = st.sampled_from(sorted(VALUES)).flatmap(lambda name: st.tuples(st.just(name), VALUES[name]))
-NOISE = st.sampled_from(["", "", "# a comment", "  # indented: comment", "# memories:", "#   budget: 1"])
+SETTINGS = st.sampled_from(sorted(VALUES)).flatmap(
+    lambda name: st.tuples(st.just(name), VALUES[name])
+)
+NOISE = st.sampled_from(
+    ["", "", "# a comment", "  # indented: comment", "# memories:", "#   budget: 1"]
+)
 TAIL = st.sampled_from(["", "", " ", "  # why", " # budget: 9"])
 
 
@@ -45,7 +50,9 @@ def yaml_files(draw: st.DrawFn) -> str:
             blocks.append(draw(BLOCKS[name]))
     lines = [line for block in blocks for line in block.split("\n")]
     newline = draw(st.sampled_from(["\n", "\n", "\r\n"]))
-    text = draw(st.sampled_from(["", "\ufeff", "---\n".replace("\n", newline)])) + newline.join(lines)
+    text = draw(st.sampled_from(["", "\ufeff", "---\n".replace("\n", newline)])) + newline.join(
+        lines
+    )
     return text + draw(st.sampled_from(["", newline, newline * 2, f"{newline}# end"]))
 
 
@@ -82,7 +89,9 @@ def without(tree: object, path: list[str]) -> object:
     """The tree without one key; sections that are empty then are left out."""
     if not isinstance(tree, dict):
         return tree
-    rest = {name: without(item, path[1:]) if name == path[0] else item for name, item in tree.items()}
+    rest = {
+        name: without(item, path[1:]) if name == path[0] else item for name, item in tree.items()
+    }
     if len(path) == 1 or rest.get(path[0]) in (None, {}):
         rest.pop(path[0], None)
     return rest
@@ -90,15 +99,22 @@ def without(tree: object, path: list[str]) -> object:
 
 @given(text=yaml_files(), setting=SETTINGS)
 @settings(deadline=None, max_examples=examples(300, 10))
-def test_set_keeps_every_other_byte_and_get_returns_what_was_set(text: str, setting: tuple[str, object]) -> None:
-    assume(not text.endswith("  end"))  # a line below would end that block of text: refused, and rightly so
+def test_set_keeps_every_other_byte_and_get_returns_what_was_set(
+    text: str, setting: tuple[str, object]
+) -> None:
+    assume(
+        not text.endswith("  end")
+    )  # a line below would end that block of text: refused, and rightly so
     name, value = setting
     after = verbs.set_key(text, name, value, "ralph.yml")
     before_tree, after_tree = yaml.safe_load(text), yaml.safe_load(after)
     assert at(after_tree, name) == value
     assert without(after_tree, name.split(".")) == without(before_tree or {}, name.split("."))
 
-    front = next((i for i, (a, b) in enumerate(zip(text, after, strict=False)) if a != b), min(len(text), len(after)))
+    front = next(
+        (i for i, (a, b) in enumerate(zip(text, after, strict=False)) if a != b),
+        min(len(text), len(after)),
+    )
     room = min(len(text), len(after)) - front
     back = next((i for i in range(room) if text[-1 - i] != after[-1 - i]), room)
     gone = text[front : len(text) - back]
@@ -137,7 +153,10 @@ class TestSet:
         [
             ("", "memories:\n  budget: 5\n"),
             ("# c", "# c\nmemories:\n  budget: 5"),
-            ("memories:\n    enabled: no\n# c\n", "memories:\n    enabled: no\n    budget: 5\n# c\n"),
+            (
+                "memories:\n    enabled: no\n# c\n",
+                "memories:\n    enabled: no\n    budget: 5\n# c\n",
+            ),
             (
                 "memories:  # mine\n  # budget: 1\nx: 1\n",
                 "memories:  # mine\n  budget: 5\n  # budget: 1\nx: 1\n",
@@ -167,14 +186,18 @@ class TestSet:
             ("a: 1\n...\n", 3),
         ],
     )
-    def test_where_it_cannot_be_done_safely_it_is_refused_with_the_line(self, text: str, line: int) -> None:
+    def test_where_it_cannot_be_done_safely_it_is_refused_with_the_line(
+        self, text: str, line: int
+    ) -> None:
         with pytest.raises(Refused) as caught:
             verbs.set_key(text, "memories.budget", 5, "ralph.yml")
         assert caught.value.message.startswith(f"ralph.yml:{line}: cannot be changed here: ")
         assert caught.value.hint
 
     @pytest.mark.parametrize("layer", [Layer.PROJECT, Layer.LOCAL])
-    def test_a_personal_key_goes_to_the_users_own_config_alone(self, tmp_path: Path, layer: Layer) -> None:
+    def test_a_personal_key_goes_to_the_users_own_config_alone(
+        self, tmp_path: Path, layer: Layer
+    ) -> None:
         env = {"HOME": str(tmp_path / "home")}
         with pytest.raises(UsageError, match="does not count in a project's files"):
             verbs.set_(tmp_path, "capture.everywhere", "true", env=env, layer=layer)
@@ -183,24 +206,36 @@ class TestSet:
         assert load(tmp_path, env=env).config.capture.everywhere is True
 
     @pytest.mark.parametrize("layer", [Layer.PROJECT, Layer.LOCAL])
-    def test_what_needs_trust_is_written_and_does_not_count_yet(self, tmp_path: Path, layer: Layer) -> None:
+    def test_what_needs_trust_is_written_and_does_not_count_yet(
+        self, tmp_path: Path, layer: Layer
+    ) -> None:
         env = {"HOME": str(tmp_path / "home")}
-        assert verbs.set_(tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer).changed
+        assert verbs.set_(
+            tmp_path, "embedding.url", "http://127.0.0.1:1", env=env, layer=layer
+        ).changed
         loaded = load(tmp_path, env=env)
         assert loaded.config.embedding.url == ""
-        assert [(each.place.layer, each.value) for each in loaded.trusted_values] == [(layer, "http://127.0.0.1:1")]
+        assert [(each.place.layer, each.value) for each in loaded.trusted_values] == [
+            (layer, "http://127.0.0.1:1")
+        ]
 
     def test_the_template_stays_as_it_is_and_the_key_is_added(self, tmp_path: Path) -> None:
         path = tmp_path / "ralph.yml"
         path.write_text(template(), encoding="utf-8", newline="")
         change = verbs.set_(tmp_path, "memories.filter.tags", "a, b", env=NO_ENV)
         assert change == verbs.ConfigChange(path, ["a", "b"], True)
-        assert path.read_text(encoding="utf-8") == template() + "memories:\n  filter:\n    tags: [a, b]\n"
+        assert (
+            path.read_text(encoding="utf-8")
+            == template() + "memories:\n  filter:\n    tags: [a, b]\n"
+        )
         assert load(tmp_path, env=NO_ENV).json_values["memories.filter.tags"] == ["a", "b"]
 
     def test_each_layer_has_its_file_and_missing_folders_are_made(self, tmp_path: Path) -> None:
         env = {"HOME": str(tmp_path / "home")}
-        for layer, name in ((Layer.USER, "home/.config/ralph/config.yml"), (Layer.LOCAL, "ralph.local.yml")):
+        for layer, name in (
+            (Layer.USER, "home/.config/ralph/config.yml"),
+            (Layer.LOCAL, "ralph.local.yml"),
+        ):
             change = verbs.set_(tmp_path, "retention_days", "7", env=env, layer=layer)
             assert change.path == tmp_path / name
             assert change.path.read_text(encoding="utf-8") == "retention_days: 7\n"
@@ -224,7 +259,11 @@ class TestSet:
                 "x",
                 "ralph config: memories.budget: expected a whole number from 0 up, got 'x'",
             ),
-            ("privacy.patterns", "(", "ralph config: privacy.patterns: expected a regular expression ("),
+            (
+                "privacy.patterns",
+                "(",
+                "ralph config: privacy.patterns: expected a regular expression (",
+            ),
         ],
     )
     def test_key_and_value_are_checked_before_the_file_is_touched(
@@ -243,7 +282,9 @@ class TestSet:
         assert path.read_bytes() == b"a: [\n\xff"
 
     def test_a_wrong_value_in_the_file_can_be_put_right(self, tmp_path: Path) -> None:
-        (tmp_path / "ralph.yml").write_text("memories:\n  budget: lots\n", encoding="utf-8", newline="")
+        (tmp_path / "ralph.yml").write_text(
+            "memories:\n  budget: lots\n", encoding="utf-8", newline=""
+        )
         verbs.set_(tmp_path, "memories.budget", "5", env=NO_ENV)
         assert load(tmp_path, env=NO_ENV).config.memories.budget == 5
 
@@ -258,7 +299,11 @@ def nested(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
     return st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3))
 
 
-@given(value=st.recursive(st.one_of(TEXTS, st.booleans(), st.integers(-9, 10**6)), nested, max_leaves=6))
+@given(
+    value=st.recursive(
+        st.one_of(TEXTS, st.booleans(), st.integers(-9, 10**6)), nested, max_leaves=6
+    )
+)
 def test_a_value_on_one_line_reads_back_as_itself(value: object) -> None:
     line = verbs.flow(value)
     assert "\n" not in line
@@ -269,7 +314,10 @@ def test_every_key_has_a_value_and_its_place(tmp_path: Path) -> None:
     (tmp_path / "ralph.yml").write_text("memories:\n  inject: none\n", encoding="utf-8", newline="")
     loaded = load(tmp_path, env=NO_ENV)
     assert list(loaded.json_values) == [key.name for key in KEYS if not key.ignored]
-    assert (loaded.json_values["memories.inject"], str(loaded.origins["memories.inject"])) == ("none", "ralph.yml:2")
+    assert (loaded.json_values["memories.inject"], str(loaded.origins["memories.inject"])) == (
+        "none",
+        "ralph.yml:2",
+    )
     json.dumps(loaded.json_values)
 
 

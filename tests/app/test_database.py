@@ -37,14 +37,19 @@ def test_observations_are_found_by_their_full_text_table(tmp_path: Path) -> None
     sql = "SELECT content FROM observations_fts WHERE observations_fts MATCH ? ORDER BY rank"
     assert select(here.root, sql, "JWT") == [("rotate the JWT tokens",)]
     assert select(here.root, sql, "tokens now") == [("Tokens rotate now.",)]
-    [(messages, created)] = select(here.root, "SELECT messages, created_at FROM sessions WHERE id = ?", SESSION)
+    [(messages, created)] = select(
+        here.root, "SELECT messages, created_at FROM sessions WHERE id = ?", SESSION
+    )
     turns = [(each["role"], each["text"]) for each in json.loads(str(messages))]
     assert turns == [("user", "rotate the JWT tokens"), ("assistant", "Tokens rotate now.")]
     assert created
     here.log.write_text("", encoding="utf-8")
     index.sync(here.root)
     assert select(here.root, sql, "JWT") == []
-    select(here.root, "INSERT INTO observations_fts(observations_fts, rank) VALUES ('integrity-check', 1)")
+    select(
+        here.root,
+        "INSERT INTO observations_fts(observations_fts, rank) VALUES ('integrity-check', 1)",
+    )
 
 
 def test_runs_have_their_session_and_their_prompts(shop: Workshop) -> None:
@@ -61,10 +66,19 @@ def test_runs_have_their_session_and_their_prompts(shop: Workshop) -> None:
 def test_a_session_of_a_loop_has_its_task(tmp_path: Path) -> None:
     here = world(tmp_path)
     here.cached()
-    env = {**here.env, "RALPH_RUN": "run-0000000a", "RALPH_ITERATION": "1", "RALPH_TASK": "t-0000aa"}
-    handled(env, "PostToolUse", payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"}))
+    env = {
+        **here.env,
+        "RALPH_RUN": "run-0000000a",
+        "RALPH_ITERATION": "1",
+        "RALPH_TASK": "t-0000aa",
+    }
+    handled(
+        env, "PostToolUse", payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
+    )
     index.sync(here.root)
-    assert select(here.root, "SELECT task_id FROM sessions WHERE id = ?", SESSION) == [("t-0000aa",)]
+    assert select(here.root, "SELECT task_id FROM sessions WHERE id = ?", SESSION) == [
+        ("t-0000aa",)
+    ]
 
 
 @pytest.mark.parametrize("name", ["Stop", "SessionEnd"])
@@ -76,4 +90,6 @@ def test_the_database_is_current_after_a_session_ends(tmp_path: Path, name: str)
     count = "SELECT count(*) FROM observations WHERE session_id = ?"
     assert select(here.root, count, SESSION) == [(2 if name == "Stop" else 1,)]
     if name == "SessionEnd":
-        assert select(here.root, "SELECT reason FROM sessions WHERE id = ?", SESSION) == [("logout",)]
+        assert select(here.root, "SELECT reason FROM sessions WHERE id = ?", SESSION) == [
+            ("logout",)
+        ]

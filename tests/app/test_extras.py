@@ -15,8 +15,12 @@ def only_web(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("only_web")
-@pytest.mark.parametrize(("file", "tool"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")])
-def test_a_tool_is_installed_again_with_the_extras_that_are_there(tmp_path: Path, file: str, tool: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "tool"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")]
+)
+def test_a_tool_is_installed_again_with_the_extras_that_are_there(
+    tmp_path: Path, file: str, tool: str
+) -> None:
     (tmp_path / file).touch()
     assert extras.add_command("mcp", tmp_path) == f"{tool} install --force 'ralph-memory[web,mcp]'"
 

@@ -16,14 +16,22 @@ def test_a_new_feature_has_a_spec_and_a_plan_to_fill_in(tmp_path: Path) -> None:
     assert added.feature.id.startswith("f-")
     assert len(added.feature.id) == len("f-1a2b3c")
     assert added.private_parts == 1
-    assert sorted(each.name for each in added.folder.iterdir()) == ["feature.json", "plan.md", "spec.md"]
+    assert sorted(each.name for each in added.folder.iterdir()) == [
+        "feature.json",
+        "plan.md",
+        "spec.md",
+    ]
     assert feature.find(tmp_path, added.feature.id).feature == added.feature
     assert "Money  back" in feature.show(tmp_path, added.feature.id).spec
     assert feature.show(tmp_path, added.feature.id).plan == ""
-    assert "features/" in (tmp_path / ".ralph" / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert (
+        "features/" in (tmp_path / ".ralph" / ".gitignore").read_text(encoding="utf-8").splitlines()
+    )
 
 
-def test_headings_alone_say_nothing_and_private_parts_are_left_out_of_what_is_written(tmp_path: Path) -> None:
+def test_headings_alone_say_nothing_and_private_parts_are_left_out_of_what_is_written(
+    tmp_path: Path,
+) -> None:
     added = feature.add(tmp_path, "Refunds")
     name = added.feature.id
     assert feature.show(tmp_path, name).spec == ""
@@ -41,7 +49,9 @@ def test_a_list_says_how_far_the_tasks_are(tmp_path: Path) -> None:
     one, two = (task.add(tmp_path, title, feature_id=first).task.id for title in ("one", "two"))
     task.add(tmp_path, "three")
     task.done(tmp_path, one)
-    assert [(each.feature.id, each.done, len(each.tasks)) for each in feature.list_(tmp_path)[0]] == [
+    assert [
+        (each.feature.id, each.done, len(each.tasks)) for each in feature.list_(tmp_path)[0]
+    ] == [
         (first, 1, 2),
         (second, 0, 0),
     ]

@@ -39,7 +39,11 @@ def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
 
 
 def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
-    assert filters.kinds(["Fix, error", "fix"]) == (MemoryKind.FIX, ObservationKind.ERROR, MemoryKind.FIX)
+    assert filters.kinds(["Fix, error", "fix"]) == (
+        MemoryKind.FIX,
+        ObservationKind.ERROR,
+        MemoryKind.FIX,
+    )
     assert filters.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
     assert filters.relations(["supersedes"]) == (Relation.SUPERSEDES,)
     assert [filters.kinds([]), filters.node_types([]), filters.relations([" "])] == [(), (), ()]

@@ -37,8 +37,14 @@ ONCE = {
     "dark mode": "Gotcha: the contrast of `--muted` must stay above 4.5, otherwise axe fails the build",
 }
 KNOWLEDGE = {
-    "refunds": ("Ledger windows", "Refunds are booked by LedgerWriter.append in ledger.py, never by sql."),
-    "dark mode": ("Theme palette", "ThemeProvider reads palette.css once; tests call resetPalette first."),
+    "refunds": (
+        "Ledger windows",
+        "Refunds are booked by LedgerWriter.append in ledger.py, never by sql.",
+    ),
+    "dark mode": (
+        "Theme palette",
+        "ThemeProvider reads palette.css once; tests call resetPalette first.",
+    ),
 }
 
 
@@ -127,8 +133,14 @@ def run_both(root: Path) -> Both:
         def meet() -> None:
             barrier.wait()
             if len(side.asks) == 2:  # the first iterations of both are over and on the disk
-                found = search.search(shop.root, Query(text=LESSONS[other.title], task=side.task)).found.hits
-                seen.extend((side.task, hit.record.id) for hit in found if LESSONS[other.title] in hit.record.text)
+                found = search.search(
+                    shop.root, Query(text=LESSONS[other.title], task=side.task)
+                ).found.hits
+                seen.extend(
+                    (side.task, hit.record.id)
+                    for hit in found
+                    if LESSONS[other.title] in hit.record.text
+                )
             barrier.wait()
 
         own = Workshop(shop.root)
@@ -147,7 +159,9 @@ def merged(both: Both) -> None:
 
 def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> None:
     assert [run.reason for run in both.runs] == ["success", "success"]
-    assert git(both.root, "status", "--porcelain").split() == ["??", ".ralph/"], "the main checkout is as it was"
+    assert git(both.root, "status", "--porcelain").split() == ["??", ".ralph/"], (
+        "the main checkout is as it was"
+    )
     for side, other in zip(both.sides, reversed(both.sides), strict=True):
         place = worktree.checkout_folder(both.root, side.task)
         assert [ask.folder for ask in side.asks] == [place, place]
@@ -155,7 +169,9 @@ def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> Non
         assert not (place / f"{other.title.replace(' ', '_')}.py").exists()
         told = "".join(ask.prompt for ask in side.asks)
         assert LESSONS[other.title] not in told
-        assert LESSONS[side.title] in side.asks[1].prompt, "what it learned is told to its own next iteration"
+        assert LESSONS[side.title] in side.asks[1].prompt, (
+            "what it learned is told to its own next iteration"
+        )
     assert sorted(path.name for path in paths.knowledge_folder(both.root).iterdir()) == [
         "ledger-windows.md",
         "theme-palette.md",
@@ -164,11 +180,15 @@ def test_two_loops_in_two_worktrees_do_not_disturb_each_other(both: Both) -> Non
 
 def test_nothing_of_one_task_is_found_in_the_other_one_before_it_is_done(both: Both) -> None:
     assert both.seen == []
-    later = search.search(both.root, Query(text=LESSONS["refunds"], task=both.sides[1].task)).found.hits
+    later = search.search(
+        both.root, Query(text=LESSONS["refunds"], task=both.sides[1].task)
+    ).found.hits
     assert later, "the first task is done by now"
 
 
-def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_hit(both: Both) -> None:
+def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_hit(
+    both: Both,
+) -> None:
     side, run = both.sides[0], both.runs[0]
     text = (paths.tasks_folder(both.root) / side.task / "progress.txt").read_text(encoding="utf-8")
     document = parse_progress(text)
@@ -180,7 +200,9 @@ def test_progress_holds_a_block_for_each_iteration_and_the_journal_is_the_only_h
     patterns = [each.record.text for each in document.entries if is_progress_pattern(each.record)]
     assert LESSONS["refunds"] in patterns
     assert any(KNOWLEDGE["refunds"][1] in each for each in patterns)
-    hits = search.search(both.root, Query(text="worked on refunds", families=(Family.JOURNAL,))).found.hits
+    hits = search.search(
+        both.root, Query(text="worked on refunds", families=(Family.JOURNAL,))
+    ).found.hits
     assert {f"jrn-{run.id}-1", f"jrn-{run.id}-2"} <= {hit.record.id for hit in hits}
     assert not [hit for hit in hits if hit.record.id.startswith("prog-")]
 
@@ -191,21 +213,31 @@ def promoted(both: Both) -> list[str]:
     return sorted(entry.record.text for entry in document.entries)
 
 
-def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_once_is_not(both: Both) -> None:
+def test_what_was_said_in_two_iterations_is_promoted_unaided_and_what_was_said_once_is_not(
+    both: Both,
+) -> None:
     assert promoted(both) == sorted(LESSONS.values())
     for side, run in zip(both.sides, both.runs, strict=True):
-        found = {each.record.text: each.record for each in insights.list_(both.root, task_id=side.task)}
+        found = {
+            each.record.text: each.record for each in insights.list_(both.root, task_id=side.task)
+        }
         twice = found.pop(LESSONS[side.title])
         assert (places(twice), twice.extra["count"]) == ((f"{run.id}#1", f"{run.id}#2"), 2)
         assert insights.promotions(twice)
         title, text = KNOWLEDGE[side.title]
         assert sorted(found) == sorted([ONCE[side.title], f"{title}: {text}"])
         for once in found.values():
-            assert (places(once), once.extra["count"], once.status) == ((f"{run.id}#1",), 1, Status.PROPOSED)
+            assert (places(once), once.extra["count"], once.status) == (
+                (f"{run.id}#1",),
+                1,
+                Status.PROPOSED,
+            )
             assert not insights.is_due(once)
 
 
-def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(unmerged: Both) -> None:
+def test_looking_again_from_any_checkout_finds_no_more_evidence_and_promotes_nothing_more(
+    unmerged: Both,
+) -> None:
     for side in unmerged.sides:
         for root in (unmerged.root, worktree.checkout_folder(unmerged.root, side.task)):
             again = insights.extract(root, side.task)
@@ -227,7 +259,9 @@ def test_what_was_learned_is_merged_into_agents_md(unmerged: Both) -> None:
     for side in unmerged.sides:
         assert LESSONS[side.title] in held
         assert any(KNOWLEDGE[side.title][1] in each for each in held)
-        assert (unmerged.root / f"{side.title.replace(' ', '_')}.py").read_text(encoding="utf-8") == "whole = True\n"
+        assert (unmerged.root / f"{side.title.replace(' ', '_')}.py").read_text(
+            encoding="utf-8"
+        ) == "whole = True\n"
     assert len(list(paths.knowledge_folder(unmerged.root).iterdir())) == 2
     assert "AGENTS.md" not in git(unmerged.root, "status", "--porcelain")
 

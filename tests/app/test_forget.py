@@ -18,7 +18,16 @@ from ralph.app.search import search
 from ralph.capture.pipeline import interpret
 from ralph.errors import Conflict, NotFound, UsageError
 from ralph.formats.log import encode_line, encode_record
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Query, Record, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Query,
+    Record,
+    Status,
+)
 from ralph.search import terms
 from ralph.store import queries
 from ralph.store.index import Index
@@ -41,7 +50,9 @@ def read(root: Path, name: str) -> str:
 
 
 def everything(root: Path) -> bytes:
-    return b"\n".join(path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()).lower()
+    return b"\n".join(
+        path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+    ).lower()
 
 
 def seen(number: int, words: str, name: str = "s1", day: int = 10, **extra: object) -> str:
@@ -53,14 +64,24 @@ def seen(number: int, words: str, name: str = "s1", day: int = 10, **extra: obje
 
 
 def raw(words: str, name: str = "s1", day: int = 10, at: int = 30) -> str:
-    payload = {"session_id": name, "cwd": "/p", "hook_event_name": "UserPromptSubmit", "prompt": words}
+    payload = {
+        "session_id": name,
+        "cwd": "/p",
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": words,
+    }
     when = f"2026-11-{day:02}T10:00:{at}.000000Z"
     head = f'{{"v": 1, "type": "event", "at": "{when}", "host": "claude", "event": "UserPromptSubmit", "payload": '
     return head + json.dumps(payload, separators=(",", ":")) + "}\n"
 
 
 def injected(record: str, name: str = "s1", day: int = 10) -> str:
-    value = {"at": f"2026-11-{day:02}T10:00:00Z", "session": name, "event": "SessionStart", "record": record}
+    value = {
+        "at": f"2026-11-{day:02}T10:00:00Z",
+        "session": name,
+        "event": "SessionStart",
+        "record": record,
+    }
     return encode_line("injection", value)
 
 
@@ -70,7 +91,11 @@ def about(name: str, **said: object) -> str:
 
 def forgotten(root: Path, **wanted: object) -> ForgetPlan:
     """Plan, see that nothing was changed, and do it."""
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "ralph.db" not in path.name}
+    before = {
+        path: path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and "ralph.db" not in path.name
+    }
     made = forget.plan_forget(root, ForgetRequest(**wanted))  # type: ignore[arg-type]  # the four names of Wanted
     for path, content in before.items():
         assert path.read_bytes() == content
@@ -86,7 +111,11 @@ def found(root: Path, words: str) -> list[str]:
 class TestEntries:
     def test_a_memory_goes_and_every_other_byte_of_its_file_stays(self, tmp_path: Path) -> None:
         keep = Block("keep me", id="mem-1705751401-0001")
-        put(tmp_path, ".agent/memories.md", page(keep, Block(f"the word is {SECRET}", id="mem-1705751400-a3f8")))
+        put(
+            tmp_path,
+            ".agent/memories.md",
+            page(keep, Block(f"the word is {SECRET}", id="mem-1705751400-a3f8")),
+        )
         assert found(tmp_path, SECRET) == ["mem-1705751400-a3f8"]
         assert SECRET.encode() in everything(tmp_path)
         made = forgotten(tmp_path, ids=("mem-1705751400-a3f8",))
@@ -98,13 +127,24 @@ class TestEntries:
         assert b"zebrafish" not in everything(tmp_path)
         assert found(tmp_path, SECRET) == []
 
-    def test_guardrails_knowledge_patterns_insights_and_progress_go_through_their_codecs(self, tmp_path: Path) -> None:
+    def test_guardrails_knowledge_patterns_insights_and_progress_go_through_their_codecs(
+        self, tmp_path: Path
+    ) -> None:
         guard = Block(f"never {SECRET}", id="fix-1705751400-b1b1", kind="fix")
         put(tmp_path, ".ralph/guardrails.md", page(guard, title="Guardrails"))
-        knowledge = put(tmp_path, ".ralph/knowledge/jwt.md", f"---\ntitle: JWT\ntags: [auth]\n---\n\n{SECRET}\n")
-        put(tmp_path, ".ralph/global-patterns.md", f"# P\n\n## Conventions\n\n- tabs\n- use {SECRET}\n")
+        knowledge = put(
+            tmp_path, ".ralph/knowledge/jwt.md", f"---\ntitle: JWT\ntags: [auth]\n---\n\n{SECRET}\n"
+        )
+        put(
+            tmp_path,
+            ".ralph/global-patterns.md",
+            f"# P\n\n## Conventions\n\n- tabs\n- use {SECRET}\n",
+        )
         told = {
-            "insights": [{"id": "ins-1", "text": SECRET, "kind": "fix"}, {"id": "ins-2", "text": "x", "kind": "fix"}]
+            "insights": [
+                {"id": "ins-1", "text": SECRET, "kind": "fix"},
+                {"id": "ins-2", "text": "x", "kind": "fix"},
+            ]
         }
         put(tmp_path, ".ralph/tasks/t1/memory/insights.json", json.dumps(told))
         put(tmp_path, ".ralph/progress.txt", f"## Codebase Patterns\n- {SECRET}\n- fine\n")
@@ -162,7 +202,9 @@ class TestEntries:
 
 
 class TestLogs:
-    def test_one_observation_goes_with_its_ledger_lines_and_its_sessions_summary(self, tmp_path: Path) -> None:
+    def test_one_observation_goes_with_its_ledger_lines_and_its_sessions_summary(
+        self, tmp_path: Path
+    ) -> None:
         start = about("s1", started_at="2026-11-10T10:00:00Z", host="claude")
         end = about("s1", ended_at="2026-11-10T11:00:00Z", summary=f"Goal: {SECRET}", tags=[SECRET])
         put(tmp_path, S1, start + seen(1, "first") + seen(2, SECRET) + seen(3, "third") + end)
@@ -177,7 +219,9 @@ class TestLogs:
         ]  # fmt: skip
         assert sessions.find(tmp_path, "s1").started_at == "2026-11-10T10:00:00Z"
 
-    def test_an_id_that_was_written_twice_goes_twice_and_its_torn_half_too(self, tmp_path: Path) -> None:
+    def test_an_id_that_was_written_twice_goes_twice_and_its_torn_half_too(
+        self, tmp_path: Path
+    ) -> None:
         half = seen(2, SECRET)[:-20]
         put(tmp_path, S1, seen(2, SECRET) + half + "\n" + seen(3, "third") + seen(2, SECRET))
         put(tmp_path, S2, seen(2, SECRET, "s2") + seen(4, "fourth", "s2"))
@@ -188,11 +232,19 @@ class TestLogs:
     def test_retired_bodies_of_a_memory_go_with_it(self, tmp_path: Path) -> None:
         put(tmp_path, ".ralph/knowledge/jwt.md", "---\ntitle: JWT\ntags: [auth]\n---\n\nnew body\n")
         old = Record(
-            "ret-1", MemoryKind.CONTEXT, SECRET, status=Status.RETIRED, links=(Link("superseded_by", "know-jwt"),)
+            "ret-1",
+            MemoryKind.CONTEXT,
+            SECRET,
+            status=Status.RETIRED,
+            links=(Link("superseded_by", "know-jwt"),),
         )
         same = Record("know-jwt", MemoryKind.CONTEXT, f"older {SECRET}", status=Status.RETIRED)
         other = Record(
-            "ret-2", MemoryKind.CONTEXT, "kept", status=Status.RETIRED, links=(Link("superseded_by", "know-x"),)
+            "ret-2",
+            MemoryKind.CONTEXT,
+            "kept",
+            status=Status.RETIRED,
+            links=(Link("superseded_by", "know-x"),),
         )
         log = put(tmp_path, "log/runs/r1.jsonl", "".join(map(encode_record, (old, same, other))))
         forgotten(tmp_path, ids=("know-jwt",))
@@ -208,12 +260,18 @@ class TestLogs:
             if record.text == SECRET
         )  # fmt: skip
         made = forgotten(tmp_path, ids=(means,))
-        assert [(each.line, each.id, each.what) for each in made.vanishing] == [(2, means, "raw note")]
+        assert [(each.line, each.id, each.what) for each in made.vanishing] == [
+            (2, means, "raw note")
+        ]
         assert read(tmp_path, S1) == raw("kept", at=29) + seen(3, "third") + raw("kept", at=31)
         assert SECRET.encode() not in everything(tmp_path)
 
     def test_a_whole_session_goes_with_everything_that_is_known_of_it(self, tmp_path: Path) -> None:
-        put(tmp_path, S1, about("s1", summary=SECRET) + seen(1, SECRET) + raw(SECRET) + '{"v": 1, "type": "obs')
+        put(
+            tmp_path,
+            S1,
+            about("s1", summary=SECRET) + seen(1, SECRET) + raw(SECRET) + '{"v": 1, "type": "obs',
+        )
         put(tmp_path, S2, about("s2", summary="kept") + seen(4, "fourth", "s2"))
         put(tmp_path, LEDGER, injected("mem-1") + injected("mem-1", "s2"))
         put(tmp_path, "cache/injected/s1", "mem-1\n")
@@ -227,16 +285,31 @@ class TestLogs:
         assert SECRET.encode() not in everything(tmp_path)
 
     def test_a_session_in_the_log_of_another_one_goes_line_by_line(self, tmp_path: Path) -> None:
-        put(tmp_path, S2, about("s1", summary=SECRET) + seen(1, SECRET) + raw(SECRET) + seen(4, "fourth", "s2"))
-        forgotten(tmp_path, session="s1")
-        assert read(tmp_path, S2) == seen(4, "fourth", "s2")
-
-    def test_what_was_recorded_before_a_day_goes_and_what_was_learned_stays(self, tmp_path: Path) -> None:
-        put(tmp_path, S1, about("s1", started_at="2026-11-01T00:00:00Z") + seen(1, SECRET, day=1) + raw(SECRET, day=2))
         put(
             tmp_path,
             S2,
-            about("s2", summary=SECRET) + seen(2, SECRET, "s2", 9) + seen(3, "new", "s2", 10) + raw("n", "s2"),
+            about("s1", summary=SECRET) + seen(1, SECRET) + raw(SECRET) + seen(4, "fourth", "s2"),
+        )
+        forgotten(tmp_path, session="s1")
+        assert read(tmp_path, S2) == seen(4, "fourth", "s2")
+
+    def test_what_was_recorded_before_a_day_goes_and_what_was_learned_stays(
+        self, tmp_path: Path
+    ) -> None:
+        put(
+            tmp_path,
+            S1,
+            about("s1", started_at="2026-11-01T00:00:00Z")
+            + seen(1, SECRET, day=1)
+            + raw(SECRET, day=2),
+        )
+        put(
+            tmp_path,
+            S2,
+            about("s2", summary=SECRET)
+            + seen(2, SECRET, "s2", 9)
+            + seen(3, "new", "s2", 10)
+            + raw("n", "s2"),
         )
         put(tmp_path, LEDGER, injected("a", day=1) + injected("b", day=11))
         put(tmp_path, ".agent/memories.md", page(Block("old and kept", created="2020-01-01")))
@@ -249,10 +322,20 @@ class TestLogs:
         assert SECRET.encode() not in everything(tmp_path)
 
     @pytest.mark.parametrize(
-        "words", [f"plain {SECRET.upper()}", f'in "quotes" {SECRET}', f"line\n{SECRET}\tend", f"ende: ä{SECRET}"]
+        "words",
+        [
+            f"plain {SECRET.upper()}",
+            f'in "quotes" {SECRET}',
+            f"line\n{SECRET}\tend",
+            f"ende: ä{SECRET}",
+        ],
     )
     def test_a_text_goes_however_it_is_written_in_a_line(self, tmp_path: Path, words: str) -> None:
-        put(tmp_path, S1, seen(1, "kept") + seen(2, words) + raw(words) + seen(3, "x", parameters={"a": [words]}))
+        put(
+            tmp_path,
+            S1,
+            seen(1, "kept") + seen(2, words) + raw(words) + seen(3, "x", parameters={"a": [words]}),
+        )
         made = forgotten(tmp_path, matching=words.casefold())
         assert read(tmp_path, S1) == seen(1, "kept")
         assert len(made.vanishing) == 3
@@ -260,7 +343,9 @@ class TestLogs:
 
     def test_a_member_that_stands_twice_and_a_key_hide_nothing(self, tmp_path: Path) -> None:
         twice = (
-            '{"v": 1, "type": "event", "payload": {"prompt": "' + SECRET + '", "prompt": "x", "session_id": "s1"}}\n'
+            '{"v": 1, "type": "event", "payload": {"prompt": "'
+            + SECRET
+            + '", "prompt": "x", "session_id": "s1"}}\n'
         )
         key = json.dumps({"v": 1, "type": "note", "extra": {SECRET: 1}}) + "\n"
         put(tmp_path, S1, seen(1, "kept") + twice + key)
@@ -268,7 +353,8 @@ class TestLogs:
         assert read(tmp_path, S1) == seen(1, "kept")
 
     @pytest.mark.parametrize(
-        "word", ["tool_use", "observation", "claude", "UserPromptSubmit", "payload", "session_id", "obs-"]
+        "word",
+        ["tool_use", "observation", "claude", "UserPromptSubmit", "payload", "session_id", "obs-"],
     )
     def test_the_words_of_the_format_itself_match_nothing(self, tmp_path: Path, word: str) -> None:
         put(tmp_path, S1, seen(1, "kept") + raw("kept"))
@@ -278,13 +364,23 @@ class TestLogs:
 
     def test_members_named_like_ours_deeper_in_a_line_are_content(self, tmp_path: Path) -> None:
         deep = raw("x").replace(
-            '"prompt":"x"', f'"tool_input":{{"type":"{SECRET}"}},"tool_response":{{"host":"{SECRET}"}}'
+            '"prompt":"x"',
+            f'"tool_input":{{"type":"{SECRET}"}},"tool_response":{{"host":"{SECRET}"}}',
         )
-        put(tmp_path, S1, seen(1, "kept") + deep + seen(2, "x", kind=SECRET) + seen(3, "x", origin={"by": SECRET}))
+        put(
+            tmp_path,
+            S1,
+            seen(1, "kept")
+            + deep
+            + seen(2, "x", kind=SECRET)
+            + seen(3, "x", origin={"by": SECRET}),
+        )
         forgotten(tmp_path, matching=SECRET)
         assert read(tmp_path, S1) == seen(1, "kept")
 
-    def test_a_summary_that_quotes_the_text_goes_and_its_session_stays(self, tmp_path: Path) -> None:
+    def test_a_summary_that_quotes_the_text_goes_and_its_session_stays(
+        self, tmp_path: Path
+    ) -> None:
         put(tmp_path, S1, seen(1, "kept") + about("s1", host="claude", summary=f"did {SECRET}"))
         made = forgotten(tmp_path, matching=SECRET)
         assert read(tmp_path, S1) == seen(1, "kept") + about("s1", host="claude")
@@ -306,11 +402,15 @@ class TestLogs:
 
 
 class TestDerived:
-    def test_no_byte_is_left_in_the_index_nor_in_its_log_nor_in_its_words(self, tmp_path: Path) -> None:
+    def test_no_byte_is_left_in_the_index_nor_in_its_log_nor_in_its_words(
+        self, tmp_path: Path
+    ) -> None:
         many = "".join(seen(number, f"word{number} filler text") for number in range(10, 60))
         put(tmp_path, S1, seen(1, f"{SECRET} and xylophonist") + many)
         index.sync(tmp_path)
-        put(tmp_path, S2, seen(2, f"{SECRET} again", "s2"))  # a second sync writes through the write-ahead log
+        put(
+            tmp_path, S2, seen(2, f"{SECRET} again", "s2")
+        )  # a second sync writes through the write-ahead log
         index.sync(tmp_path)
         assert b"xylophonist" in everything(tmp_path)
         forgotten(tmp_path, matching=SECRET)
@@ -319,7 +419,11 @@ class TestDerived:
         assert found(tmp_path, "word42")[0] == "obs-42"
 
     def test_vectors_go_when_no_record_has_them_any_more(self, tmp_path: Path) -> None:
-        put(tmp_path, S1, seen(1, "said twice") + seen(2, "said twice") + seen(3, SECRET) + seen(4, "kept"))
+        put(
+            tmp_path,
+            S1,
+            seen(1, "said twice") + seen(2, "said twice") + seen(3, SECRET) + seen(4, "kept"),
+        )
         held = index.ask(tmp_path, queries.digests)
         cache = paths.cache_folder(tmp_path) / "vectors.db"
         with VectorCache(cache) as vectors:
@@ -336,7 +440,9 @@ class TestDerived:
 
 class TestWhatIsAsked:
     def test_lines_without_a_time_are_not_before_anything(self, tmp_path: Path) -> None:
-        untimed = encode_line("note", {"text": "untimed"}) + encode_line("note", {"at": "", "text": "empty"})
+        untimed = encode_line("note", {"text": "untimed"}) + encode_line(
+            "note", {"at": "", "text": "empty"}
+        )
         old = encode_line("note", {"at": 5, "created_at": "2026-11-01T00:00:00Z", "text": "old"})
         put(tmp_path, S1, untimed + old)
         forgotten(tmp_path, before="2026-11-10")
@@ -370,7 +476,9 @@ class TestWhatIsAsked:
             ForgetRequest(session="a", matching="b"),
         ],
     )
-    def test_nothing_and_two_ways_at_once_are_wrong_usage(self, tmp_path: Path, wanted: ForgetRequest) -> None:
+    def test_nothing_and_two_ways_at_once_are_wrong_usage(
+        self, tmp_path: Path, wanted: ForgetRequest
+    ) -> None:
         with pytest.raises(UsageError):
             forget.plan_forget(tmp_path, wanted)
         assert list(tmp_path.iterdir()) == []

@@ -39,7 +39,9 @@ def entry(shop: Workshop, iteration: int) -> str:
     return f"jrn-{run}-{iteration}"
 
 
-def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_stays(shop: Workshop) -> None:
+def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_stays(
+    shop: Workshop,
+) -> None:
     path = progress_file(shop)
     before = path.read_bytes().decode()
     blocks = {each.record.extra.get("journal"): each for each in parse_progress(before).entries}
@@ -50,7 +52,9 @@ def test_the_block_of_the_iteration_goes_with_its_entry_and_every_other_byte_sta
     assert told == [(entry(shop, 2), gone.line)]
     assert {each.path.suffix for each in made.vanishing} == {".txt", ".jsonl"}
     forget.forget(shop.root, made)
-    assert path.read_bytes().decode() == before[: gone.start].removesuffix("\n") + before[gone.end :]
+    assert (
+        path.read_bytes().decode() == before[: gone.start].removesuffix("\n") + before[gone.end :]
+    )
     assert SECRET not in path.read_bytes().decode()
     assert [each.iteration for each in journal.list_(shop.root)[0]] == [3, 1]
 

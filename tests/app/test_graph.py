@@ -77,7 +77,9 @@ def test_show_tells_the_record_and_every_edge_stated_ones_first(root: Path) -> N
 
 
 def test_the_discovery_reaches_the_gotcha_by_way_of_the_pattern_and_the_file(root: Path) -> None:
-    reached = {each.node.id: each for each in graph.neighbors(root, "React 19 breaking change", hops=3)}
+    reached = {
+        each.node.id: each for each in graph.neighbors(root, "React 19 breaking change", hops=3)
+    }
     assert [reached[name].hops for name in (SQL, "file:src/db/schema.ts", TABLES)] == [1, 2, 3]
     then = graph.neighbors(root, "React 19 breaking change", hops=3, at="2026-01-25")
     assert TABLES not in {each.node.id for each in then}
@@ -87,7 +89,9 @@ def test_a_search_finds_by_words_and_then_what_hangs_together(root: Path) -> Non
     hits = found(graph.search(root, "if not exists"))
     assert hits[0] == TABLES
     assert {"file:src/db/schema.ts", "tag:db", SQL} <= set(hits)
-    assert found(graph.search(root, "if not exists", types=(NodeType.FILE,))) == ["file:src/db/schema.ts"]
+    assert found(graph.search(root, "if not exists", types=(NodeType.FILE,))) == [
+        "file:src/db/schema.ts"
+    ]
     assert found(graph.search(root, "nothing of the kind")) == []
 
 
@@ -114,12 +118,18 @@ def test_the_body_of_an_entry_as_of_a_time_is_the_one_it_had_then(tmp_path: Path
     entry.write_bytes(entry.read_bytes().replace(b'created_at: "20', b'created_at: "19'))
     before = graph.show(tmp_path, "know-retry-policy").node.recorded
     done = knowledge.add(tmp_path, "Retry policy", "Five tries with backoff.", ["http"])
-    assert found(graph.search(tmp_path, "tries backoff", types=(NodeType.DISCOVERY,))) == ["know-retry-policy"]
-    then = found(graph.search(tmp_path, "tries backoff", at=before[:10], types=(NodeType.DISCOVERY,)))
+    assert found(graph.search(tmp_path, "tries backoff", types=(NodeType.DISCOVERY,))) == [
+        "know-retry-policy"
+    ]
+    then = found(
+        graph.search(tmp_path, "tries backoff", at=before[:10], types=(NodeType.DISCOVERY,))
+    )
     assert then == [done.replaced]
 
 
-def test_a_search_goes_by_meaning_with_the_settings_for_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_by_meaning_with_the_settings_for_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     embedder = HashEmbedder()
     monkeypatch.setattr(meaning, "embedder_of", lambda settings: embedder)
     meaning.embed_with(root, embedder)

@@ -44,7 +44,9 @@ def held(root: Path, task: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_anothers(root: Path) -> None:
+def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_anothers(
+    root: Path,
+) -> None:
     done = export(root)
     assert [(each["task"], each["changed"]) for each in done] == [("t-1", True), ("t-2", True)]
     files = held(root, "t-1")
@@ -64,9 +66,13 @@ def test_a_part_holds_what_is_the_tasks_own_and_what_that_touches_never_what_is_
 def test_the_same_records_give_the_same_bytes_and_are_not_written_again(root: Path) -> None:
     export(root)
     before = held(root, "t-1")
-    marks = [path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())]
+    marks = [
+        path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())
+    ]
     assert not any(each["changed"] for each in export(root))
-    assert [path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())] == marks
+    assert [
+        path.stat().st_mtime_ns for path in sorted((root / ".ralph/tasks/t-1/graphiti").iterdir())
+    ] == marks
     for path in (root / ".ralph/tasks/t-1/graphiti").iterdir():
         path.unlink()
     index.rebuild(root)
@@ -75,7 +81,9 @@ def test_the_same_records_give_the_same_bytes_and_are_not_written_again(root: Pa
     assert held(root, "t-1") == before
 
 
-def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     embedder = HashEmbedder(8)
     monkeypatch.setattr(meaning, "embedder_of", lambda settings: embedder)
     assert export(root, embedding=Embedding())[0]["vectors"] == 0
@@ -89,7 +97,9 @@ def test_vectors_come_from_the_cache_a_row_a_node_in_their_order(root: Path, mon
     assert raw.startswith(b"RALPHVEC" + struct.pack("<IIII", 1, 8, len(nodes), 6) + b"hash:8")
     for number, node in enumerate(nodes):
         row = struct.unpack_from("<8f", raw, len(raw) - 32 * (len(nodes) - number))
-        assert sum(value * value for value in row) == pytest.approx(1.0 if "text" in node else 0.0, abs=1e-5)
+        assert sum(value * value for value in row) == pytest.approx(
+            1.0 if "text" in node else 0.0, abs=1e-5
+        )
     assert export(root, task="t-1")[0]["changed"]
     assert "embeddings.bin" not in held(root, "t-1")
 

@@ -27,7 +27,13 @@ from ralph.store.index import sole_writer
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"
 BLOCKS = (
-    Block("Tests hang when Redis is down: run `make services up` first.", REDIS, "redis", "2026-11-10", "fix"),
+    Block(
+        "Tests hang when Redis is down: run `make services up` first.",
+        REDIS,
+        "redis",
+        "2026-11-10",
+        "fix",
+    ),
     Block("Feature flags are read once at start.", FLAGS, "flags", "2026-11-11", "pattern"),
 )
 SHY = {"permission_mode": "default", "transcript_path": "/nowhere.jsonl", "cwd": "/nowhere"}
@@ -38,7 +44,10 @@ def here(tmp_path: Path) -> World:
     """A project with two memories, a guardrail and no index yet."""
     made = world(tmp_path)
     put(made.root / ".agent" / "memories.md", page(*BLOCKS))
-    put(made.root / ".ralph" / "guardrails.md", page(Block("Never push to main.", "guard-1-a"), title="Guardrails"))
+    put(
+        made.root / ".ralph" / "guardrails.md",
+        page(Block("Never push to main.", "guard-1-a"), title="Guardrails"),
+    )
     return made
 
 
@@ -49,7 +58,9 @@ def put(path: Path, text: str) -> None:
 
 def handled(here: World, event: str, session: str = SESSION, **members: object) -> str:
     said = {"session_id": session, "hook_event_name": event, **SHY, **members}
-    return hook.handle_event(str(here.root), "claude", event, json.dumps(said).encode(), env=here.env)
+    return hook.handle_event(
+        str(here.root), "claude", event, json.dumps(said).encode(), env=here.env
+    )
 
 
 def started(here: World, source: str = "startup", session: str = SESSION) -> str:
@@ -70,14 +81,25 @@ def ask(here: World, words: str, session: str = SESSION) -> None:
     assert handled(here, "UserPromptSubmit", session, prompt=words) == ""
 
 
-def ran(here: World, command: str, output: str = "", session: str = SESSION, error: str = "") -> None:
+def ran(
+    here: World, command: str, output: str = "", session: str = SESSION, error: str = ""
+) -> None:
     event = "PostToolUseFailure" if error else "PostToolUse"
-    result: dict[str, object] = {"error": error} if error else {"tool_response": {"stdout": output, "stderr": ""}}
-    assert handled(here, event, session, tool_name="Bash", tool_input={"command": command}, **result) == ""
+    result: dict[str, object] = (
+        {"error": error} if error else {"tool_response": {"stdout": output, "stderr": ""}}
+    )
+    assert (
+        handled(here, event, session, tool_name="Bash", tool_input={"command": command}, **result)
+        == ""
+    )
 
 
-def stopped(here: World, message: str = "Done.", session: str = SESSION, event: str = "Stop") -> None:
-    members: dict[str, object] = {"last_assistant_message": message} if event == "Stop" else {"trigger": "auto"}
+def stopped(
+    here: World, message: str = "Done.", session: str = SESSION, event: str = "Stop"
+) -> None:
+    members: dict[str, object] = (
+        {"last_assistant_message": message} if event == "Stop" else {"trigger": "auto"}
+    )
     assert handled(here, event, session, stop_hook_active=False, **members) == ""
 
 
@@ -106,7 +128,11 @@ def test_a_session_starts_with_guardrails_memories_and_the_skill(here: World) ->
     assert text.index("guard-1-a") < text.index(REDIS)
     assert FLAGS in text
     assert text.count("How to use it and add to it:") == 1
-    assert {each.record for each in usage.read_ledger(here.root).injections} == {"guard-1-a", REDIS, FLAGS}
+    assert {each.record for each in usage.read_ledger(here.root).injections} == {
+        "guard-1-a",
+        REDIS,
+        FLAGS,
+    }
     assert lines(here, "session")[0]["id"] == SESSION
 
 
@@ -129,7 +155,9 @@ def test_one_whose_context_is_gone_is_told_everything_again(here: World, source:
 
 
 @pytest.mark.parametrize("source", ["resume", "fork"])
-def test_one_that_goes_on_here_for_the_first_time_is_told_everything(here: World, source: str) -> None:
+def test_one_that_goes_on_here_for_the_first_time_is_told_everything(
+    here: World, source: str
+) -> None:
     assert REDIS in started(here, source)
 
 
@@ -143,12 +171,19 @@ def test_another_session_hears_what_the_last_one_did(here: World) -> None:
     started(here, session="first")
     ask(here, "add JWT login", "first")
     edit = {"file_path": "/p/src/auth.ts", "old_string": "a", "new_string": "b"}
-    handled(here, "PostToolUse", "first", tool_name="Edit", cwd="/p", tool_input=edit, tool_response={})
+    handled(
+        here, "PostToolUse", "first", tool_name="Edit", cwd="/p", tool_input=edit, tool_response={}
+    )
     ran(here, "npm test", "1 passing", "first")
     stopped(here, "JWT login works.", "first")
     text = started(here)
     assert "- [first] session" in text
-    for words in ("Goal: add JWT login", "Changed: src/auth.ts", "Passed: npm test", "Last: JWT login works."):
+    for words in (
+        "Goal: add JWT login",
+        "Changed: src/auth.ts",
+        "Passed: npm test",
+        "Last: JWT login works.",
+    ):
         assert words in text
 
 
@@ -171,7 +206,9 @@ def test_a_session_that_was_killed_after_a_stop_is_told_as_it_stood_then(here: W
 
 def test_failures_of_hooks_are_told_in_one_line(here: World) -> None:
     hook_state.count_failure(here.root, "Stop", "OSError: no")
-    (line,) = [line for line in started(here).split("\n") if line.startswith(NOTE) and "failure" in line]
+    (line,) = [
+        line for line in started(here).split("\n") if line.startswith(NOTE) and "failure" in line
+    ]
     assert line.startswith(f"{NOTE}1 hook failures so far, the last at ")
     assert "failure" not in started(here, "resume")
     hook_state.count_failure(here.root, "Stop", "OSError: no")
@@ -202,7 +239,9 @@ def test_the_summary_is_replaced_and_nothing_is_printed(here: World, event: str)
     assert "First half" not in made[1]
     index.sync(here.root)
     with closing(index.of(here.root).connect()) as connection:
-        stored = connection.execute("SELECT summary FROM sessions WHERE id = ?", (SESSION,)).fetchone()[0]
+        stored = connection.execute(
+            "SELECT summary FROM sessions WHERE id = ?", (SESSION,)
+        ).fetchone()[0]
     assert stored == made[1]
 
 
@@ -247,9 +286,21 @@ def test_the_end_of_a_session_is_one_line(here: World) -> None:
 
 
 def test_the_fork_that_compacts_is_nobody_s_work(here: World) -> None:
-    assert handled(here, "SubagentStop", agent_type="", agent_id="a-1", last_assistant_message="x") == ""
+    assert (
+        handled(here, "SubagentStop", agent_type="", agent_id="a-1", last_assistant_message="x")
+        == ""
+    )
     assert not here.log.exists()
-    assert handled(here, "SubagentStop", agent_type="Explore", agent_id="a-1", last_assistant_message="found it") == ""
+    assert (
+        handled(
+            here,
+            "SubagentStop",
+            agent_type="Explore",
+            agent_id="a-1",
+            last_assistant_message="found it",
+        )
+        == ""
+    )
     assert notes(here) == ["found it"]
 
 
@@ -285,7 +336,11 @@ def test_the_skill_names_a_program_that_the_agent_can_start(here: World, tmp_pat
 
 
 def test_the_skill_is_shorter_where_the_agent_has_the_tools(here: World) -> None:
-    server = {"type": "stdio", "command": sys.executable, "args": ["-I", "-m", "ralph", "mcp", "serve"]}
+    server = {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": ["-I", "-m", "ralph", "mcp", "serve"],
+    }
     put(here.home / ".claude.json", json.dumps({"mcpServers": {"ralph": server}}))
     text = started(here)
     assert "`memory_search`" in text
@@ -299,7 +354,9 @@ def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: Worl
     handled(here, "PostToolUse", tool_name="Edit", tool_input={"file_path": "src/auth.py"})
     handled(here, "PreCompact", trigger="auto")
     text = started(here, "compact")
-    so_far = text.partition("This session before its compaction:\n")[2].partition("\nGuardrails:")[0]
+    so_far = text.partition("This session before its compaction:\n")[2].partition("\nGuardrails:")[
+        0
+    ]
     assert so_far.splitlines() == [
         "Asked: add JWT login",
         "Answered: Tokens rotate at each login; we chose HS256.",
@@ -309,11 +366,19 @@ def test_after_a_compaction_the_session_knows_what_was_asked_and_done(here: Worl
     assert "before its compaction" not in started(here, "startup", "s-2")
 
 
-@pytest.mark.parametrize("name", [event.value for event in Happening if event is not Happening.SESSION_START])
+@pytest.mark.parametrize(
+    "name", [event.value for event in Happening if event is not Happening.SESSION_START]
+)
 def test_only_a_start_prints_anything(here: World, name: str) -> None:
     run = {"command": "make services up"}
     said = handled(
-        here, name, agent_type="x", last_assistant_message="redis", prompt="redis", tool_input=run, error="x"
+        here,
+        name,
+        agent_type="x",
+        last_assistant_message="redis",
+        prompt="redis",
+        tool_input=run,
+        error="x",
     )
     assert said == ""
 
@@ -347,13 +412,19 @@ def test_the_settings_say_what_a_session_starts_with(
 
 
 def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -> None:
-    many = [Block(f"Rule {n}: " + "word " * 60, f"mem-{n}-a", created="2026-11-10") for n in range(100)]
+    many = [
+        Block(f"Rule {n}: " + "word " * 60, f"mem-{n}-a", created="2026-11-10") for n in range(100)
+    ]
     put(here.root / ".agent" / "memories.md", page(*many))
     put(here.root / "ralph.yml", "memories: {budget: 0}")
     text = started(here)
     assert render.length(text) <= render.MOST_CHARACTERS
     assert " of 101 shown; the rest: " in text
-    assert text.count("Rule ") == text.count("word word\n") == len(usage.read_ledger(here.root).injections) - 1
+    assert (
+        text.count("Rule ")
+        == text.count("word word\n")
+        == len(usage.read_ledger(here.root).injections) - 1
+    )
 
 
 def test_the_cache_for_the_other_hooks_is_written(here: World) -> None:
@@ -386,7 +457,10 @@ def test_outside_of_projects_only_those_are_recorded_who_want_it(tmp_path: Path)
     sent = json.dumps({"session_id": "s", "prompt": "x", **SHY}).encode()
     for text in ("capture: {everywhere: false}", "nonsense: ["):
         put(home / ".config" / "ralph" / "config.yml", text)
-        assert hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False) == ""
+        assert (
+            hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False)
+            == ""
+        )
         assert list(root.iterdir()) == []
     put(home / ".config" / "ralph" / "config.yml", "capture: {everywhere: true}")
     hook.handle_event(str(root), "claude", "UserPromptSubmit", sent, env=env, project=False)
@@ -397,16 +471,29 @@ def test_outside_of_projects_only_those_are_recorded_who_want_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"null", b"[]", b"\xff", b"[" * 100_000])
-def test_what_is_no_payload_is_an_error_for_the_caller_to_count(here: World, payload: bytes) -> None:
+def test_what_is_no_payload_is_an_error_for_the_caller_to_count(
+    here: World, payload: bytes
+) -> None:
     with pytest.raises(Unreadable, match="the host's payload is no JSON"):
         hook.handle_event(str(here.root), "claude", "Stop", payload, env=here.env)
 
 
 @pytest.mark.parametrize("said", [{}, {"session_id": ""}, {"session_id": 7}, {"session_id": None}])
 def test_an_event_of_no_session_is_none(here: World, said: dict[str, object]) -> None:
-    assert hook.handle_event(str(here.root), "claude", "SessionStart", json.dumps(said).encode(), env=here.env) == ""
     assert (
-        hook.handle_event(str(here.root), "claude", "Unheard", json.dumps({"session_id": "s"}).encode(), env=here.env)
+        hook.handle_event(
+            str(here.root), "claude", "SessionStart", json.dumps(said).encode(), env=here.env
+        )
+        == ""
+    )
+    assert (
+        hook.handle_event(
+            str(here.root),
+            "claude",
+            "Unheard",
+            json.dumps({"session_id": "s"}).encode(),
+            env=here.env,
+        )
         == ""
     )
 

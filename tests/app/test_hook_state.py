@@ -27,7 +27,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path / "home")}
 
 
-def installs(root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False) -> None:
+def installs(
+    root: Path, env: dict[str, str], host: Host, scope: InstallScope, *, plugin: bool = False
+) -> None:
     where = InstallTarget(host, scope, root, env, plugin, mcp=None)
     install.apply_plan(install.plan_install(where, install.hook_program(sys.executable)))
 
@@ -57,26 +59,37 @@ def test_hooks_are_found_in_each_hosts_own_settings(root: Path, env: dict[str, s
 
 def test_the_plugin_is_known_by_our_note(root: Path, env: dict[str, str]) -> None:
     installs(root, env, Host.CLAUDE, InstallScope.USER, plugin=True)
-    assert [(each.host, each.scope) for each in hook_state.find_installed(root, env)] == [("claude", "plugin")]
+    assert [(each.host, each.scope) for each in hook_state.find_installed(root, env)] == [
+        ("claude", "plugin")
+    ]
 
 
 def test_one_file_for_two_scopes_counts_once(env: dict[str, str]) -> None:
     home = Path(env["HOME"])
     installs(home, env, Host.CODEX, InstallScope.USER)
-    assert [(each.host, each.scope) for each in hook_state.find_installed(home, env)] == [("codex", "user")]
+    assert [(each.host, each.scope) for each in hook_state.find_installed(home, env)] == [
+        ("codex", "user")
+    ]
 
 
-def test_other_peoples_hooks_and_broken_files_are_none_of_ours(root: Path, env: dict[str, str]) -> None:
+def test_other_peoples_hooks_and_broken_files_are_none_of_ours(
+    root: Path, env: dict[str, str]
+) -> None:
     claude = root / ".claude" / "settings.json"
     claude.parent.mkdir()
-    claude.write_text('{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}', encoding="utf-8")
+    claude.write_text(
+        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}',
+        encoding="utf-8",
+    )
     codex = root / ".codex" / "hooks.json"
     codex.parent.mkdir()
     codex.write_text("{ broken", encoding="utf-8")
     assert hook_state.find_installed(root, env) == ()
 
 
-def test_a_missing_or_torn_note_or_launcher_is_a_problem_once_for_all_hosts(root: Path, env: dict[str, str]) -> None:
+def test_a_missing_or_torn_note_or_launcher_is_a_problem_once_for_all_hosts(
+    root: Path, env: dict[str, str]
+) -> None:
     installs(root, env, Host.CLAUDE, InstallScope.LOCAL)
     installs(root, env, Host.CODEX, InstallScope.USER)
     note, launcher = install.interpreter_file(env), install.launcher(env)
@@ -97,7 +110,11 @@ def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_re
 ) -> None:
     file = root / ".claude" / "settings.local.json"
     file.parent.mkdir()
-    hook = {"type": "command", "command": "/bin/sh", "args": ["-c", "x", "/old/python", "/old/ralph/hooks/run.py"]}
+    hook = {
+        "type": "command",
+        "command": "/bin/sh",
+        "args": ["-c", "x", "/old/python", "/old/ralph/hooks/run.py"],
+    }
     file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}), encoding="utf-8")
     problems = [(path, each) for path, each in hook_state.find_problems(root, env) if path == file]
     assert [each.what for _, each in problems] == [
@@ -108,7 +125,9 @@ def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_re
     assert "/old/python" not in file.read_text(encoding="utf-8")
 
 
-def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env: dict[str, str]) -> None:
+def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(
+    root: Path, env: dict[str, str]
+) -> None:
     installs(root, env, Host.CODEX, InstallScope.PROJECT)
     file = root / ".codex" / "hooks.json"
     shape = json.loads(file.read_text(encoding="utf-8"))
@@ -119,7 +138,9 @@ def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(root: Path, env
     assert codes(root, env) == [("note", "host-entry")]
 
 
-def test_failures_are_told_until_they_are_set_back_and_then_counted_anew(root: Path, env: dict[str, str]) -> None:
+def test_failures_are_told_until_they_are_set_back_and_then_counted_anew(
+    root: Path, env: dict[str, str]
+) -> None:
     assert hook_state.reset_failures(root) is None
     for what in ("one", "cannot append: No space left on device"):
         assert hook_state.count_failure(root, "PostToolUse", what)

@@ -49,7 +49,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def at(
-    home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER, env: Mapping[str, str] | None = None
+    home: Path,
+    host: Host = Host.CLAUDE,
+    scope: InstallScope = InstallScope.USER,
+    env: Mapping[str, str] | None = None,
 ) -> InstallTarget:
     return InstallTarget(host, scope, home.parent / "project", {"HOME": str(home), **(env or {})})
 
@@ -68,7 +71,10 @@ def uninstall(where: InstallTarget) -> verbs.InstallPlan:
 
 def tree(folder: Path) -> dict[str, bytes | None]:
     """Every file's bytes, and every folder, below a folder."""
-    return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+    return {
+        str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
+        for path in folder.rglob("*")
+    }
 
 
 def hooks_of(path: Path) -> dict[str, Any]:
@@ -91,7 +97,9 @@ def test_install_and_uninstall_leave_no_trace_where_nothing_was(
     if CLIENTS[host].form in (HookForm.GROUPS, HookForm.ENTRIES):
         assert set(hooks_of(where.settings)) == set(CLIENTS[host].events)
     elif CLIENTS[host].form is not HookForm.NONE:
-        assert str(home / ".local/state/ralph/bin/ralph-hook") in where.settings.read_text(encoding="utf-8")
+        assert str(home / ".local/state/ralph/bin/ralph-hook") in where.settings.read_text(
+            encoding="utf-8"
+        )
     uninstall(where)
     assert tree(home) == {}
     assert tree(root) == {}
@@ -108,7 +116,11 @@ def test_a_folder_that_was_there_stays_though_it_is_empty(home: Path) -> None:
 
 def test_other_peoples_files_and_settings_stay(home: Path) -> None:
     text = json.dumps({"model": "x", "hooks": {"Stop": [THEIRS]}}, indent=4).replace("\n", "\r\n")
-    for name, content in {"settings.json": text, "commands/mem-search.md": "mine", "commands/x.md": "x"}.items():
+    for name, content in {
+        "settings.json": text,
+        "commands/mem-search.md": "mine",
+        "commands/x.md": "x",
+    }.items():
         path = home / ".claude" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode())
@@ -135,7 +147,9 @@ def test_after_a_move_our_entries_are_replaced_and_nothing_else(home: Path) -> N
     install(at(home), MOVED)
     assert str(OURS.interpreter) not in "".join(str(value) for value in tree(home).values())
     launcher = home / ".local/state/ralph/bin/ralph-hook"
-    assert has_current_hooks(settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, launcher))
+    assert has_current_hooks(
+        settings.read_text(encoding="utf-8"), hook_settings(Host.CLAUDE, launcher)
+    )
     uninstall(at(home))
     assert settings.read_bytes() == b'{"hooks":{"Stop":[]}}'
 
@@ -218,7 +232,9 @@ def test_a_link_out_of_the_project_is_refused(home: Path, root: Path) -> None:
     assert (home / "else.json").read_text(encoding="utf-8") == "{}"
 
 
-def test_the_interpreter_is_noted_until_the_last_installation_is_gone(home: Path, root: Path) -> None:
+def test_the_interpreter_is_noted_until_the_last_installation_is_gone(
+    home: Path, root: Path
+) -> None:
     noted = home / ".local" / "state" / "ralph" / "interpreter"
     install(at(home))
     install(at(home, Host.CODEX))
@@ -232,7 +248,11 @@ def test_the_interpreter_is_noted_until_the_last_installation_is_gone(home: Path
 
 def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path) -> None:
     where = InstallTarget(
-        Host.CLAUDE, InstallScope.USER, home, {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")}, plugin=True
+        Host.CLAUDE,
+        InstallScope.USER,
+        home,
+        {"HOME": str(home), "XDG_STATE_HOME": str(tmp_path / "s")},
+        plugin=True,
     )
     install(where)
     assert tree(home) == {}
@@ -240,7 +260,9 @@ def test_for_the_plugin_only_the_interpreter_is_noted(home: Path, tmp_path: Path
     uninstall(where)
     assert not (tmp_path / "s").exists()
     with pytest.raises(UsageError, match="no plugin"):
-        install(InstallTarget(Host.CODEX, InstallScope.USER, home, {"HOME": str(home)}, plugin=True))
+        install(
+            InstallTarget(Host.CODEX, InstallScope.USER, home, {"HOME": str(home)}, plugin=True)
+        )
 
 
 def _words(host: Host, hook: Mapping[str, Any]) -> list[str]:
@@ -267,7 +289,9 @@ def environment(folder: Path, version: str = "3.11") -> HookProgram:
 
 def started(host: Host, hook: Mapping[str, Any]) -> tuple[int, str, str]:
     env = {"python": "/no/python", "runner": "/no/run.py", "note": "/no/note"}
-    done = subprocess.run(_words(host, hook), input=b"{}", capture_output=True, check=False, env=env)
+    done = subprocess.run(
+        _words(host, hook), input=b"{}", capture_output=True, check=False, env=env
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -282,8 +306,12 @@ def hooks_in(where: InstallTarget) -> Iterator[tuple[str, dict[str, Any]]]:
             yield ours, entry.get("hooks", [entry])[0]
 
 
-@pytest.mark.parametrize("host", [host for host in Host if CLIENTS[host].form not in (HookForm.NONE, HookForm.PLUGIN)])
-def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(host: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "host", [host for host in Host if CLIENTS[host].form not in (HookForm.NONE, HookForm.PLUGIN)]
+)
+def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(
+    host: Host, tmp_path: Path
+) -> None:
     home = tmp_path / "it's a home"
     home.mkdir()
     ours = environment(tmp_path / "it's a place")
@@ -294,7 +322,11 @@ def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(
         assert started(host, hook) == (0, printed, "")
     shutil.rmtree(ours.runner.parents[4])  # another Python version in the same environment
     moved = environment(tmp_path / "it's a place", "3.14").runner
-    assert started(host, hook) == (0, f"__main__ {moved} {[str(moved), host.value, event]} {{}}\n", "")
+    assert started(host, hook) == (
+        0,
+        f"__main__ {moved} {[str(moved), host.value, event]} {{}}\n",
+        "",
+    )
     shutil.rmtree(tmp_path / "it's a place")  # `uv tool uninstall`
     assert started(host, hook) == (0, "", "")
     (home / ".local/state/ralph/interpreter").unlink()
@@ -304,17 +336,28 @@ def test_a_written_hook_runs_the_file_with_its_input_and_never_fails_without_it(
 def test_a_hook_is_a_path_a_host_and_an_event_which_a_person_can_read(home: Path) -> None:
     install(at(home, Host.CODEX))
     for event, [group] in hooks_of(at(home, Host.CODEX).settings).items():
-        assert group["hooks"][0]["command"] == f"{home}/.local/state/ralph/bin/ralph-hook codex {event}"
+        assert (
+            group["hooks"][0]["command"]
+            == f"{home}/.local/state/ralph/bin/ralph-hook codex {event}"
+        )
 
 
-def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_gone(home: Path, tmp_path: Path) -> None:
+def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_gone(
+    home: Path, tmp_path: Path
+) -> None:
     install(at(home), verbs.hook_program(sys.executable))
     launcher = verbs.launcher({"HOME": str(home)}, verbs.COMMAND_LAUNCHER)
     (tmp_path / "ralph.py").write_text("raise SystemExit(9)", encoding="utf-8")
-    done = subprocess.run([launcher, "--version"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8")
+    done = subprocess.run(
+        [launcher, "--version"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8"
+    )
     assert done.stdout.startswith("ralph ")
-    verbs.interpreter_file({"HOME": str(home)}).write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
-    done = subprocess.run([launcher, "mcp", "serve"], capture_output=True, check=False, encoding="utf-8")
+    verbs.interpreter_file({"HOME": str(home)}).write_text(
+        "/gone/python\n/gone/run.py\n", encoding="utf-8"
+    )
+    done = subprocess.run(
+        [launcher, "mcp", "serve"], capture_output=True, check=False, encoding="utf-8"
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Ralph is gone: install the package ralph-memory again")
 
@@ -340,7 +383,10 @@ def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
         typed = 'it\'s $(touch pwned) `id` "q" ; exit 3' if "$ARGUMENTS" in script else ""
         given_to_ralph = script.replace("'/opt/my bin/ralph'", "show").replace("$ARGUMENTS", typed)
         done = subprocess.run(
-            ["sh", "-c", f"show() {{ cat; }}\n{given_to_ralph}"], input=b"", capture_output=True, check=True
+            ["sh", "-c", f"show() {{ cat; }}\n{given_to_ralph}"],
+            input=b"",
+            capture_output=True,
+            check=True,
         )
         assert done.stdout.decode().strip() == typed
     assert "!`" not in body

@@ -21,7 +21,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def wanted(home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER) -> InstallTarget:
+def wanted(
+    home: Path, host: Host = Host.CLAUDE, scope: InstallScope = InstallScope.USER
+) -> InstallTarget:
     return replace(at(home, host, scope), mcp=True)
 
 
@@ -29,7 +31,9 @@ def entry(where: InstallTarget) -> dict[str, Any]:
     """Our entry as the host would read it."""
     path, keys = servers_file(where.host, where.scope, where.root, where.env)
     text = path.read_text(encoding="utf-8")
-    found: Any = tomllib.loads(text)["mcp_servers"] if where.host is Host.CODEX else json.loads(text)
+    found: Any = (
+        tomllib.loads(text)["mcp_servers"] if where.host is Host.CODEX else json.loads(text)
+    )
     for key in (*keys, "ralph"):
         found = found[key]
     assert isinstance(found, dict)
@@ -38,11 +42,17 @@ def entry(where: InstallTarget) -> dict[str, Any]:
 
 def words_of(found: dict[str, Any]) -> list[str]:
     """The command line of an entry; OpenCode has it as one list."""
-    return found["command"] if isinstance(found["command"], list) else [found["command"], *found["args"]]
+    return (
+        found["command"]
+        if isinstance(found["command"], list)
+        else [found["command"], *found["args"]]
+    )
 
 
 @pytest.mark.parametrize(("host", "scope"), PLACES)
-def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(home: Path, host: Host, scope: InstallScope) -> None:
+def test_the_server_comes_with_the_hooks_and_goes_without_a_trace(
+    home: Path, host: Host, scope: InstallScope
+) -> None:
     where = wanted(home, host, scope)
     install(where)
     assert words_of(entry(where)) == [f"{home}/.local/state/ralph/bin/ralph", "mcp", "serve"]
@@ -70,7 +80,9 @@ def test_what_others_wrote_into_the_file_stays(home: Path, host: Host, scope: In
 
 
 @pytest.mark.parametrize("host", [Host.ZED, Host.VSCODE, Host.OPENCODE])
-def test_comments_and_trailing_commas_stay_where_the_client_allows_them(home: Path, host: Host) -> None:
+def test_comments_and_trailing_commas_stay_where_the_client_allows_them(
+    home: Path, host: Host
+) -> None:
     where = wanted(home, host)
     path, [key] = where.servers
     path.parent.mkdir(parents=True)
@@ -89,7 +101,9 @@ def test_an_entry_of_an_earlier_version_is_written_anew(home: Path, host: Host) 
     install(where)
     path, launcher = where.servers[0], f"{home}/.local/state/ralph/bin/ralph"
     text = path.read_text(encoding="utf-8")
-    spaced = text.replace(f'"{launcher}"', '"/old/python"').replace('"mcp",', '"-I", "-m", "ralph", "mcp",')
+    spaced = text.replace(f'"{launcher}"', '"/old/python"').replace(
+        '"mcp",', '"-I", "-m", "ralph", "mcp",'
+    )
     path.write_text(spaced, encoding="utf-8")
     assert words_of(entry(where))[0] == "/old/python"
     install(where, MOVED)
@@ -108,7 +122,9 @@ def test_codex_may_write_behind_our_table_and_ours_still_goes(home: Path) -> Non
     with config.open("a", encoding="utf-8") as file:
         file.write(trusted)
     uninstall(at(home, Host.CODEX))
-    assert tomllib.loads(config.read_text(encoding="utf-8")) == tomllib.loads(f'model = "x"\n{trusted}')
+    assert tomllib.loads(config.read_text(encoding="utf-8")) == tomllib.loads(
+        f'model = "x"\n{trusted}'
+    )
     assert "ralph" not in config.read_text(encoding="utf-8")
 
 
@@ -121,7 +137,9 @@ def test_a_foreign_server_of_that_name_stays_with_a_note(home: Path) -> None:
     assert own.read_text(encoding="utf-8") == '{"mcpServers": {"ralph": {"command": "mine"}}}'
 
 
-@pytest.mark.parametrize(("host", "broken"), [(Host.CLAUDE, "{"), (Host.CODEX, "= 1"), (Host.GEMINI, "[]")])
+@pytest.mark.parametrize(
+    ("host", "broken"), [(Host.CLAUDE, "{"), (Host.CODEX, "= 1"), (Host.GEMINI, "[]")]
+)
 def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(
     home: Path, host: Host, broken: str
 ) -> None:
@@ -138,7 +156,10 @@ def test_a_file_that_cannot_be_read_stops_everything_before_the_first_write(
 def test_claude_codes_own_variable_moves_its_file(home: Path) -> None:
     where = replace(at(home, env={"CLAUDE_CONFIG_DIR": str(home / "c")}), mcp=True)
     install(where)
-    assert "ralph" in json.loads((home / "c" / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]
+    assert (
+        "ralph"
+        in json.loads((home / "c" / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]
+    )
 
 
 def test_a_link_that_leads_nowhere_stops_everything_before_the_first_write(home: Path) -> None:

@@ -35,7 +35,9 @@ def kinds(root: Path) -> list[tuple[str, str, str]]:
     return [(item.kind, item.id, item.other) for item in inbox.items(root)]
 
 
-def act(history: ChangeHistory, action: str, record_id: str, to: str = "", text: str | None = None) -> str:
+def act(
+    history: ChangeHistory, action: str, record_id: str, to: str = "", text: str | None = None
+) -> str:
     return apply_planned(history, ChangeRequest(action, record_id, to=to, text=text)).undo
 
 
@@ -52,13 +54,19 @@ def act(history: ChangeHistory, action: str, record_id: str, to: str = "", text:
         ("Use 2", "Use 3", False),
     ],
 )
-def test_only_numbers_and_negations_of_one_sentence_contradict(one: str, other: str, contradict: bool) -> None:
+def test_only_numbers_and_negations_of_one_sentence_contradict(
+    one: str, other: str, contradict: bool
+) -> None:
     (first, said), (second, answered) = statement(one), statement(other)
     assert (bool(first) and first == second and said != answered) == contradict
 
 
-def test_a_contradiction_is_shown_until_one_supersedes_the_other_or_a_person_keeps_both(tmp_path: Path) -> None:
-    file = memories(tmp_path, Block("Redis runs on port 6379", ONE), Block("Redis runs on port 6380", TWO))
+def test_a_contradiction_is_shown_until_one_supersedes_the_other_or_a_person_keeps_both(
+    tmp_path: Path,
+) -> None:
+    file = memories(
+        tmp_path, Block("Redis runs on port 6379", ONE), Block("Redis runs on port 6380", TWO)
+    )
     before = file.read_bytes()
     assert kinds(tmp_path) == [("contradiction", TWO, ONE)]
     with pytest.raises(Refused, match="waits for a person"):
@@ -75,7 +83,11 @@ def test_a_contradiction_is_shown_until_one_supersedes_the_other_or_a_person_kee
 
 def test_the_wording_that_a_merge_set_aside_waits(tmp_path: Path) -> None:
     mark = f" --> <!-- ralph: conflicts={ONE}"
-    memories(tmp_path, Block("Use pnpm here", ONE, "a"), Block("Use npm there, please", TWO, "b", more=mark))
+    memories(
+        tmp_path,
+        Block("Use pnpm here", ONE, "a"),
+        Block("Use npm there, please", TWO, "b", more=mark),
+    )
     assert kinds(tmp_path) == [("conflict", TWO, ONE)]
     history = ChangeHistory(tmp_path)
     history.undo(act(history, "accept", TWO, "conflict"))
@@ -83,7 +95,11 @@ def test_the_wording_that_a_merge_set_aside_waits(tmp_path: Path) -> None:
     assert kinds(tmp_path) == [("conflict", TWO, ONE)]
     act(history, "merge", TWO, ONE, "Use pnpm here, and npm there")
     (left,) = memory.list_(tmp_path)
-    assert (left.record.id, left.record.text, left.record.tags) == (ONE, "Use pnpm here, and npm there", ("a", "b"))
+    assert (left.record.id, left.record.text, left.record.tags) == (
+        ONE,
+        "Use pnpm here, and npm there",
+        ("a", "b"),
+    )
 
 
 def test_a_duplicate_is_merged_with_its_tags(tmp_path: Path) -> None:
@@ -91,7 +107,9 @@ def test_a_duplicate_is_merged_with_its_tags(tmp_path: Path) -> None:
     memories(tmp_path, Block(text, ONE, "a"), Block(f"{text}!", TWO, "b"))
     assert kinds(tmp_path) == [("duplicate", TWO, ONE)]
     act(ChangeHistory(tmp_path), "merge", TWO, ONE)
-    assert [(each.record.id, each.record.tags) for each in memory.list_(tmp_path)] == [(ONE, ("a", "b"))]
+    assert [(each.record.id, each.record.tags) for each in memory.list_(tmp_path)] == [
+        (ONE, ("a", "b"))
+    ]
 
 
 def test_an_edit_that_no_command_and_no_commit_wrote_waits(tmp_path: Path) -> None:
@@ -102,14 +120,20 @@ def test_an_edit_that_no_command_and_no_commit_wrote_waits(tmp_path: Path) -> No
     git(tmp_path, "commit", "-qm", "first")
     memory.add(tmp_path, "Written by a command")
     file = tmp_path / ".agent" / "memories.md"
-    file.write_text(file.read_text(encoding="utf-8") + f"\n{Block('Slipped in by hand', TWO)}", encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8") + f"\n{Block('Slipped in by hand', TWO)}", encoding="utf-8"
+    )
     assert kinds(tmp_path) == [("edit", TWO, "")]
     git(tmp_path, "commit", "-qam", "second")
     assert kinds(tmp_path) == []
 
 
 def test_an_old_memory_that_no_session_got_waits_once_injections_are_known(tmp_path: Path) -> None:
-    memories(tmp_path, Block("Use pnpm here", ONE), Block("The printer needs paper", TWO, created=ids.today()))
+    memories(
+        tmp_path,
+        Block("Use pnpm here", ONE),
+        Block("The printer needs paper", TWO, created=ids.today()),
+    )
     usage.record_injections(tmp_path, "s", "prompt", [Injection("mem-x")], ids.timestamp())
     assert kinds(tmp_path) == []
     usage.record_injections(tmp_path, "s", "prompt", [Injection("mem-x")], "2025-02-01T00:00:00Z")
@@ -132,15 +156,24 @@ def test_a_pull_request_fails_by_what_its_files_need(tmp_path: Path) -> None:
     git(tmp_path, "checkout", "-qb", "topic")
     assert (ralph("review", "--ci").code, ralph("review", "--ci").out) == (0, "")
     memories(
-        tmp_path, Block("Redis runs on port 6379", ONE), Block("Redis runs on port 6380", TWO), Block(ORDER, "mem-3-a3")
+        tmp_path,
+        Block("Redis runs on port 6379", ONE),
+        Block("Redis runs on port 6380", TWO),
+        Block(ORDER, "mem-3-a3"),
     )
     git(tmp_path, "commit", "-qam", "second")
     found = ralph("review", "--ci")
     assert found.code == 1
     lines = found.out.splitlines()
-    assert [line.split(": ")[1:3] for line in lines] == [["contradiction", TWO], ["edit", "mem-3-a3"]]
+    assert [line.split(": ")[1:3] for line in lines] == [
+        ["contradiction", TWO],
+        ["edit", "mem-3-a3"],
+    ]
     assert lines[0].startswith(".agent/memories.md:")
-    assert [each["kind"] for each in ralph("review", "--ci", "--format", "json").json] == ["contradiction", "edit"]
+    assert [each["kind"] for each in ralph("review", "--ci", "--format", "json").json] == [
+        "contradiction",
+        "edit",
+    ]
 
 
 def test_a_shallow_clone_without_the_branch_says_what_to_fetch(tmp_path: Path) -> None:
@@ -161,7 +194,9 @@ SIMILAR = "Tests hang when Redis is down, so run `make services up` before `npm 
 
 
 def repeats(root: Path) -> set[tuple[str, str]]:
-    return {(item.other, item.id) for item in inbox.memory_items(root) if item.kind == inbox.DUPLICATE}
+    return {
+        (item.other, item.id) for item in inbox.memory_items(root) if item.kind == inbox.DUPLICATE
+    }
 
 
 def put_all(root: Path, *texts: str) -> list[str]:
@@ -169,7 +204,13 @@ def put_all(root: Path, *texts: str) -> list[str]:
 
 
 def test_equal_and_similar_texts_of_one_file_are_duplicates(tmp_path: Path) -> None:
-    texts = (REDIS, SIMILAR, "Dates are stored in UTC.", "dates are stored in  UTC", "The printer needs paper.")
+    texts = (
+        REDIS,
+        SIMILAR,
+        "Dates are stored in UTC.",
+        "dates are stored in  UTC",
+        "The printer needs paper.",
+    )
     names = put_all(tmp_path, *texts, f"{REDIS} Now.")
     memory.add(tmp_path, REDIS, in_="guardrails")
     assert repeats(tmp_path) == {(names[0], names[1]), (names[2], names[3]), (names[0], names[5])}
@@ -184,5 +225,9 @@ def test_a_superseded_memory_is_no_duplicate(tmp_path: Path) -> None:
 
 def test_common_words_make_no_duplicate(tmp_path: Path) -> None:
     texts = [f"The cache of part number{place} waits for the queue" for place in range(200)]
-    put(tmp_path, ".agent/memories.md", page(*(Block(text, numbered(place)) for place, text in enumerate(texts))))
+    put(
+        tmp_path,
+        ".agent/memories.md",
+        page(*(Block(text, numbered(place)) for place, text in enumerate(texts))),
+    )
     assert repeats(tmp_path) == set()

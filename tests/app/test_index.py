@@ -34,13 +34,19 @@ QUESTIONS = ("alpha", "ran pytest schema", "", "authentcation", "数据库")
 
 def project(root: Path) -> Path:
     """A project with enough in it that its index has some dozen pages."""
-    blocks = [Block(f"alpha number {n} of the authentication", numbered(n), "one, two") for n in range(40)]
+    blocks = [
+        Block(f"alpha number {n} of the authentication", numbered(n), "one, two") for n in range(40)
+    ]
     put(root, ".agent/memories.md", page(*blocks, Block("数据库连接池", numbered(99))))
     put(root, ".ralph/guardrails.md", page(Block("never alpha", numbered(41)), title="Guardrails"))
     session = encode_line("session", {"id": "s1", "project_path": str(root)})
     lines = "".join(seen(f"ran pytest number {n}, read src/db/schema.ts", n) for n in range(60))
     put(root, LOG, session + lines)
-    put(root, "log/runs/r1.jsonl", "".join(ended(out, n, f"number {n}") for n, out in enumerate(Outcome)))
+    put(
+        root,
+        "log/runs/r1.jsonl",
+        "".join(ended(out, n, f"number {n}") for n, out in enumerate(Outcome)),
+    )
     return root
 
 
@@ -105,7 +111,9 @@ def _empty(path: Path, chance: random.Random) -> None:
 
 def _beside(suffix: str) -> Callable[[Path, random.Random], None]:
     def damage(path: Path, chance: random.Random) -> None:
-        path.with_name(path.name + suffix).write_bytes(chance.randbytes(chance.choice([1, 32, 4096, 40_000])))
+        path.with_name(path.name + suffix).write_bytes(
+            chance.randbytes(chance.choice([1, 32, 4096, 40_000]))
+        )
 
     return damage
 
@@ -129,7 +137,9 @@ DAMAGES = (
 )  # fmt: skip
 
 
-SOME_KINDS = range(57) if SOAK else [DAMAGES.index(damage) for damage in dict.fromkeys(DAMAGES)][::3]
+SOME_KINDS = (
+    range(57) if SOAK else [DAMAGES.index(damage) for damage in dict.fromkeys(DAMAGES)][::3]
+)
 
 
 @pytest.mark.soak
@@ -147,7 +157,9 @@ def test_a_database_broken_in_any_way_answers_as_before(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", every(range(19), 5))
-def test_damage_that_leaves_no_trace_in_size_and_time_is_no_error_and_never_stays(root: Path, number: int) -> None:
+def test_damage_that_leaves_no_trace_in_size_and_time_is_no_error_and_never_stays(
+    root: Path, number: int
+) -> None:
     """A disk that rots changes no time: what SQLite notices is repaired, and an answer is always given."""
     answers(root)
     path = paths.index_file(root)
@@ -223,9 +235,9 @@ def test_a_read_only_project_is_searched_in_memory_and_nothing_is_written(
     project(folder)
     other = project(tmp_path / "other")
     freeze()
-    assert [each for each in answers(folder) if isinstance(each, tuple) and isinstance(each[0], int)] == [
-        each for each in answers(other) if isinstance(each, tuple) and isinstance(each[0], int)
-    ]
+    assert [
+        each for each in answers(folder) if isinstance(each, tuple) and isinstance(each[0], int)
+    ] == [each for each in answers(other) if isinstance(each, tuple) and isinstance(each[0], int)]
     assert memory.search(folder, Query("alpha"))[1][0].path == folder / ".agent/memories.md"
     assert list((folder / ".ralph").glob("ralph.db*")) == []
 
@@ -267,7 +279,10 @@ def test_two_commands_at_once_both_answer_all_there_is(root: Path) -> None:
     command = [sys.executable, "-m", "ralph", "search", "alpha", "--all", "--format", "json"]
     for _ in range(3):
         db.remove(paths.index_file(root))
-        both = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        both = [
+            subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for _ in range(3)
+        ]
         said = [child.communicate() for child in both]
         assert [err for _, err in said] == [b"", b"", b""]
         assert len({out for out, _ in said}) == 1
@@ -299,7 +314,9 @@ EDITS = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("sql", every(list(EDITS), 3))
-def test_verify_finds_what_was_changed_by_hand_and_the_next_search_heals_it(root: Path, sql: str) -> None:
+def test_verify_finds_what_was_changed_by_hand_and_the_next_search_heals_it(
+    root: Path, sql: str
+) -> None:
     before = answers(root)
     assert index.verify(root) == []
     with closing(sqlite3.connect(paths.index_file(root))) as connection, connection:
@@ -343,12 +360,16 @@ def test_status_counts_rows_and_bytes_and_changes_nothing(root: Path) -> None:
         "sources": 4, "records": 42, "observations": 60, "journal": 5, "sessions": 1, "loop_runs": 0, "tasks": 0,
     }  # fmt: skip
     assert size["database_bytes"] > 4096
-    assert size["log_bytes"] == sum(path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl"))
+    assert size["log_bytes"] == sum(
+        path.stat().st_size for path in (paths.log_folder(root)).rglob("*.jsonl")
+    )
     _text(paths.index_file(root), random.Random(0))
     assert not index.status(root)["index_complete"]
 
 
-def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memories(root: Path) -> None:
+def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memories(
+    root: Path,
+) -> None:
     old = put(root, "log/sessions/old.jsonl", seen("ancient history", 1, "old"))
     long_ago = (ids.now() - timedelta(days=40)).timestamp()
     os.utime(old, (long_ago, long_ago))
@@ -368,7 +389,9 @@ def test_prune_lists_old_logs_and_removes_them_only_when_meant_and_never_memorie
 def test_git_status_stays_clean_after_a_search(tmp_path: Path) -> None:
     def git(*words: str) -> str:
         name = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-        return subprocess.run(["git", *name, *words], cwd=tmp_path, capture_output=True, check=True).stdout.decode()
+        return subprocess.run(
+            ["git", *name, *words], cwd=tmp_path, capture_output=True, check=True
+        ).stdout.decode()
 
     git("init")
     put(tmp_path, ".agent/memories.md", page(Block("alpha")))

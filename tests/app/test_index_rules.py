@@ -16,13 +16,19 @@ from ralph.settings import Config
 def linked(tmp_path: Path) -> tuple[Path, Path]:
     """A project whose `.ralph` is a link to a folder of somebody else."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
-    put(here, ".agent/memories.md", "# Memories\n\n## Fixes\n\n### mem-1-a\n> Redis must run first.\n")
+    put(
+        here,
+        ".agent/memories.md",
+        "# Memories\n\n## Fixes\n\n### mem-1-a\n> Redis must run first.\n",
+    )
     put(elsewhere, "log/sessions/s1.jsonl", seen("theirs", 1, "s1"))
     (here / ".ralph").symlink_to(elsewhere)
     return here, elsewhere
 
 
-def test_behind_a_link_that_leads_outside_no_index_is_written_and_search_works(linked: tuple[Path, Path]) -> None:
+def test_behind_a_link_that_leads_outside_no_index_is_written_and_search_works(
+    linked: tuple[Path, Path],
+) -> None:
     here, elsewhere = linked
     before = sorted(elsewhere.rglob("*"))
     assert [hit.record.id for hit in search(here, Query("redis")).found.hits] == ["mem-1-a"]
@@ -70,7 +76,9 @@ def test_a_rule_that_came_later_reaches_raw_lines_when_they_are_read_again(tmp_p
     assert search(tmp_path, Query("today")).found.total == 1
     assert index.verify(tmp_path) == []
     with index.of(tmp_path).open_current() as connection:
-        assert "Bluebird" not in "".join(str(tuple(row)) for row in connection.execute("SELECT * FROM observations"))
+        assert "Bluebird" not in "".join(
+            str(tuple(row)) for row in connection.execute("SELECT * FROM observations")
+        )
 
 
 def test_a_payload_with_a_number_that_is_none_is_read(tmp_path: Path) -> None:

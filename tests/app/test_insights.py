@@ -39,10 +39,16 @@ def name(root: Path) -> str:
 
 def learned(text: str) -> str:
     """The journal of an iteration that learned something, a paragraph each."""
-    return "Did it.\n\nLearnings:\n" + "\n".join(f"- {each}" for each in text.split("\n\n")) if text else ""
+    return (
+        "Did it.\n\nLearnings:\n" + "\n".join(f"- {each}" for each in text.split("\n\n"))
+        if text
+        else ""
+    )
 
 
-def note(root: Path, name: str, iteration: int, text: str, run: str = "run-1a2b3c4d") -> JournalEntry:
+def note(
+    root: Path, name: str, iteration: int, text: str, run: str = "run-1a2b3c4d"
+) -> JournalEntry:
     """An iteration of the loop that ended, and what it learned."""
     entry = JournalEntry(
         run, iteration, Outcome.DONE, name, notes=learned(text), session=f"host-{run[-1]}{iteration}",
@@ -57,7 +63,8 @@ def observe(root: Path, records: list[Record], session_id: str, task_id: str = "
     for record in records:
         origin = replace(record.origin, session=session_id, task=task_id)
         files.append(
-            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl", encode_record(replace(record, origin=origin))
+            paths.log_folder(root) / "sessions" / f"{session_id}.jsonl",
+            encode_record(replace(record, origin=origin)),
         )
 
 
@@ -92,7 +99,9 @@ def test_all_records_of_a_task_are_read(root: Path, name: str) -> None:
 
 def given(root: Path, name: str, iteration: int, text: str, task_id: str = "") -> None:
     """An iteration that gave this as knowledge under one title, and ended within the same second as all others."""
-    learned = knowledge.learn(root, [KnowledgeSigil("Nightly reset", ("db",), text)], run="run-1a2b3c4d")
+    learned = knowledge.learn(
+        root, [KnowledgeSigil("Nightly reset", ("db",), text)], run="run-1a2b3c4d"
+    )
     said = insights.knowledge_members([(each.slug, each.change) for each in learned])
     entry = JournalEntry(
         "run-1a2b3c4d", iteration, Outcome.DONE, task_id or name, session="scripted",
@@ -108,22 +117,38 @@ def test_same_knowledge_in_two_iterations_counts_as_two(root: Path, name: str) -
     assert not is_well_evidenced(stored(root, name)[0])
     given(root, name, 2, RESET)
     found = stored(root, name)
-    assert [(each.extra["count"], places(each)) for each in found] == [(2, ("run-1a2b3c4d#1", "run-1a2b3c4d#2"))]
+    assert [(each.extra["count"], places(each)) for each in found] == [
+        (2, ("run-1a2b3c4d#1", "run-1a2b3c4d#2"))
+    ]
     insights.extract(root, name)
     assert stored(root, name) == found
 
 
 def test_other_knowledge_with_the_same_title_counts_as_one(root: Path, name: str) -> None:
     given(root, name, 1, RESET)
-    given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.")
+    given(
+        root,
+        name,
+        2,
+        "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.",
+    )
     insights.extract(root, name)
-    assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [(1, 1), (1, 1)]
+    assert [(each.extra["count"], len(places(each))) for each in stored(root, name)] == [
+        (1, 1),
+        (1, 1),
+    ]
 
 
 def test_knowledge_of_another_task_is_not_read(root: Path, name: str) -> None:
     other = task.add(root, "Something else").task.id
     given(root, name, 1, RESET, other)
-    given(root, name, 2, "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.", other)
+    given(
+        root,
+        name,
+        2,
+        "Webhooks of Stripe are replayed by `make replay`, because the tunnel drops them.",
+        other,
+    )
     note(root, name, 3, "")
     assert insights.extract(root, name).added == ()
 
@@ -138,7 +163,9 @@ def test_observation_counts_for_the_iteration_that_ended_after_it(root: Path, na
     said = observed(NOTE, f"Gotchas:\n- {PROTO}", by="agent")  # on the first day at ten
     observe(root, [said], "scripted")
     insights.extract(root, name)
-    assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [(1, ("run-1a2b3c4d#1",))]
+    assert [(each.extra["count"], places(each)) for each in stored(root, name)] == [
+        (1, ("run-1a2b3c4d#1",))
+    ]
     later = replace(said, id="obs-9", created_at="2026-10-02T10:00:00Z")
     observe(root, [later], "scripted")
     insights.extract(root, name)
@@ -153,7 +180,9 @@ def test_observation_counts_for_the_iteration_that_ended_after_it(root: Path, na
         ('{"insights": {"a": 1}}\n', 1, "`insights` should be a list"),
     ],
 )
-def test_damaged_file_is_reported_and_never_overwritten(root: Path, name: str, text: str, line: int, what: str) -> None:
+def test_damaged_file_is_reported_and_never_overwritten(
+    root: Path, name: str, text: str, line: int, what: str
+) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     files.write(path, text)
     note(root, name, 1, PROTO)
@@ -214,7 +243,12 @@ def test_extraction_of_an_iteration_ignores_other_sessions(root: Path, name: str
 
 
 def test_decision_of_a_person_stays(root: Path, name: str) -> None:
-    note(root, name, 1, f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.")
+    note(
+        root,
+        name,
+        1,
+        f"{PROTO}\n\nThe cache of `vite` must be emptied after each upgrade of node_modules.",
+    )
     added = insights.extract(root, name).added
     review.reject(root, added[0].id)
     review.accept(root, added[1].id)
@@ -230,7 +264,9 @@ def test_members_that_a_person_added_stay(root: Path, name: str) -> None:
     path = paths.tasks_folder(root) / name / "memory" / "insights.json"
     mine = {
         "version": 1,
-        "insights": [{"id": "mine", "kind": "fix", "text": "My own words", "status": "accepted", "x": 1}],
+        "insights": [
+            {"id": "mine", "kind": "fix", "text": "My own words", "status": "accepted", "x": 1}
+        ],
     }
     files.write(path, json.dumps(mine, indent=3))
     note(root, name, 1, PROTO)
@@ -251,11 +287,15 @@ def test_reworded_insight_is_not_proposed_again(root: Path, name: str) -> None:
 
 def test_secret_is_redacted(root: Path, name: str) -> None:
     record = session(
-        ("fail", "npm test", "Error: Cannot find module 'x'"), ("ok", f"export NPM_TOKEN={TOKEN}"), ("ok", "npm test")
+        ("fail", "npm test", "Error: Cannot find module 'x'"),
+        ("ok", f"export NPM_TOKEN={TOKEN}"),
+        ("ok", "npm test"),
     )
     observe(root, record, "host-d1", name)
     insights.extract(root, name)
-    text = (paths.tasks_folder(root) / name / "memory" / "insights.json").read_text(encoding="utf-8")
+    text = (paths.tasks_folder(root) / name / "memory" / "insights.json").read_text(
+        encoding="utf-8"
+    )
     assert TOKEN not in text
     assert "export NPM_TOKEN=" in text
 
@@ -274,7 +314,9 @@ def test_observations_of_another_task_are_not_read(root: Path, name: str) -> Non
     assert insights.extract(root, name).added == ()
 
 
-def test_insights_are_listed_by_task_and_status_and_found_by_short_id(root: Path, name: str) -> None:
+def test_insights_are_listed_by_task_and_status_and_found_by_short_id(
+    root: Path, name: str
+) -> None:
     note(root, name, 1, PROTO)
     added = insights.extract(root, name).added[0]
     assert [each.record.id for each in insights.list_(root)] == [added.id]

@@ -87,7 +87,9 @@ def test_an_entry_without_notes_is_stored(tmp_path: Path) -> None:
 def test_every_outcome_is_stored(tmp_path: Path, outcome: Outcome) -> None:
     written(tmp_path, entry("run-a", 1, outcome=outcome))
     assert journal.list_(tmp_path, JournalFilter(outcome=outcome))[1] == 1
-    assert [journal.list_(tmp_path, JournalFilter(outcome=other))[1] for other in Outcome].count(1) == 1
+    assert [journal.list_(tmp_path, JournalFilter(outcome=other))[1] for other in Outcome].count(
+        1
+    ) == 1
 
 
 def test_an_entry_gets_the_time_when_it_has_none(tmp_path: Path) -> None:
@@ -126,7 +128,10 @@ def test_half_an_entry_is_none_and_a_whole_one_without_its_line_end_gets_it(tmp_
 
 def test_an_entry_that_was_written_by_two_processes_counts_once(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "parser noted"))
-    files.append(journal.run_file(tmp_path, "run-a"), encode_record(journal_record(entry("run-a", 1, "parser again"))))
+    files.append(
+        journal.run_file(tmp_path, "run-a"),
+        encode_record(journal_record(entry("run-a", 1, "parser again"))),
+    )
     assert [each.notes for each in journal.recent(tmp_path, "run-a")] == ["parser noted"]
     assert journal.list_(tmp_path)[1] == 1
     assert len(journal.matches(tmp_path, "run-b", "parser")) == 1
@@ -152,7 +157,12 @@ def test_nothing_secret_or_private_reaches_the_disk(tmp_path: Path) -> None:
 
 def test_control_characters_and_long_notes_are_no_error(tmp_path: Path) -> None:
     written(tmp_path, entry("run-a", 1, "half \ud83d a character\0", files=("caf\udce9",)))
-    written(tmp_path, entry("run-a", 2, "word " * 100_000, files=tuple(f"{number}.py" for number in range(9_999))))
+    written(
+        tmp_path,
+        entry(
+            "run-a", 2, "word " * 100_000, files=tuple(f"{number}.py" for number in range(9_999))
+        ),
+    )
     first, second = journal.recent(tmp_path, "run-a")
     assert first.notes == "half \ufffd a character"
     assert len(second.notes) <= journal.NOTES
@@ -169,7 +179,9 @@ def test_a_run_that_is_no_name_is_refused_and_nothing_is_written(tmp_path: Path,
 
 def test_the_newest_five_of_the_run_come_in_their_order(tmp_path: Path) -> None:
     written(tmp_path, *(entry("run-a", number, f"note {number}") for number in range(1, 13)))
-    assert noted(journal.recent(tmp_path, "run-a")) == [("run-a", number) for number in range(8, 13)]
+    assert noted(journal.recent(tmp_path, "run-a")) == [
+        ("run-a", number) for number in range(8, 13)
+    ]
     assert journal.recent(tmp_path, "run-b") == ()
 
 
@@ -177,7 +189,10 @@ def test_up_to_five_matches_come_from_other_runs_never_from_this_one(tmp_path: P
     for run in ("run-a", "run-b", "run-c"):
         written(
             tmp_path,
-            *(entry(run, number, f"The parser drops headers, case {number} of {run}.") for number in range(1, 5)),
+            *(
+                entry(run, number, f"The parser drops headers, case {number} of {run}.")
+                for number in range(1, 5)
+            ),
         )
     found = journal.matches(tmp_path, "run-a", "Fix the parser: headers")
     assert len(found) == 5
@@ -190,13 +205,16 @@ def test_up_to_five_matches_come_from_other_runs_never_from_this_one(tmp_path: P
 
 def test_what_has_no_notes_or_sums_up_a_run_is_no_match(tmp_path: Path) -> None:
     written(
-        tmp_path, entry("run-b", 1, "", title="Fix the parser", files=("src/parser.py",)), entry("run-b", 2, "  \n")
+        tmp_path,
+        entry("run-b", 1, "", title="Fix the parser", files=("src/parser.py",)),
+        entry("run-b", 2, "  \n"),
     )
     origin = Origin(run="run-b")
     summed = Record("run-b", Outcome.DONE, "parser fixed", Family.JOURNAL, "run", origin=origin)
     files.append(journal.run_file(tmp_path, "run-b"), encode_record(summed))
     files.append(
-        journal.run_file(tmp_path, "run-b"), encode_record(replace(summed, id="x", origin=replace(origin, iteration=3)))
+        journal.run_file(tmp_path, "run-b"),
+        encode_record(replace(summed, id="x", origin=replace(origin, iteration=3))),
     )
     assert journal.matches(tmp_path, "run-a", "fix the parser") == ()
     assert journal.list_(tmp_path)[1] == 2
@@ -205,14 +223,30 @@ def test_what_has_no_notes_or_sums_up_a_run_is_no_match(tmp_path: Path) -> None:
 
 def test_many_entries_without_notes_do_not_crowd_out_one_that_has_some(tmp_path: Path) -> None:
     written(tmp_path, *(entry("run-b", number, title="parser") for number in range(1, 31)))
-    written(tmp_path, entry("run-b", 31, "What to know of the parser: it keeps comments, blanks and line ends."))
+    written(
+        tmp_path,
+        entry("run-b", 31, "What to know of the parser: it keeps comments, blanks and line ends."),
+    )
     assert noted(journal.matches(tmp_path, "run-a", "parser")) == [("run-b", 31)]
 
 
-def test_how_old_an_entry_is_counts_from_the_newest_one_and_not_from_the_clock(tmp_path: Path) -> None:
-    written(tmp_path, entry("run-b", 1, "parser headers are dropped by the old reader", created_at="2000-01-01"))
-    written(tmp_path, entry("run-c", 1, "parser headers are dropped by the old reader too", created_at="2000-06-01"))
-    assert noted(journal.matches(tmp_path, "run-a", "parser headers")) == [("run-c", 1), ("run-b", 1)]
+def test_how_old_an_entry_is_counts_from_the_newest_one_and_not_from_the_clock(
+    tmp_path: Path,
+) -> None:
+    written(
+        tmp_path,
+        entry("run-b", 1, "parser headers are dropped by the old reader", created_at="2000-01-01"),
+    )
+    written(
+        tmp_path,
+        entry(
+            "run-c", 1, "parser headers are dropped by the old reader too", created_at="2000-06-01"
+        ),
+    )
+    assert noted(journal.matches(tmp_path, "run-a", "parser headers")) == [
+        ("run-c", 1),
+        ("run-b", 1),
+    ]
 
 
 def test_entries_with_the_same_notes_match_once(tmp_path: Path) -> None:
@@ -233,13 +267,19 @@ def test_entries_with_the_same_notes_match_once(tmp_path: Path) -> None:
         ("Write the changelog for the parser", "The parser keeps comments."),
     ],
 )
-def test_real_titles_with_punctuation_forms_and_korean_find_their_match(tmp_path: Path, title: str, notes: str) -> None:
+def test_real_titles_with_punctuation_forms_and_korean_find_their_match(
+    tmp_path: Path, title: str, notes: str
+) -> None:
     written(tmp_path, entry("run-b", 1, notes), entry("run-b", 2, "Moved the buttons to the left."))
     assert noted(journal.matches(tmp_path, "run-a", title))[:1] == [("run-b", 1)]
 
 
 def test_an_everyday_word_alone_is_no_match(tmp_path: Path) -> None:
-    written(tmp_path, entry("run-b", 1, "The case is closed."), entry("run-b", 2, "Buttons are on the left."))
+    written(
+        tmp_path,
+        entry("run-b", 1, "The case is closed."),
+        entry("run-b", 2, "Buttons are on the left."),
+    )
     assert journal.matches(tmp_path, "run-a", "Write about billing in any case") == ()
 
 
@@ -249,7 +289,9 @@ def test_words_that_find_nothing_are_no_error(tmp_path: Path, words: str) -> Non
     assert headings(_section(tmp_path, "run-a", words)) == ["### Iteration 1 [done]"]
 
 
-@pytest.mark.parametrize("words", ["the and of", "AND OR NOT NEAR", "a" * 9_000 + " parser", "🔥 don't 'parser"])
+@pytest.mark.parametrize(
+    "words", ["the and of", "AND OR NOT NEAR", "a" * 9_000 + " parser", "🔥 don't 'parser"]
+)
 def test_any_search_text_is_no_error(tmp_path: Path, words: str) -> None:
     written(tmp_path, entry("run-a", 1, "mine"), entry("run-b", 1, "The parser is fixed."))
     assert headings(_section(tmp_path, "run-a", words))[0] == "### Iteration 1 [done]"
@@ -269,10 +311,17 @@ def test_a_new_entry_is_read_while_another_process_has_the_index(tmp_path: Path)
         assert "- **Notes**: second" in _section(tmp_path, "run-a", "anything")
 
 
-def test_the_same_files_give_the_same_section_whatever_the_index_went_through(tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_section_whatever_the_index_went_through(
+    tmp_path: Path,
+) -> None:
     for run in ("run-a", "run-b", "run-c", "run-d"):
         for number in range(1, 7):
-            written(tmp_path, entry(run, number, f"Parser note {number} of {run}", created_at=f"2026-0{number}-01"))
+            written(
+                tmp_path,
+                entry(
+                    run, number, f"Parser note {number} of {run}", created_at=f"2026-0{number}-01"
+                ),
+            )
             _section(tmp_path, "run-a", "parser note")
     before = _section(tmp_path, "run-a", "parser note")
     index.rebuild(tmp_path)
@@ -293,17 +342,32 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_list_is_newest_first_and_narrowed_down_by_run_task_outcome_and_time(root: Path) -> None:
+def test_the_list_is_newest_first_and_narrowed_down_by_run_task_outcome_and_time(
+    root: Path,
+) -> None:
     everything, total = journal.list_(root)
-    assert noted(everything) == [("run-aa22", 10), ("run-aa11", 2), ("run-aa11", 1), ("run-aa22", 1)]
+    assert noted(everything) == [
+        ("run-aa22", 10),
+        ("run-aa11", 2),
+        ("run-aa11", 1),
+        ("run-aa22", 1),
+    ]
     assert total == 4
     found, total = journal.list_(root, limit=1)
     assert (noted(found), total) == ([("run-aa22", 10)], 4)
-    assert noted(journal.list_(root, JournalFilter(run="run-aa11"))[0]) == [("run-aa11", 2), ("run-aa11", 1)]
+    assert noted(journal.list_(root, JournalFilter(run="run-aa11"))[0]) == [
+        ("run-aa11", 2),
+        ("run-aa11", 1),
+    ]
     assert journal.list_(root, JournalFilter(run="run-aa"))[1] == 4
-    assert noted(journal.list_(root, JournalFilter(task="t-1"))[0]) == [("run-aa11", 1), ("run-aa22", 1)]
+    assert noted(journal.list_(root, JournalFilter(task="t-1"))[0]) == [
+        ("run-aa11", 1),
+        ("run-aa22", 1),
+    ]
     assert noted(journal.list_(root, JournalFilter(outcome=Outcome.FAILED))[0]) == [("run-aa11", 2)]
-    assert noted(journal.list_(root, JournalFilter(since="2026-11-10T10:05"))[0]) == [("run-aa22", 10)]
+    assert noted(journal.list_(root, JournalFilter(since="2026-11-10T10:05"))[0]) == [
+        ("run-aa22", 10)
+    ]
     assert journal.list_(root, JournalFilter(run="%"))[1] == 0
 
 
@@ -332,9 +396,10 @@ def test_a_search_gives_the_best_first_and_can_be_narrowed_down(root: Path) -> N
     found, total = journal.search(root, "docs parser")
     assert (found[0].entry.iteration, total) == (10, 4)
     assert found[0].why[:2] == ("text: docs", "text: parser")
-    assert [match.entry.run for match in journal.search(root, "parser", JournalFilter(run="run-aa11"))[0]] == [
-        "run-aa11"
-    ] * 2
+    assert [
+        match.entry.run
+        for match in journal.search(root, "parser", JournalFilter(run="run-aa11"))[0]
+    ] == ["run-aa11"] * 2
     assert journal.search(root, "parser", JournalFilter(outcome=Outcome.BLOCKED)) == ((), 0)
     assert len(journal.search(root, "parser", limit=1)[0]) == 1
 
@@ -379,5 +444,7 @@ def test_a_killed_loop_loses_no_entry_and_writes_none_twice(
     assert set(done) <= set(found)
     assert {problem.code for problem in document.problems} <= {"torn-line"}
     assert journal.append(tmp_path, entry_of(saved + 1)) is (len(found) == saved)
-    assert journal.recent(tmp_path, RUN) == tuple(map(entry_of, range(max(1, saved - 3), saved + 2)))
+    assert journal.recent(tmp_path, RUN) == tuple(
+        map(entry_of, range(max(1, saved - 3), saved + 2))
+    )
     assert index.verify(tmp_path) == []

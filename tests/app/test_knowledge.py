@@ -43,7 +43,11 @@ def names(root: Path) -> list[str]:
 
 def retired(root: Path) -> list[Record]:
     log = paths.source_path(root, LOG)
-    return [each.record for each in parse_log(log.read_text(encoding="utf-8")).entries] if log.exists() else []
+    return (
+        [each.record for each in parse_log(log.read_text(encoding="utf-8")).entries]
+        if log.exists()
+        else []
+    )
 
 
 def everything(root: Path) -> bytes:
@@ -56,7 +60,11 @@ def everything(root: Path) -> bytes:
 def test_a_new_entry_gets_a_file_named_after_its_title(tmp_path: Path) -> None:
     done = knowledge.add(tmp_path, "Cargo  bench: needs nightly!", "  Use nightly.\n", ["Testing", "#cargo", "testing"],
                          feature="perf")  # fmt: skip
-    assert (done.change, done.stored.path.stem, done.replaced) == (Change.NEW, "cargo-bench-needs-nightly", "")
+    assert (done.change, done.stored.path.stem, done.replaced) == (
+        Change.NEW,
+        "cargo-bench-needs-nightly",
+        "",
+    )
     created = done.stored.record.created_at
     assert read_file(tmp_path, f"{FOLDER}/cargo-bench-needs-nightly.md") == (
         '---\ntitle: "Cargo bench: needs nightly!"\ntags: [testing, cargo]\nfeature: "perf"\n'
@@ -80,7 +88,9 @@ def test_the_same_title_in_any_case_gets_the_new_text_and_keeps_the_rest(tmp_pat
     assert updated
 
 
-def test_a_replaced_body_stays_as_a_retired_record_that_search_does_not_offer(tmp_path: Path) -> None:
+def test_a_replaced_body_stays_as_a_retired_record_that_search_does_not_offer(
+    tmp_path: Path,
+) -> None:
     knowledge.add(tmp_path, "Retry policy", "Three tries of zebras.", ["http"])
     done = knowledge.add(tmp_path, "Retry policy", "Five tries.", ["http"])
     (old,) = retired(tmp_path)
@@ -89,7 +99,9 @@ def test_a_replaced_body_stays_as_a_retired_record_that_search_does_not_offer(tm
     )  # fmt: skip
     assert Link("superseded_by", "know-retry-policy") in old.links
     assert paths.source_path(tmp_path, LOG).stat().st_mode & 0o777 == 0o600
-    assert [hit.record.text for hit in search(tmp_path, Query("tries")).found.hits] == ["Five tries."]
+    assert [hit.record.text for hit in search(tmp_path, Query("tries")).found.hits] == [
+        "Five tries."
+    ]
     assert search(tmp_path, Query("zebras")).found.hits == ()
     assert index.verify(tmp_path) == []
 
@@ -236,7 +248,9 @@ def test_one_bad_entry_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_what_an_agent_says_is_redacted_before_the_disk(tmp_path: Path) -> None:
-    sigil = KnowledgeSigil(f"Key {TOKEN}", ("ok", TOKEN), f"Use {TOKEN} <private>Ann</private> and PIN-777.")
+    sigil = KnowledgeSigil(
+        f"Key {TOKEN}", ("ok", TOKEN), f"Use {TOKEN} <private>Ann</private> and PIN-777."
+    )
     (done,) = knowledge.learn(tmp_path, [sigil], patterns=["PIN-[0-9]+"])
     assert done.change is Change.NEW
     assert "left out" in done.why
@@ -266,7 +280,11 @@ def test_what_is_no_entry_is_told_and_the_others_are_read(tmp_path: Path) -> Non
     assert [stored.record.title for stored in knowledge.entries(tmp_path)] == ["Good"]
     library = Library(tmp_path)
     problems = [(path.name, problem.code) for path, problem in library.problems(library.knowledge)]
-    assert problems == [("folder.md", "unreadable"), ("no-tags.md", "no-tags"), ("plain.md", "bad-front-matter")]
+    assert problems == [
+        ("folder.md", "unreadable"),
+        ("no-tags.md", "no-tags"),
+        ("plain.md", "bad-front-matter"),
+    ]
 
 
 def test_an_entry_is_shown_by_id_file_or_title(tmp_path: Path) -> None:
@@ -288,8 +306,13 @@ def test_delete_removes_the_file_and_gives_what_it_held(tmp_path: Path) -> None:
 def test_a_list_is_narrowed_by_tags(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "One", "1.", ["a"], feature="shop")
     knowledge.add(tmp_path, "Two", "2.", ["b"])
-    assert [each.record.title for each in memory.list_(tmp_path, in_=("knowledge",))] == ["One", "Two"]
-    assert [each.record.title for each in memory.list_(tmp_path, tags=["B", "c"], in_=("knowledge",))] == ["Two"]
+    assert [each.record.title for each in memory.list_(tmp_path, in_=("knowledge",))] == [
+        "One",
+        "Two",
+    ]
+    assert [
+        each.record.title for each in memory.list_(tmp_path, tags=["B", "c"], in_=("knowledge",))
+    ] == ["Two"]
 
 
 def test_a_feature_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -326,7 +349,9 @@ def test_the_section_is_about_the_task_the_feature_and_the_files(tmp_path: Path)
         "## Project Knowledge", "### Parser", "### Shop", "### Paths", "### Lexer",
     ]  # fmt: skip
     assert knowledge.section(tmp_path, "shop").count("### ") == 1
-    small = knowledge.section(tmp_path, words, feature="shop", files=["src/widgets/a.py"], budget=100)
+    small = knowledge.section(
+        tmp_path, words, feature="shop", files=["src/widgets/a.py"], budget=100
+    )
     assert estimate(small) <= 100
     assert small.count("### ") == 3
     assert "_1 more did not fit" in small
@@ -347,7 +372,9 @@ for number in range(count):
 
 def writer(root: Path, name: str, count: int, title: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(root), name, str(count), title], stdout=subprocess.PIPE, encoding="utf-8"
+        [sys.executable, "-c", _WRITER, str(root), name, str(count), title],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
     )
 
 
@@ -361,7 +388,9 @@ def test_eight_processes_lose_no_body(tmp_path: Path) -> None:
     last = memory.show(tmp_path, "the-one-title").record
     assert {*last.tags} == {"a", *(f"w{n}" for n in range(8))}
     bodies = [record.text for record in retired(tmp_path)]
-    assert sorted([*bodies, last.text]) == sorted(f"Body w{n}-{m}." for n in range(8) for m in range(6))
+    assert sorted([*bodies, last.text]) == sorted(
+        f"Body w{n}-{m}." for n in range(8) for m in range(6)
+    )
 
 
 @pytest.mark.soak

@@ -37,7 +37,9 @@ def test_nothing_changed_without_a_change(root: Path) -> None:
         (lambda root: task.add(root, "Something to do"), "tasks"),
     ],
 )
-def test_changed_part_is_reported_once(root: Path, change: Callable[[Path], object], part: str) -> None:
+def test_changed_part_is_reported_once(
+    root: Path, change: Callable[[Path], object], part: str
+) -> None:
     watcher = Watcher(root)
     watcher.look()
     change(root)
@@ -54,7 +56,9 @@ def test_changed_insights_sessions_and_runs_are_reported(tmp_path: Path) -> None
     shop = sample.copied(tmp_path / "shop")
     watcher = Watcher(shop.root)
     watcher.look()
-    found = next(each for each in insights.list_(shop.root) if each.record.status is not insights.REJECTED)
+    found = next(
+        each for each in insights.list_(shop.root) if each.record.status is not insights.REJECTED
+    )
     review.reject(shop.root, found.record.id)
     assert watcher.look()[0] == ["insights"]
     log = next((paths.log_folder(shop.root) / "sessions").glob("*.jsonl"))
@@ -78,7 +82,9 @@ def test_live_run_is_reported_until_it_ends(tmp_path: Path) -> None:
             live.advance()
             parts = watcher.look()
             assert "runs" in parts[0]
-            assert [(row["id"], row["iterations"]) for row in parts[1]] == [(live.id, live.run.iterations)]
+            assert [(row["id"], row["iterations"]) for row in parts[1]] == [
+                (live.id, live.run.iterations)
+            ]
         finally:
             live.stop()
         assert [(row["id"], row["alive"]) for row in watcher.look()[1]] == [(live.id, False)]
@@ -97,7 +103,11 @@ def test_broken_task_file_is_noted(tmp_path: Path) -> None:
 
 def test_unknown_task_state_is_listed_unchanged(tmp_path: Path) -> None:
     path = board.task_file(tmp_path, task.add(tmp_path, "odd").task.id)
-    path.write_text(path.read_text(encoding="utf-8").replace('"pending"', '"parked"'), encoding="utf-8", newline="")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"pending"', '"parked"'),
+        encoding="utf-8",
+        newline="",
+    )
     tasks = list_tasks(tmp_path)
     assert tasks["items"][0]["status"] == "parked"
     assert tasks["by_state"]["parked"] == 1

@@ -43,23 +43,36 @@ def only(shop: Workshop) -> str:
 def test_three_iterations_and_then_success(shop: Workshop) -> None:
     run = shop.start(
         Step(say="<journal>the total is never computed</journal>"),
-        Step(say="<journal>sum() it is</journal>", write={"cart.py": "def total(items):\n    return sum(items)\n"}),
+        Step(
+            say="<journal>sum() it is</journal>",
+            write={"cart.py": "def total(items):\n    return sum(items)\n"},
+        ),
         says_done("<journal>added the file</journal>", {"ok": ""}),
         PASSES,
         request=LoopRequest(goal=GOAL, criteria=(CHECK,)),
     )
-    assert (run.status, run.reason, run.iterations, exit_code(run)) == (RunStatus.SUCCESS, "success", 3, 0)
+    assert (run.status, run.reason, run.iterations, exit_code(run)) == (
+        RunStatus.SUCCESS,
+        "success",
+        3,
+        0,
+    )
     assert shop.outcomes(run) == ["blocked", "blocked", "done"]
     assert [entry.files for entry in shop.journal(run)] == [(), ("cart.py",), ("ok",)]
     assert status(shop, only(shop)) is TaskStatus.DONE
     assert "the total is never computed" in shop.prompt(run, 2)
-    assert f"checks {CHECK.replace(':', ': ')}" in shop.said[1], "what is checked is told before the first iteration"
+    assert f"checks {CHECK.replace(':', ': ')}" in shop.said[1], (
+        "what is checked is told before the first iteration"
+    )
     assert shop.said[-1] == f"{run.id} ended after 3 iterations: success: done: {only(shop)}"
 
 
 def test_done_is_not_believed_when_the_criteria_do_not_agree(shop: Workshop) -> None:
     run = shop.start(
-        says_done(), says_done(write={"ok": ""}), PASSES, request=LoopRequest(goal=GOAL, criteria=(CHECK,))
+        says_done(),
+        says_done(write={"ok": ""}),
+        PASSES,
+        request=LoopRequest(goal=GOAL, criteria=(CHECK,)),
     )
     assert shop.outcomes(run) == ["retried", "done"]
     told = shop.prompt(run, 2)
@@ -68,8 +81,12 @@ def test_done_is_not_believed_when_the_criteria_do_not_agree(shop: Workshop) -> 
 
 
 def test_done_is_not_believed_when_the_verifier_does_not_agree(shop: Workshop) -> None:
-    doubts = Step(read_only=True, when="- cart.py", say="<verify-fail>the test was deleted</verify-fail>")
-    run = shop.start(says_done(write={"cart.py": "\n"}), says_done(write={"ok": ""}), doubts, PASSES)
+    doubts = Step(
+        read_only=True, when="- cart.py", say="<verify-fail>the test was deleted</verify-fail>"
+    )
+    run = shop.start(
+        says_done(write={"cart.py": "\n"}), says_done(write={"ok": ""}), doubts, PASSES
+    )
     assert shop.outcomes(run) == ["retried", "done"]
     assert "the test was deleted" in shop.prompt(run, 2)
     [_, asked, *_] = shop.agent.asks
@@ -105,7 +122,9 @@ PRINTS = ((sys.executable, "-c", "print('<verify-pass/>')"),)
         (Step(read_only=True, say="I would say <verify-pass/> here."), "no_progress"),
     ],
 )
-def test_a_verdict_counts_in_words_of_the_verifiers_own(shop: Workshop, verifier: Step, reason: str) -> None:
+def test_a_verdict_counts_in_words_of_the_verifiers_own(
+    shop: Workshop, verifier: Step, reason: str
+) -> None:
     assert shop.start(says_done(), says_done(), says_done(), verifier).reason == reason
 
 
@@ -148,7 +167,11 @@ def test_after_a_failed_task_the_next_one_is_taken(shop: Workshop) -> None:
     second = task.add(shop.root, "second", priority=2).task.id
     no = f'<task-failed id="{first}">no database here</task-failed>'
     run = shop.start(
-        Step(say=no), Step(say=f"{no} still"), says_done(), PASSES, request=LoopRequest(criteria=("none",))
+        Step(say=no),
+        Step(say=f"{no} still"),
+        says_done(),
+        PASSES,
+        request=LoopRequest(criteria=("none",)),
     )
     assert (run.failed, run.done, run.reason) == ((first,), (second,), "task_failed")
     assert (status(shop, first), status(shop, second)) == (TaskStatus.FAILED, TaskStatus.DONE)
@@ -189,18 +212,27 @@ def test_a_task_that_is_lost_does_not_keep_the_run_from_the_others(shop: Worksho
     assert (run.done, run.reason) == ((second,), "success")
 
 
-def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(shop: Workshop) -> None:
+def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(
+    shop: Workshop,
+) -> None:
     shop.put("ok", "")
     projects.write_scratchpad(shop.root, "somebody's notes")
     run = shop.start(says_done(), request=LoopRequest(goal=GOAL, criteria=(CHECK,)))
-    assert (run.reason, run.iterations, exit_code(run), shop.agent.asks) == ("already_passing", 0, 0, [])
+    assert (run.reason, run.iterations, exit_code(run), shop.agent.asks) == (
+        "already_passing",
+        0,
+        0,
+        [],
+    )
     assert board.read(shop.root).tasks == []
     assert projects.show_scratchpad(shop.root)[0] == "somebody's notes\n"
 
 
 def test_force_starts_although_the_criteria_hold(shop: Workshop) -> None:
     shop.put("ok", "")
-    run = shop.start(says_done(), PASSES, request=LoopRequest(goal=GOAL, criteria=(CHECK,), force=True))
+    run = shop.start(
+        says_done(), PASSES, request=LoopRequest(goal=GOAL, criteria=(CHECK,), force=True)
+    )
     assert (run.reason, run.iterations) == ("success", 1)
 
 
@@ -220,14 +252,20 @@ def test_the_projects_tests_are_the_default_criterion(shop: Workshop) -> None:
 
 def test_a_marker_that_was_asked_for_is_required(shop: Workshop) -> None:
     run = shop.start(
-        says_done(), Step(say="[RALPH_SUCCESS]"), PASSES, request=LoopRequest(goal=GOAL, criteria=("marker",))
+        says_done(),
+        Step(say="[RALPH_SUCCESS]"),
+        PASSES,
+        request=LoopRequest(goal=GOAL, criteria=("marker",)),
     )
     assert shop.outcomes(run) == ["retried", "done"]
 
 
 def test_an_unknown_criterion_agent_task_or_feature_leaves_no_trace(shop: Workshop) -> None:
     for request, error in (
-        (LoopRequest(goal=GOAL, criteria=("type_check",), agent="command", command="true"), NotFound),
+        (
+            LoopRequest(goal=GOAL, criteria=("type_check",), agent="command", command="true"),
+            NotFound,
+        ),
         (LoopRequest(goal=GOAL, agent="nobody"), UsageError),
         (LoopRequest(goal=GOAL, agent="command", command="no-such-program-here"), UsageError),
         (LoopRequest(goal=GOAL, agent="command", command="./no-such-program-here"), UsageError),
@@ -267,24 +305,39 @@ def test_an_agent_that_hangs_is_ended_with_all_that_it_started(shop: Workshop) -
         started_at="2026-01-01T00:00:00Z",
     )
     runs.save(shop.root, None, run)
-    request = LoopRequest(goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1)
-    ended = loop.resume(shop.root, shop.config, run.id, shop.printer(), request=request, rest=shop.rests.append)
+    request = LoopRequest(
+        goal=GOAL, criteria=("none",), agent="command", command="sh agent.sh", max_minutes=1
+    )
+    ended = loop.resume(
+        shop.root, shop.config, run.id, shop.printer(), request=request, rest=shop.rests.append
+    )
     assert (ended.reason, shop.outcomes(ended)) == ("task_failed", ["failed"])
     child = int((shop.root / "child").read_text(encoding="utf-8"))
-    assert not Path(f"/proc/{child}/cmdline").exists() or not Path(f"/proc/{child}/cmdline").read_bytes()
+    assert (
+        not Path(f"/proc/{child}/cmdline").exists()
+        or not Path(f"/proc/{child}/cmdline").read_bytes()
+    )
 
 
-def test_an_agent_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pauses(shop: Workshop) -> None:
+def test_an_agent_that_cannot_be_reached_is_asked_again_after_longer_and_longer_pauses(
+    shop: Workshop,
+) -> None:
     shop.set(cooldown_ms=0)
     lost = ends(StopReason.UNAVAILABLE, "connection refused")
     run = shop.start(lambda ask: Reply("", lost.stop, error=lost.error))
-    assert (run.reason, shop.outcomes(run), exit_code(run)) == ("agent_unavailable", ["blocked"], 17)
+    assert (run.reason, shop.outcomes(run), exit_code(run)) == (
+        "agent_unavailable",
+        ["blocked"],
+        17,
+    )
     assert len(shop.agent.asks) == 5
     assert sum(shop.rests) == pytest.approx(5 + 10 + 20 + 40)
     assert "connection refused" in run.words
 
 
-def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(shop: Workshop) -> None:
+def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(
+    shop: Workshop,
+) -> None:
     learned = '<knowledge tags="rounding" title="Totals are in cents">The cart adds up integer cents.</knowledge>'
     first = shop.start(says_done(learned), PASSES)
     found = search.search(shop.root, Query(text="cart add up")).shown
@@ -296,7 +349,9 @@ def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(sh
     assert "integer cents" in shop.prompt(second, 1)
 
 
-def test_the_scratchpad_is_archived_at_the_start_and_stays_between_iterations(shop: Workshop) -> None:
+def test_the_scratchpad_is_archived_at_the_start_and_stays_between_iterations(
+    shop: Workshop,
+) -> None:
     projects.write_scratchpad(shop.root, "left by yesterday")
 
     def notes(ask: Ask) -> Reply:
@@ -312,15 +367,23 @@ def test_the_scratchpad_is_archived_at_the_start_and_stays_between_iterations(sh
 
 def test_the_next_model_is_for_one_iteration(shop: Workshop) -> None:
     shop.set(model="small")
-    run = shop.start(Step(say="<next-model>large</next-model>"), Step(say="hm"), says_done(), PASSES)
-    assert [ask.model for ask in shop.agent.asks if not ask.read_only] == ["small", "large", "small"]
+    run = shop.start(
+        Step(say="<next-model>large</next-model>"), Step(say="hm"), says_done(), PASSES
+    )
+    assert [ask.model for ask in shop.agent.asks if not ask.read_only] == [
+        "small",
+        "large",
+        "small",
+    ]
     assert run.model == "small"
 
 
 def test_the_agent_knows_run_iteration_and_task(shop: Workshop) -> None:
     run = shop.start(Step(say="hm"), says_done(), PASSES)
     known = [dict(ask.environment) for ask in shop.agent.asks if not ask.read_only]
-    assert known == [{"RALPH_RUN": run.id, "RALPH_ITERATION": str(n), "RALPH_TASK": run.only[0]} for n in (1, 2)]
+    assert known == [
+        {"RALPH_RUN": run.id, "RALPH_ITERATION": str(n), "RALPH_TASK": run.only[0]} for n in (1, 2)
+    ]
 
 
 def test_a_promise_ends_the_run_after_the_checks(shop: Workshop) -> None:
@@ -329,7 +392,9 @@ def test_a_promise_ends_the_run_after_the_checks(shop: Workshop) -> None:
     run = shop.start(Step(say="<promise>FAILURE</promise>"), request=request)
     assert (run.reason, exit_code(run), run.status) == ("gave_up", 11, RunStatus.FAILED)
     assert (
-        shop.start(Step(say="<promise>COMPLETE</promise>", write={"ok": ""}), PASSES, request=request).reason
+        shop.start(
+            Step(say="<promise>COMPLETE</promise>", write={"ok": ""}), PASSES, request=request
+        ).reason
         == "success"
     )
 
@@ -371,7 +436,9 @@ def test_two_loops_on_different_tasks_do_not_mind_each_other(shop: Workshop) -> 
 
     run = shop.start(starts_another, says_done(), PASSES)
     assert (run.reason, inner[0].reason) == ("success", "success")
-    assert projects.show_scratchpad(shop.root)[0] == "notes of the first\n", "the other one's working memory stays"
+    assert projects.show_scratchpad(shop.root)[0] == "notes of the first\n", (
+        "the other one's working memory stays"
+    )
     assert [each.claim for each in board.read(shop.root).tasks] == [None, None]
 
 
@@ -400,7 +467,9 @@ def test_a_project_without_git_is_looked_at_by_time_and_size(tmp_path: Path) -> 
     assert shop.journal(run)[0].files == ("new.py",)
 
 
-def test_in_a_worktree_the_work_is_there_and_the_memory_in_the_main_checkout(shop: Workshop, tmp_path: Path) -> None:
+def test_in_a_worktree_the_work_is_there_and_the_memory_in_the_main_checkout(
+    shop: Workshop, tmp_path: Path
+) -> None:
     git(shop.root, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
     tree = Workshop(tmp_path / "tree")
     run = tree.start(Step(say="hm", write={"new.py": "x\n"}), says_done(), PASSES)
@@ -415,9 +484,15 @@ def test_in_a_worktree_the_work_is_there_and_the_memory_in_the_main_checkout(sho
 def test_prompts_are_the_same_for_the_same_state(shop: Workshop, tmp_path: Path) -> None:
     def story(name: str) -> list[str]:
         made = project(tmp_path / name / "shop")
-        steps = (Step(say="<journal>as far as I came</journal>"), Step(say="<knowledge tags='a'>b</knowledge>"))
+        steps = (
+            Step(say="<journal>as far as I came</journal>"),
+            Step(say="<knowledge tags='a'>b</knowledge>"),
+        )
         made.start(*steps, says_done(), PASSES)
-        prompts = [text.replace(only(made), "TASK").replace(str(made.root), "ROOT") for text in texts(made.agent.asks)]
+        prompts = [
+            text.replace(only(made), "TASK").replace(str(made.root), "ROOT")
+            for text in texts(made.agent.asks)
+        ]
         return [re.sub(r"\d+\.\ds|\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", text) for text in prompts]
 
     assert story("one") == story("two")
@@ -433,6 +508,12 @@ def test_the_index_knows_how_runs_ended(shop: Workshop) -> None:
 
 
 def test_config_is_replaced_by_what_was_wished() -> None:
-    config = apply_request(Config(), LoopRequest(max_iterations=3, verify=False, agent="codex", permission="plan"))
-    assert (config.loop.max_iterations, config.execution.verify, config.loop.agent) == (3, False, "codex")
+    config = apply_request(
+        Config(), LoopRequest(max_iterations=3, verify=False, agent="codex", permission="plan")
+    )
+    assert (config.loop.max_iterations, config.execution.verify, config.loop.agent) == (
+        3,
+        False,
+        "codex",
+    )
     assert apply_request(Config(), LoopRequest()) == Config()

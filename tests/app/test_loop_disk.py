@@ -32,7 +32,9 @@ def marks(root: Path) -> Marks:
     }
 
 
-def test_uncommitted_staged_stashed_and_ignored_work_is_untouched_byte_for_byte(tmp_path: Path) -> None:
+def test_uncommitted_staged_stashed_and_ignored_work_is_untouched_byte_for_byte(
+    tmp_path: Path,
+) -> None:
     shop = project(tmp_path / "shop")
     shop.put("stashed.py", "for later\n")
     git(shop.root, "add", "stashed.py")
@@ -45,9 +47,15 @@ def test_uncommitted_staged_stashed_and_ignored_work_is_untouched_byte_for_byte(
     shop.put(".gitignore", "secret/\n")
     shop.put("secret/key", "ignored\n")
     (shop.root / "secret/key").chmod(0o600)
-    before, stash, status = marks(shop.root), git(shop.root, "stash", "list"), git(shop.root, "status", "--porcelain")
+    before, stash, status = (
+        marks(shop.root),
+        git(shop.root, "stash", "list"),
+        git(shop.root, "status", "--porcelain"),
+    )
     request = LoopRequest(
-        goal=GOAL, criteria=("custom:test -f .agent/ok || test -f staged.py && false",), max_iterations=2
+        goal=GOAL,
+        criteria=("custom:test -f .agent/ok || test -f staged.py && false",),
+        max_iterations=2,
     )
     run = shop.start(Step(say="hm"), says_done(), PASSES, request=request)
     assert run.iterations == 2
@@ -86,7 +94,9 @@ def test_on_a_read_only_disk_nothing_is_begun(freezable: tuple[Path, Callable[[]
     assert not (shop.root / ".ralph").exists()
 
 
-def test_a_dead_run_on_a_read_only_disk_is_left_to_who_can_write(freezable: tuple[Path, Callable[[], None]]) -> None:
+def test_a_dead_run_on_a_read_only_disk_is_left_to_who_can_write(
+    freezable: tuple[Path, Callable[[], None]],
+) -> None:
     folder, freeze = freezable
     shop = project(folder / "shop")
     run = runs.save(shop.root, None, replace(runs.mine(Run("run-00000001", GOAL)), born="gone"))
@@ -108,11 +118,15 @@ def test_on_a_full_disk_the_run_ends_with_a_clear_error_and_goes_on_later(disk: 
     finally:
         disk.free()
     [run], _ = runs.newest(shop.root)
-    if run.status is RunStatus.RUNNING:  # the end could not be written either, and our process is not gone
+    if (
+        run.status is RunStatus.RUNNING
+    ):  # the end could not be written either, and our process is not gone
         runs.save(shop.root, run, replace(run, pid=0, born="gone"))
     again = shop.resume(*[says_done()] * 3, PASSES, run=run.id)
     assert (again.id, again.reason) == (run.id, "success")
-    assert [entry.iteration for entry in shop.journal(again)] == list(range(1, again.iterations + 1))
+    assert [entry.iteration for entry in shop.journal(again)] == list(
+        range(1, again.iterations + 1)
+    )
 
 
 def test_files_of_a_run_are_private(tmp_path: Path) -> None:
@@ -132,8 +146,16 @@ def test_no_process_and_no_open_file_is_left(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
     if not Path("/proc/self/task").exists():
         pytest.skip("needs /proc")
-    shop.start(says_done(), PASSES, request=LoopRequest(goal="first", criteria=("custom:true",), force=True))
+    shop.start(
+        says_done(),
+        PASSES,
+        request=LoopRequest(goal="first", criteria=("custom:true",), force=True),
+    )
     before = len(list(Path("/proc/self/fd").iterdir()))
-    shop.start(says_done(), PASSES, request=LoopRequest(goal="second", criteria=("custom:true",), force=True))
+    shop.start(
+        says_done(),
+        PASSES,
+        request=LoopRequest(goal="second", criteria=("custom:true",), force=True),
+    )
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split() == []

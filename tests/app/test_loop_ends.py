@@ -29,10 +29,17 @@ def writing(number: int) -> Step:
     return Step(say="hm", write={"work.txt": f"{number}\n"})
 
 
-def test_the_limit_of_iterations_ends_a_run_and_is_counted_anew_when_resumed(shop: Workshop) -> None:
+def test_the_limit_of_iterations_ends_a_run_and_is_counted_anew_when_resumed(
+    shop: Workshop,
+) -> None:
     shop.set(max_iterations=2)
     run = shop.start(*map(writing, range(5)))
-    assert (run.reason, run.iterations, exit_code(run), run.status) == ("max_iterations", 2, 12, RunStatus.FAILED)
+    assert (run.reason, run.iterations, exit_code(run), run.status) == (
+        "max_iterations",
+        2,
+        12,
+        RunStatus.FAILED,
+    )
     again = shop.resume(*map(writing, range(5)))
     assert (again.id, again.reason, again.iterations) == (run.id, "max_iterations", 4)
     assert "iteration 4 of at most 4" in shop.prompt(again, 4)
@@ -43,7 +50,9 @@ def test_a_raised_limit_outlives_a_kill(shop: Workshop) -> None:
     shop.set(max_iterations=2)
     shop.start(*map(writing, range(5)))
     run = shop.resume(*map(writing, range(5)))
-    killed = replace(run, status=RunStatus.RUNNING, reason="", words="", iterations=3, pid=0, born="gone")
+    killed = replace(
+        run, status=RunStatus.RUNNING, reason="", words="", iterations=3, pid=0, born="gone"
+    )
     runs.save(shop.root, run, killed)
     shop.resume(*map(writing, range(5)))
     assert shop.outcomes(run) == ["blocked"] * 4, "one more was allowed, as before"
@@ -59,7 +68,9 @@ def test_the_limit_of_time_ends_a_run(shop: Workshop) -> None:
         started_at="2026-01-01T00:00:00Z",
     )
     runs.save(shop.root, None, run)
-    ended = shop.resume(writing(1), request=LoopRequest(goal=GOAL, criteria=("none",), max_minutes=1))
+    ended = shop.resume(
+        writing(1), request=LoopRequest(goal=GOAL, criteria=("none",), max_minutes=1)
+    )
     assert (ended.reason, exit_code(ended), shop.agent.asks) == ("time", 13, [])
     again = shop.resume(says_done(), PASSES)
     assert again.reason == "success", "a limit that ended it is counted anew"
@@ -146,7 +157,9 @@ def test_ctrl_c_while_the_work_is_verified_uses_up_no_retry(shop: Workshop) -> N
     assert board.read(shop.root).tasks[0].attempts == 0
 
 
-def test_what_a_person_says_after_ctrl_c_is_journaled_and_reaches_the_next_prompt(shop: Workshop) -> None:
+def test_what_a_person_says_after_ctrl_c_is_journaled_and_reaches_the_next_prompt(
+    shop: Workshop,
+) -> None:
     def interrupts(ask: Ask) -> Reply:
         shop.interrupted = True
         return Reply("half of it", StopReason.CANCELLED)
@@ -155,7 +168,10 @@ def test_what_a_person_says_after_ctrl_c_is_journaled_and_reaches_the_next_promp
     run = shop.start(interrupts, says_done(), PASSES)
     assert (run.reason, shop.outcomes(run)) == ("success", ["interrupted", "done"])
     assert shop.journal(run)[0].notes == "Feedback: the API changed, see docs/api.md"
-    assert "the API changed, see docs/api.md" in shop.prompt(run, 2).split("## Feedback")[1].split("## ")[0]
+    assert (
+        "the API changed, see docs/api.md"
+        in shop.prompt(run, 2).split("## Feedback")[1].split("## ")[0]
+    )
 
 
 def test_ctrl_c_between_two_iterations_asks_as_well(shop: Workshop) -> None:
@@ -181,11 +197,16 @@ def test_a_second_ctrl_c_leaves_at_once_with_a_journal_entry(shop: Workshop) -> 
     run = shop.start(leaves)
     assert (run.reason, run.status, run.iterations) == ("interrupted", RunStatus.STOPPED, 1)
     [entry] = shop.journal(run)
-    assert (entry.outcome.value, entry.notes) == ("interrupted", "Interrupted while it was waiting for the agent.")
+    assert (entry.outcome.value, entry.notes) == (
+        "interrupted",
+        "Interrupted while it was waiting for the agent.",
+    )
     assert board.read(shop.root).tasks[0].claim is None
 
 
-def test_a_second_ctrl_c_right_after_the_journal_loses_nothing_that_was_done(shop: Workshop) -> None:
+def test_a_second_ctrl_c_right_after_the_journal_loses_nothing_that_was_done(
+    shop: Workshop,
+) -> None:
     class Impatient(list[str]):
         def append(self, line: str) -> None:
             super().append(line)
@@ -209,7 +230,9 @@ def test_an_unexpected_exception_ends_the_run_and_is_raised(shop: Workshop) -> N
         shop.start(writing(1), breaks)
     run = runs.current(shop.root, "")
     assert (run.status, run.reason, run.iterations) == (RunStatus.FAILED, "error", 2)
-    assert run.words.startswith("a fault in Ralph: ZeroDivisionError: no carts to divide by (test_loop_ends.py:")
+    assert run.words.startswith(
+        "a fault in Ralph: ZeroDivisionError: no carts to divide by (test_loop_ends.py:"
+    )
     assert shop.outcomes(run) == ["blocked", "interrupted"]
     assert f"Ended: failed, error: {run.words}" in runs.conclude(shop.root, run).text
     assert all(each.claim is None for each in board.read(shop.root).tasks)
@@ -218,7 +241,9 @@ def test_an_unexpected_exception_ends_the_run_and_is_raised(shop: Workshop) -> N
     assert not [line for line in shop.said if "was killed" in line]
 
 
-def test_a_fault_that_comes_again_while_it_is_journaled_ends_the_run_all_the_same(shop: Workshop) -> None:
+def test_a_fault_that_comes_again_while_it_is_journaled_ends_the_run_all_the_same(
+    shop: Workshop,
+) -> None:
     def spoils(ask: Ask) -> Reply:
         path = paths.run_folder(shop.root, ask.environment["RALPH_RUN"]) / "0001.md"
         path.unlink()
@@ -242,8 +267,12 @@ def test_resume_adds_feedback_for_the_next_prompt(shop: Workshop) -> None:
     assert "look at tax.py" in shop.prompt(run, 2)
 
 
-@pytest.mark.parametrize("reason", [EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR])
-def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: Workshop, reason: EndReason) -> None:
+@pytest.mark.parametrize(
+    "reason", [EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR]
+)
+def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(
+    shop: Workshop, reason: EndReason
+) -> None:
     def asked(ask: Ask) -> Reply:
         runs.ask_to_stop(shop.root, ask.environment["RALPH_RUN"], now=False)
         return says_done()(ask)
@@ -251,7 +280,12 @@ def test_resume_after_a_break_keeps_task_counters_and_what_failed_before(shop: W
     run = shop.start(asked, request=FAILS)
     runs.save(shop.root, run, replace(run, reason=reason.value))
     again = shop.resume(Step(), says_done(write={"ok": ""}), PASSES)
-    assert (again.id, again.only, again.iterations, again.reason) == (run.id, run.only, 2, "success")
+    assert (again.id, again.only, again.iterations, again.reason) == (
+        run.id,
+        run.only,
+        2,
+        "success",
+    )
     assert "retry 1 of 3" in shop.prompt(again, 2)
     assert len(board.read(shop.root).tasks) == 1
 
@@ -270,7 +304,9 @@ def test_resume_after_the_agent_was_away_and_after_it_gave_up(shop: Workshop) ->
     run = shop.start(away)
     for number in (2, 3, 4):
         run = shop.resume(*[Step()] * (number - 1), away)
-        assert (run.reason, run.iterations) == ("agent_unavailable", number), "being away is no lack of progress"
+        assert (run.reason, run.iterations) == ("agent_unavailable", number), (
+            "being away is no lack of progress"
+        )
     run = shop.resume(*[Step()] * 4, Step(say="<promise>FAILURE</promise>"))
     assert run.reason == "gave_up"
     assert shop.resume(*[Step()] * 5, says_done(), PASSES).reason == "success"
@@ -297,7 +333,9 @@ def test_a_run_that_is_running_is_not_resumed_by_another(shop: Workshop) -> None
 
 
 def test_resume_has_the_options_of_the_start_unless_changed(shop: Workshop) -> None:
-    request = LoopRequest(goal=GOAL, criteria=("none",), max_iterations=1, verify=False, model="small")
+    request = LoopRequest(
+        goal=GOAL, criteria=("none",), max_iterations=1, verify=False, model="small"
+    )
     shop.start(Step(say="hm"), request=request)
     run = shop.resume(Step(), says_done(), request=LoopRequest(model="large"))
     assert run.reason == "success", "the verifier is not asked"
@@ -307,11 +345,16 @@ def test_resume_has_the_options_of_the_start_unless_changed(shop: Workshop) -> N
 def test_resume_asks_again_for_a_criterion_that_held_a_secret(shop: Workshop) -> None:
     token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
     shop.set(max_iterations=1)
-    run = shop.start(Step(say="hm"), request=LoopRequest(goal=GOAL, criteria=(f"custom:test x = {token}",)))
+    run = shop.start(
+        Step(say="hm"), request=LoopRequest(goal=GOAL, criteria=(f"custom:test x = {token}",))
+    )
     assert token.encode() not in shop.on_disk()
     with pytest.raises(UsageError, match="--criteria"):
         shop.resume()
-    assert shop.resume(Step(), says_done(), PASSES, request=LoopRequest(criteria=("none",))).id == run.id
+    assert (
+        shop.resume(Step(), says_done(), PASSES, request=LoopRequest(criteria=("none",))).id
+        == run.id
+    )
 
 
 def test_a_run_stops_when_its_task_was_taken_by_another(shop: Workshop) -> None:

@@ -44,9 +44,14 @@ def test_what_an_agent_says_in_all_its_sigils(shop: Workshop) -> None:
     words = everything("look")
     run = shop.start(
         Step(say=f"{words}\n<journal>{words}</journal>\n<next-model>{TOKEN}</next-model>"),
-        Step(say=f'<knowledge tags="cart" title="Keys {TOKEN}">{words}</knowledge>\n{words}', error=words),
+        Step(
+            say=f'<knowledge tags="cart" title="Keys {TOKEN}">{words}</knowledge>\n{words}',
+            error=words,
+        ),
         lambda ask: Reply(
-            f'<task-failed id="{ask.environment["RALPH_TASK"]}">{words}</task-failed>', model=TOKEN, session=TOKEN
+            f'<task-failed id="{ask.environment["RALPH_TASK"]}">{words}</task-failed>',
+            model=TOKEN,
+            session=TOKEN,
         ),
         lambda ask: Reply(words, StopReason.CRASHED, error=words),
         Step(say=f"{words}\n<promise>FAILURE</promise>"),
@@ -70,7 +75,9 @@ def test_what_criteria_print(shop: Workshop) -> None:
     run = shop.start(
         says_done(),
         says_done(),
-        request=LoopRequest(goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2),
+        request=LoopRequest(
+            goal="x y z", criteria=("custom:cat said.txt >&2; false",), max_iterations=2
+        ),
     )
     assert run.iterations == 2
     assert leaked(shop) == []

@@ -50,7 +50,9 @@ def test_resuming_makes_the_check_of_the_start(shop: Workshop) -> None:
 
 def test_every_iteration_says_why_it_failed_or_was_blocked(shop: Workshop) -> None:
     shop.set(max_iterations=2)
-    shop.start(lambda _: Reply("", StopReason.CRASHED, error="sh exited with 3: oops"), Step(say="hm"))
+    shop.start(
+        lambda _: Reply("", StopReason.CRASHED, error="sh exited with 3: oops"), Step(say="hm")
+    )
     said = "\n".join(shop.said)
     assert "iteration 1: failed" in said
     assert "  the agent crashed: sh exited with 3: oops" in said
@@ -97,7 +99,9 @@ def test_the_prompt_says_that_verification_follows(shop: Workshop) -> None:
 
 def test_a_failure_is_said_once_in_a_prompt(shop: Workshop) -> None:
     def fails(_: Ask) -> Reply:
-        return Reply("<journal>tried the lexer</journal>", StopReason.CRASHED, error="cannot parse line 7")
+        return Reply(
+            "<journal>tried the lexer</journal>", StopReason.CRASHED, error="cannot parse line 7"
+        )
 
     run = shop.start(fails, Step(say="hm"), says_done(), PASSES)
     second, third = shop.prompt(run, 2), shop.prompt(run, 3)
@@ -109,8 +113,14 @@ def test_a_failure_is_said_once_in_a_prompt(shop: Workshop) -> None:
 @pytest.mark.parametrize("budget", [200, 500, 2_000, 0])
 def test_the_budget_holds_for_guardrails_and_memories_together(shop: Workshop, budget: int) -> None:
     for number in range(60):
-        memory.add(shop.root, f"Rule number {number}: never call the payment service twice.", in_="guardrails")
-    config = replace(Config(), memories=replace(Config().memories, budget=budget, skill_injection=False))
+        memory.add(
+            shop.root,
+            f"Rule number {number}: never call the payment service twice.",
+            in_="guardrails",
+        )
+    config = replace(
+        Config(), memories=replace(Config().memories, budget=budget, skill_injection=False)
+    )
     [work] = [task.add(shop.root, "payments").task]
     prompt = loop_prompt.build(shop.root, config, Run("run-1", "payments"), work, [], 10)
     section = prompt.partition("## Guardrails\n")[2].partition("\n## ")[0]
@@ -126,4 +136,6 @@ def test_knowledge_has_the_name_of_the_feature(shop: Workshop) -> None:
     work = task.add(shop.root, "faster", feature_id=made.id).task
     learned = '<knowledge tags="perf" title="Cache">keep the parser warm</knowledge>'
     shop.start(says_done(learned), PASSES, request=LoopRequest(task=work.id, criteria=("none",)))
-    assert [entry.record.extra["feature"] for entry in pages.entries(shop.root)] == ["Perf Optimization"]
+    assert [entry.record.extra["feature"] for entry in pages.entries(shop.root)] == [
+        "Perf Optimization"
+    ]

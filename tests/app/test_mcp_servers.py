@@ -35,7 +35,11 @@ def project_names(root: Path, **servers: object) -> None:
 
 
 def user_names(root: Path, here: dict[str, object] | None = None, **everywhere: object) -> None:
-    said = {"mcpServers": everywhere, "projects": {str(root): {"mcpServers": here or {}}}, "numStartups": 3}
+    said = {
+        "mcpServers": everywhere,
+        "projects": {str(root): {"mcpServers": here or {}}},
+        "numStartups": 3,
+    }
     write(root.parent / "home/.claude.json", said)
 
 
@@ -45,7 +49,9 @@ def found(root: Path, **env: str) -> dict[str, McpServer]:
 
 def test_servers_of_all_files_are_found_and_the_nearest_of_a_name_wins(project: Path) -> None:
     project_names(project, a={"command": "project-a"}, b={"command": "project-b"})
-    user_names(project, {"a": {"command": "local-a"}}, b={"command": "user-b"}, c={"command": "user-c"})
+    user_names(
+        project, {"a": {"command": "local-a"}}, b={"command": "user-b"}, c={"command": "user-c"}
+    )
     assert {name: (each.whose, each.command[0]) for name, each in found(project).items()} == {
         "a": (ServerScope.LOCAL, "local-a"),
         "b": (ServerScope.PROJECT, "project-b"),
@@ -76,11 +82,18 @@ def test_the_type_decides_the_transport(project: Path, spec: object, way: Transp
 
 
 def test_variables_are_expanded(project: Path) -> None:
-    user_names(project, x=STDIO, y={"type": "http", "url": "${URL}/mcp", "headers": {"Authorization": "Bearer ${KEY}"}})
+    user_names(
+        project,
+        x=STDIO,
+        y={"type": "http", "url": "${URL}/mcp", "headers": {"Authorization": "Bearer ${KEY}"}},
+    )
     servers = found(project, KEY="made-up", URL="https://x.example")
     assert servers["x"].command == ("server", "--port", "80")
     assert servers["x"].env == (("KEY", "made-up"),)
-    assert (servers["y"].url, servers["y"].headers) == ("https://x.example/mcp", (("Authorization", "Bearer made-up"),))
+    assert (servers["y"].url, servers["y"].headers) == (
+        "https://x.example/mcp",
+        (("Authorization", "Bearer made-up"),),
+    )
 
 
 def test_a_variable_without_a_value_stays_as_it_is_written(project: Path) -> None:
@@ -88,7 +101,9 @@ def test_a_variable_without_a_value_stays_as_it_is_written(project: Path) -> Non
     assert found(project)["x"].env == (("KEY", "${KEY}"),)
 
 
-def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(project: Path) -> None:
+def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(
+    project: Path,
+) -> None:
     project_names(project, a={"command": "evil"}, b={"type": "http", "url": "https://evil.example"})
     assert all("ralph trust" in each.why_not for each in found(project).values())
 
@@ -101,7 +116,11 @@ def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(p
     assert [each.why_not for each in found(project).values()] == ["", ""]
     assert all(each.trusted for each in servers.trust_candidates(project, env_of(project)))
 
-    project_names(project, a={"command": "evil", "args": ["now"]}, b={"type": "http", "url": "https://evil.example"})
+    project_names(
+        project,
+        a={"command": "evil", "args": ["now"]},
+        b={"type": "http", "url": "https://evil.example"},
+    )
     assert [bool(each.why_not) for each in found(project).values()] == [True, False]
 
 
@@ -110,14 +129,18 @@ def test_what_a_user_named_needs_no_more_trust(project: Path) -> None:
     assert [each.why_not for each in found(project).values()] == ["", ""]
 
 
-@pytest.mark.parametrize("spec", [{}, {"type": "http"}, {"type": "stdio", "url": "https://x.example"}, {"type": "sdk"}])
+@pytest.mark.parametrize(
+    "spec", [{}, {"type": "http"}, {"type": "stdio", "url": "https://x.example"}, {"type": "sdk"}]
+)
 def test_what_cannot_be_asked_says_why(project: Path, spec: object) -> None:
     user_names(project, x=spec)
     assert found(project)["x"].why_not
 
 
 def test_a_server_whose_headers_come_from_a_command_is_not_asked(project: Path) -> None:
-    user_names(project, x={"type": "http", "url": "https://x.example", "headersHelper": "/bin/keys"})
+    user_names(
+        project, x={"type": "http", "url": "https://x.example", "headersHelper": "/bin/keys"}
+    )
     assert "command" in found(project)["x"].why_not
 
 
@@ -132,7 +155,8 @@ def test_a_worktree_has_the_servers_that_were_named_for_its_main_checkout(projec
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '"x"', "\x00", "[" * 100_000, '{"mcpServers": 3}', '{"mcpServers": {"a": 3}}']
+    "text",
+    ["{", "[]", '"x"', "\x00", "[" * 100_000, '{"mcpServers": 3}', '{"mcpServers": {"a": 3}}'],
 )
 def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
     write(project / ".mcp.json", text)

@@ -44,7 +44,9 @@ def user_names(root: Path, **how: str) -> None:
     file.write_text(json.dumps(said), encoding="utf-8", newline="")
 
 
-def asked(root: Path, *, refresh: bool = False, now: int = 1_000_000) -> tuple[list[ServerState], list[str]]:
+def asked(
+    root: Path, *, refresh: bool = False, now: int = 1_000_000
+) -> tuple[list[ServerState], list[str]]:
     return servers.server_status(root, env_of(root), refresh=refresh, seconds=SECONDS, now=now)
 
 
@@ -73,7 +75,9 @@ def test_the_cache_is_as_the_spec_has_it(project: Path) -> None:
     }
 
 
-def test_an_answer_counts_for_five_minutes_and_then_the_server_is_asked_again(project: Path) -> None:
+def test_an_answer_counts_for_five_minutes_and_then_the_server_is_asked_again(
+    project: Path,
+) -> None:
     user_names(project, a="crash")
     asked(project)
     user_names(project, a="good")
@@ -114,7 +118,9 @@ def test_what_others_keep_in_the_file_stays_there(project: Path) -> None:
     held["entries"]["/other"] = {"servers": {}, "updatedAt": 5, "theirs": [2]}
     held["entries"][str(project)]["note"] = "kept"
     held["entries"][str(project)]["servers"]["a"]["tools"] = 7
-    (project / ".ralph/cache/mcp-status.json").write_text(json.dumps(held), encoding="utf-8", newline="")
+    (project / ".ralph/cache/mcp-status.json").write_text(
+        json.dumps(held), encoding="utf-8", newline=""
+    )
     user_names(project, a="good")
     asked(project, refresh=True, now=3_000_000)
     assert cache(project) == {
@@ -133,7 +139,15 @@ def test_what_others_keep_in_the_file_stays_there(project: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "null", '{"version": 2, "entries": {}}', '{"version": 1, "entries": 3}', "[" * 100_000, "\udcff"],
+    [
+        "{",
+        "[]",
+        "null",
+        '{"version": 2, "entries": {}}',
+        '{"version": 1, "entries": 3}',
+        "[" * 100_000,
+        "\udcff",
+    ],
 )
 def test_a_damaged_file_or_one_of_another_version_is_replaced(project: Path, text: str) -> None:
     file = project / ".ralph/cache/mcp-status.json"
@@ -146,7 +160,13 @@ def test_a_damaged_file_or_one_of_another_version_is_replaced(project: Path, tex
 
 @pytest.mark.parametrize(
     "value",
-    [3, None, {"status": "happy", "cachedAt": 999_999}, {"status": "failed"}, {"status": "failed", "cachedAt": "x"}],
+    [
+        3,
+        None,
+        {"status": "happy", "cachedAt": 999_999},
+        {"status": "failed"},
+        {"status": "failed", "cachedAt": "x"},
+    ],
 )
 def test_a_damaged_cache_entry_is_no_answer(project: Path, value: object) -> None:
     file = project / ".ralph/cache/mcp-status.json"
@@ -163,7 +183,9 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
     assert statuses(asked(project, refresh=True)) == {"evil": "unknown"}
     assert started(pids(project, "evil")) == []
 
-    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    project_files.record_trust(
+        project, servers.trust_candidates(project, env_of(project)), env_of(project)
+    )
     assert statuses(asked(project)) == {"evil": "running"}
     assert len(started(pids(project, "evil"))) == 1
 
@@ -173,7 +195,9 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
 
 def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> None:
     user_names(project, good="good", bad="crash")
-    (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
+    (project / ".mcp.json").write_text(
+        '{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline=""
+    )
     known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "good": "running", "bad": "failed"}
     assert json.loads(servers.denying_settings(known)) == {
@@ -183,14 +207,18 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
         "MCP servers left out, since you have not trusted them (`ralph trust`): new",
         "MCP servers left out: bad (failed)",
     ]
-    assert [each.server.name for each in servers.untrusted_servers(project, env_of(project))] == ["new"]
+    assert [each.server.name for each in servers.untrusted_servers(project, env_of(project))] == [
+        "new"
+    ]
 
 
 def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
     assert not any(state.usable for state in asked(project)[0])
-    project_files.record_trust(project, servers.trust_candidates(project, env_of(project)), env_of(project))
+    project_files.record_trust(
+        project, servers.trust_candidates(project, env_of(project)), env_of(project)
+    )
     known = asked(project)[0]
     assert statuses(asked(project)) == {"new": "unknown", "old": "unknown"}
     assert (servers.denying_settings(known), servers.describe_denied(known)) == ("", [])
@@ -198,7 +226,9 @@ def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
 
 @pytest.mark.parametrize("file", ["home/.claude/settings.json", "project/.claude/settings.json"])
 def test_only_ralph_trust_approves_a_server_of_the_repository(project: Path, file: str) -> None:
-    (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline="")
+    (project / ".mcp.json").write_text(
+        '{"mcpServers": {"new": {"command": "x"}}}', encoding="utf-8", newline=""
+    )
     place = project.parent / file
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text('{"enableAllProjectMcpServers": true}', encoding="utf-8", newline="")

@@ -46,7 +46,9 @@ def put(root: Path, *texts: str) -> None:
     ]
     path = paths.memories_files(root)[0]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["# Memories\n", "## Fixes\n", *entries]), encoding="utf-8", newline="")
+    path.write_text(
+        "\n".join(["# Memories\n", "## Fixes\n", *entries]), encoding="utf-8", newline=""
+    )
 
 
 def cache(root: Path) -> VectorCache:
@@ -54,7 +56,12 @@ def cache(root: Path) -> VectorCache:
 
 
 def near(
-    root: Path, embedder: HashEmbedder, text: str, query: Query | None = None, *, candidates: bool = False
+    root: Path,
+    embedder: HashEmbedder,
+    text: str,
+    query: Query | None = None,
+    *,
+    candidates: bool = False,
 ) -> list[tuple[str, float]]:
     """What is offered by meaning for a text, nearest first, or how near all are; a warning fails the test."""
 
@@ -62,7 +69,9 @@ def near(
         ask = meaning.nearness(root, embedder, connection, query or Query(limit=None), pytest.fail)
         found = ask(text, list(queries.digests(connection)) if candidates else [])
         records = queries.records(connection, list(found))
-        return sorted(((records[key].text, value) for key, value in found.items()), key=lambda each: -each[1])
+        return sorted(
+            ((records[key].text, value) for key, value in found.items()), key=lambda each: -each[1]
+        )
 
     return index.ask(root, question)
 
@@ -91,7 +100,9 @@ class TestEmbed:
         assert len(embedder.texts) == 3
         assert (paths.cache_folder(tmp_path) / "vectors.db").stat().st_mode & 0o777 == 0o600
 
-    def test_a_limit_leaves_the_rest_to_the_next_call_and_the_newest_come_first(self, tmp_path: Path) -> None:
+    def test_a_limit_leaves_the_rest_to_the_next_call_and_the_newest_come_first(
+        self, tmp_path: Path
+    ) -> None:
         put(tmp_path, "one", "two", "three")
         embedder = HashEmbedder()
         assert meaning.embed_with(tmp_path, embedder, limit=2) == meaning.Embedded(2, 1, "hash:64")
@@ -101,7 +112,9 @@ class TestEmbed:
     def test_progress_counts_up_to_what_is_planned(self, tmp_path: Path) -> None:
         put(tmp_path, *(f"memory number {number}" for number in range(70)))
         seen: list[tuple[int, int]] = []
-        meaning.embed_with(tmp_path, HashEmbedder(), progress=lambda done, total: seen.append((done, total)))
+        meaning.embed_with(
+            tmp_path, HashEmbedder(), progress=lambda done, total: seen.append((done, total))
+        )
         assert seen[-1] == (70, 70)
         assert len(seen) > 1
         assert seen == sorted(seen)
@@ -180,7 +193,13 @@ class TestEmbed:
 
     def test_nothing_is_embedded_unasked_by_a_server(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
-        for provider in (Provider.NONE, Provider.OPENAI, Provider.VOYAGE, Provider.OLLAMA, Provider.COMPATIBLE):
+        for provider in (
+            Provider.NONE,
+            Provider.OPENAI,
+            Provider.VOYAGE,
+            Provider.OLLAMA,
+            Provider.COMPATIBLE,
+        ):
             assert meaning.embed_some(tmp_path, Embedding(provider=provider)) is None
 
 
@@ -194,13 +213,18 @@ class TestNearness:
         chunks = len(embedder.texts)
         assert chunks > 3
         found = [
-            value for text, value in near(tmp_path, embedder, question, candidates=True) if text.startswith("filler0")
+            value
+            for text, value in near(tmp_path, embedder, question, candidates=True)
+            if text.startswith("filler0")
         ]
         best = (embedder.embed(embedder.texts[:chunks]) @ embedder.embed([question])[0]).max()
         assert found == [pytest.approx(best, abs=0.02)]
 
     def test_candidates_are_judged_and_the_nearest_are_added(self, tmp_path: Path) -> None:
-        put(tmp_path, *(f"shared shared shared word{number}" for number in range(meaning.NEAREST + 20)))
+        put(
+            tmp_path,
+            *(f"shared shared shared word{number}" for number in range(meaning.NEAREST + 20)),
+        )
         embedder = HashEmbedder(256)
         meaning.embed_with(tmp_path, embedder)
 
@@ -213,7 +237,9 @@ class TestNearness:
         assert nearest == meaning.NEAREST
         assert everything == meaning.NEAREST + 20
 
-    def test_a_filter_of_the_query_holds_for_what_is_offered_by_meaning(self, tmp_path: Path) -> None:
+    def test_a_filter_of_the_query_holds_for_what_is_offered_by_meaning(
+        self, tmp_path: Path
+    ) -> None:
         put(tmp_path, "quartz violin")
         embedder = HashEmbedder()
         meaning.embed_with(tmp_path, embedder)
@@ -221,7 +247,9 @@ class TestNearness:
         assert not near(tmp_path, embedder, "quartz", Query(kinds=(MemoryKind.DECISION,)))
         assert not near(tmp_path, embedder, "quartz", Query(since="2026-01-01"))
 
-    def test_nothing_is_asked_of_an_embedder_while_nothing_is_embedded(self, tmp_path: Path) -> None:
+    def test_nothing_is_asked_of_an_embedder_while_nothing_is_embedded(
+        self, tmp_path: Path
+    ) -> None:
         put(tmp_path, *TEXTS)
         embedder = HashEmbedder()
         assert near(tmp_path, embedder, "payment") == []
@@ -233,10 +261,14 @@ class TestNearness:
         told: list[str] = []
 
         def question(connection: sqlite3.Connection) -> object:
-            return meaning.nearness(tmp_path, Failing(0), connection, warn=told.append)("payment", [])
+            return meaning.nearness(tmp_path, Failing(0), connection, warn=told.append)(
+                "payment", []
+            )
 
         assert index.ask(tmp_path, question) == {}
-        assert told == ["searched by words alone: hash at nowhere: refused with 500 (try again later)"]
+        assert told == [
+            "searched by words alone: hash at nowhere: refused with 500 (try again later)"
+        ]
 
 
 @dataclass
@@ -259,7 +291,9 @@ def served() -> Iterator[Served]:
             state.texts.extend(texts)
             vectors = embedder.embed(texts).tolist()
             items = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
-            body = json.dumps({"error": {"message": "overloaded"}} if state.broken else {"data": items}).encode()
+            body = json.dumps(
+                {"error": {"message": "overloaded"}} if state.broken else {"data": items}
+            ).encode()
             self.send_response(503 if state.broken else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -281,7 +315,9 @@ def served() -> Iterator[Served]:
 
 
 class TestHeld:
-    def test_records_of_an_index_in_memory_get_vectors_and_are_offered_as_in_the_product(self, tmp_path: Path) -> None:
+    def test_records_of_an_index_in_memory_get_vectors_and_are_offered_as_in_the_product(
+        self, tmp_path: Path
+    ) -> None:
         put(tmp_path / "project", *TEXTS)
         embedder = HashEmbedder()
 
@@ -292,7 +328,10 @@ class TestHeld:
 
         held = index.ask(tmp_path / "project", question)
         meaning.embed_with(tmp_path / "project", embedder)
-        assert held == {value for _, value in near(tmp_path / "project", embedder, "the payment webhook was retried")}
+        assert held == {
+            value
+            for _, value in near(tmp_path / "project", embedder, "the payment webhook was retried")
+        }
         assert held
 
 
@@ -334,7 +373,9 @@ class TestSearch:
     def test_settings_that_cannot_work_are_a_warning_for_a_search(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
         meaning.embed_with(tmp_path, HashEmbedder())
-        answer = search.search(tmp_path, Query("payment"), embedding=Embedding(provider=Provider.COMPATIBLE))
+        answer = search.search(
+            tmp_path, Query("payment"), embedding=Embedding(provider=Provider.COMPATIBLE)
+        )
         assert answer.found.hits
         assert [warning.partition(" (")[0] for warning in answer.warnings] == [
             "searched by words alone: the embedding provider compatible needs an address"
@@ -343,7 +384,9 @@ class TestSearch:
     def test_without_a_provider_vectors_change_nothing(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
         meaning.embed_with(tmp_path, HashEmbedder())
-        assert search.search(tmp_path, Query("payment"), embedding=PLAIN) == search.search(tmp_path, Query("payment"))
+        assert search.search(tmp_path, Query("payment"), embedding=PLAIN) == search.search(
+            tmp_path, Query("payment")
+        )
 
     def test_a_search_by_words_alone_makes_no_cache(self, tmp_path: Path) -> None:
         put(tmp_path, *TEXTS)
@@ -361,7 +404,9 @@ class TestRealModel:
         assert answer.warnings == ()
         assert answer.found.hits[0].record.text == TEXTS[0]
         assert answer.found.hits[0].why[-1].startswith("meaning: ")
-        assert [hit.weak for hit in answer.found.hits] == [False] + [True] * (len(answer.found.hits) - 1)
+        assert [hit.weak for hit in answer.found.hits] == [False] + [True] * (
+            len(answer.found.hits) - 1
+        )
         assert len(answer.found.hits) > 1
         found, entries = memory.search(tmp_path, question, embedding=Embedding())
         assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
@@ -377,13 +422,19 @@ class TestRealModel:
             assert bool(hits) == text.isascii(), text
 
     def test_among_few_records_a_small_lead_is_not_certain(self, tmp_path: Path) -> None:
-        few = ("Deploys go through the bastion host", "Money amounts are integer cents", "Tests need a database")
+        few = (
+            "Deploys go through the bastion host",
+            "Money amounts are integer cents",
+            "Tests need a database",
+        )
         for count in (1, 2, 3):
             put(tmp_path, *few[:count])
             for text in ("evilplant", "qwertyuiop", "xylophone orchestra"):
                 hits = search.search(tmp_path, Query(text), embedding=Embedding()).found.hits
                 assert all(hit.weak for hit in hits), text
-        hits = search.search(tmp_path, Query("float precision of prices"), embedding=Embedding()).found.hits
+        hits = search.search(
+            tmp_path, Query("float precision of prices"), embedding=Embedding()
+        ).found.hits
         assert [hit.weak for hit in hits][:2] == [False, True]
 
     def test_the_runtime_of_the_model_leaves_no_telemetry(self, tmp_path: Path) -> None:
@@ -393,5 +444,7 @@ class TestRealModel:
         assert list(tmp_path.rglob("*")) == []
 
     def test_a_text_in_a_script_that_it_cannot_read_is_near_to_nothing(self) -> None:
-        rows_ = LocalEmbedder().embed(["인증 토큰이 만료됨", "mixed 인증", "the token expires", "404"])
+        rows_ = LocalEmbedder().embed(
+            ["인증 토큰이 만료됨", "mixed 인증", "the token expires", "404"]
+        )
         assert [bool(row.any()) for row in rows_] == [False, True, True, True]

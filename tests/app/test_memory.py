@@ -31,7 +31,9 @@ def library(tmp_path: Path) -> Library:
     return Library(tmp_path)
 
 
-def add(library: Library, text: str, kind: MemoryKind = PATTERN, tags: tuple[str, ...] = ()) -> Record:
+def add(
+    library: Library, text: str, kind: MemoryKind = PATTERN, tags: tuple[str, ...] = ()
+) -> Record:
     return memory.add(library.root, text, kind, tags).stored.record
 
 
@@ -62,7 +64,9 @@ def test_an_entry_of_the_other_place_counts_as_already_there(library: Library) -
     assert (added.is_new, added.stored.path) == (False, second)
 
 
-def test_an_id_that_is_taken_is_drawn_again(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_that_is_taken_is_drawn_again(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: Iterator[str] = iter(["mem-1-aaaa", "mem-1-aaaa", "mem-1-aaaa", "mem-1-bbbb"])
     monkeypatch.setattr(ids, "mint", lambda prefix: next(drawn))
     assert [add(library, "one").id, add(library, "two").id] == ["mem-1-aaaa", "mem-1-bbbb"]
@@ -135,7 +139,9 @@ def test_init_does_not_lose_an_entry_that_is_added_while_it_copies(
     add(library, "One")
     copy = files.backup
 
-    def copy_slowly(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
+    def copy_slowly(
+        path: Path, *, root: Path | None = None, text: str | None = None
+    ) -> Path | None:
         backup = copy(path, root=root, text=text)
         add(library, "Late")
         return backup
@@ -172,7 +178,9 @@ def day(offset: int) -> str:
 
 def test_current_leaves_out_what_is_superseded_or_out_of_date() -> None:
     old = Record("mem-1-a", FIX, "old")
-    new = Record("mem-2-b", FIX, "new", links=(Link("supersedes", "mem-1-a"), Link("links_to", "mem-3-c")))
+    new = Record(
+        "mem-2-b", FIX, "new", links=(Link("supersedes", "mem-1-a"), Link("links_to", "mem-3-c"))
+    )
     linked = Record("mem-3-c", FIX, "linked", valid_until=day(0))
     gone = Record("mem-4-d", FIX, "gone", valid_until=day(-1))
     assert memory.current([old, new, linked, gone]) == [new, linked]
@@ -215,7 +223,9 @@ def test_memories_and_guardrails_share_one_budget(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["markdown", "json"])
-def test_guardrails_and_memories_together_stay_within_every_budget(tmp_path: Path, form: str) -> None:
+def test_guardrails_and_memories_together_stay_within_every_budget(
+    tmp_path: Path, form: str
+) -> None:
     for n in range(6):
         memory.add(tmp_path, f"memory {n} " + "word " * n)
         memory.add(tmp_path, f"guardrail {n} " + "word " * n, in_="guardrails")
@@ -292,8 +302,12 @@ def test_kinds_are_named_in_any_case_and_wrong_ones_with_the_valid_ones() -> Non
 
 
 def test_json_holds_what_the_file_holds() -> None:
-    comment = "<!-- tags: a | created: 2025-01-01 | valid-until: 2030-01-01 | by: human | ticket: 7 -->"
-    shape = memory_json(parse_memories(f"## Fixes\n\n### mem-1-a\n> x\n{comment}\n").entries[0].record)
+    comment = (
+        "<!-- tags: a | created: 2025-01-01 | valid-until: 2030-01-01 | by: human | ticket: 7 -->"
+    )
+    shape = memory_json(
+        parse_memories(f"## Fixes\n\n### mem-1-a\n> x\n{comment}\n").entries[0].record
+    )
     assert shape == {
         "id": "mem-1-a", "type": "fix", "text": "x", "title": "", "tags": ["a"], "created_at": "2025-01-01",
         "updated_at": "", "source": "", "by": "human", "via": "", "status": "active", "valid_until": "2030-01-01",

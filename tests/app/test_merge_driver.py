@@ -66,13 +66,19 @@ def test_a_rebase_and_a_cherry_pick_use_it_too(shop: Path, env: dict[str, str]) 
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
     git(shop, "checkout", "-q", "side")
     git(shop, "rebase", "-q", "main")
-    assert ids((shop / FILE).read_text(encoding="utf-8")) == [record(number).id for number in (1, 2, 3)]
+    assert ids((shop / FILE).read_text(encoding="utf-8")) == [
+        record(number).id for number in (1, 2, 3)
+    ]
 
 
 def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path, env: dict[str, str]) -> None:
     merge_registration.register(shop, env)
     put(shop, page(record(1), prose="Read this.\n\n"), "prose")
-    diverge(shop, page(record(1), prose="Read that.\n\n"), page(record(1), record(3), prose="Read it all.\n\n"))
+    diverge(
+        shop,
+        page(record(1), prose="Read that.\n\n"),
+        page(record(1), record(3), prose="Read it all.\n\n"),
+    )
     with pytest.raises(Exception, match="returned non-zero"):
         git(shop, "merge", "-q", "side")
     text = (shop / FILE).read_text(encoding="utf-8")
@@ -80,7 +86,9 @@ def test_prose_that_both_edited_is_a_conflict_with_markers(shop: Path, env: dict
     assert ids(text) == [record(number).id for number in (1, 3)]
 
 
-def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(shop: Path, env: dict[str, str]) -> None:
+def test_a_driver_that_is_gone_falls_back_to_the_merge_of_lines(
+    shop: Path, env: dict[str, str]
+) -> None:
     hosts.apply_plan(hosts.plan_launchers(env, hosts.hook_program(sys.executable)))
     merge_registration.register(shop, env)
     hosts.interpreter_file(env).unlink()  # the launcher exits with 1 now, as a conflict does
@@ -101,7 +109,9 @@ def test_the_user_s_config_gets_the_driver_once_and_loses_it_again(env: dict[str
     for _ in range(2):
         hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=True))))
     assert path.read_text(encoding="utf-8").count('[merge "ralph"]') == 1
-    assert "merge-driver" in git(Path(env["HOME"]), "config", "--file", str(path), "merge.ralph.driver")
+    assert "merge-driver" in git(
+        Path(env["HOME"]), "config", "--file", str(path), "merge.ralph.driver"
+    )
     hosts.apply_plan(hosts.InstallPlan(tuple(merge_registration.user_edit(env, add=False))))
     assert path.read_text(encoding="utf-8") == before
     path.unlink()
@@ -114,32 +124,50 @@ def test_doctor_registers_where_the_attributes_name_a_driver_that_no_config_has(
     shop: Path, env: dict[str, str]
 ) -> None:
     (shop / ".gitattributes").write_text("*.md merge=ralph\n", encoding="utf-8")
-    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    assert [
+        each.fixable
+        for each in doctor.examine(shop, env=env)
+        if each.problem.code == "merge-driver"
+    ] == [True]
     assert shop / ".git/config" in {repair.path for repair in doctor.fix(shop, env)}
-    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"]
+    assert not [
+        each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"
+    ]
     assert merge_registration.register_missing(shop, env) is None
     [edit] = merge_registration.repository_edits(shop, attributes=True)
     assert edit.path == shop / ".git/config", "a line of another form is not ours"
 
 
 @pytest.mark.parametrize("driver", ["true", "/nonexistent/ralph merge-driver %O %A %B %P", None])
-def test_doctor_replaces_a_driver_that_cannot_start(shop: Path, env: dict[str, str], driver: str | None) -> None:
+def test_doctor_replaces_a_driver_that_cannot_start(
+    shop: Path, env: dict[str, str], driver: str | None
+) -> None:
     merge_registration.register(shop, env)
     good = git(shop, "config", "merge.ralph.driver")
     program = good.rpartition(" %O ")[0].rpartition(" ")[2]
-    git(shop, "config", "merge.ralph.driver", driver or good.replace(program, "'/moved away/ralph'"))
-    assert [each.fixable for each in doctor.examine(shop, env=env) if each.problem.code == "merge-driver"] == [True]
+    git(
+        shop, "config", "merge.ralph.driver", driver or good.replace(program, "'/moved away/ralph'")
+    )
+    assert [
+        each.fixable
+        for each in doctor.examine(shop, env=env)
+        if each.problem.code == "merge-driver"
+    ] == [True]
     doctor.fix(shop, env)
     assert git(shop, "config", "merge.ralph.driver") == good
     assert merge_registration.is_missing(shop, env) is None
 
 
-def test_doctor_does_not_wait_for_a_fifo_in_place_of_the_attributes(shop: Path, env: dict[str, str]) -> None:
+def test_doctor_does_not_wait_for_a_fifo_in_place_of_the_attributes(
+    shop: Path, env: dict[str, str]
+) -> None:
     (shop / ".gitattributes").unlink(missing_ok=True)
     os.mkfifo(shop / ".gitattributes")
     words = [sys.executable, "-m", "ralph", "doctor"]
     variables = {**os.environ, **env}
-    done = subprocess.run(words, cwd=shop, env=variables, capture_output=True, check=False, timeout=40)
+    done = subprocess.run(
+        words, cwd=shop, env=variables, capture_output=True, check=False, timeout=40
+    )
     assert done.returncode in (0, 1)
     assert b"Traceback" not in done.stderr
 
@@ -150,11 +178,17 @@ def test_doctor_names_a_union_and_registering_overrides_it(shop: Path, env: dict
     assert "merge: ralph" in git(shop, "check-attr", "merge", "guardrails.md")
     with (shop / ".gitattributes").open("a", encoding="utf-8") as lines:
         lines.write("*.md merge=union\n")
-    [found] = [each.problem.what for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+    [found] = [
+        each.problem.what
+        for each in doctor.examine(shop, env=env)
+        if each.problem.code == "merge-union"
+    ]
     assert FILE in found
     assert ".ralph/knowledge/*.md" in found
     merge_registration.register(shop, env)
-    assert not [each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"]
+    assert not [
+        each for each in doctor.examine(shop, env=env) if each.problem.code == "merge-union"
+    ]
 
 
 def test_a_user_s_driver_is_enough(shop: Path, env: dict[str, str]) -> None:
@@ -183,7 +217,9 @@ def test_a_fresh_clone_merges_by_entry_with_ralph_installed_and_by_lines_without
     else:
         with pytest.raises(Exception, match="returned non-zero"):
             git(clone, "merge", "-q", "origin/side")
-        assert {*ids((clone / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+        assert {*ids((clone / FILE).read_text(encoding="utf-8"))} == {
+            record(number).id for number in (1, 2, 3)
+        }
 
 
 def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str]) -> None:
@@ -193,7 +229,11 @@ def test_outside_of_git_nothing_is_registered(tmp_path: Path, env: dict[str, str
 
 
 def damage(root: Path) -> list[str]:
-    return [each.problem.code for each in doctor.examine(root) if each.problem.code in ("merge", "conflict")]
+    return [
+        each.problem.code
+        for each in doctor.examine(root)
+        if each.problem.code in ("merge", "conflict")
+    ]
 
 
 def test_doctor_resolves_an_open_merge_by_entry(shop: Path, env: dict[str, str]) -> None:
@@ -204,18 +244,26 @@ def test_doctor_resolves_an_open_merge_by_entry(shop: Path, env: dict[str, str])
     [repair] = [each for each in doctor.fix(shop, env) if each.path == shop / FILE]
     assert repair.backup is not None
     assert "<<<<<<<" in repair.backup.read_text(encoding="utf-8")
-    assert {*ids((shop / FILE).read_text(encoding="utf-8"))} == {record(number).id for number in (1, 2, 3)}
+    assert {*ids((shop / FILE).read_text(encoding="utf-8"))} == {
+        record(number).id for number in (1, 2, 3)
+    }
     assert damage(shop) == []
     git(shop, "commit", "-qm", "merged")
     assert doctor.fix(shop, env) == []
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, env: dict[str, str], later: bool) -> None:
+def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(
+    shop: Path, env: dict[str, str], later: bool
+) -> None:
     (shop / ".gitattributes").write_text("*.md merge=union\n", encoding="utf-8")
     put(shop, page(*map(record, range(1, 9))), "more")
     ours = page(record(1), record(2, "edited by us"), *map(record, range(3, 8)))
-    diverge(shop, ours, page(record(1), record(2, tags=("edited",)), *map(record, range(3, 9)), record(9)))
+    diverge(
+        shop,
+        ours,
+        page(record(1), record(2, tags=("edited",)), *map(record, range(3, 9)), record(9)),
+    )
     git(shop, "merge", "-q", "side", "-m", "union")
     text = (shop / FILE).read_text(encoding="utf-8")
     assert record(8).id in ids(text), "deleted by us, and brought back"
@@ -224,7 +272,8 @@ def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, en
     assert damage(shop) == ["merge"]
     doctor.fix(shop, env)
     records = {
-        entry.record.id: entry.record for entry in parse_memories((shop / FILE).read_text(encoding="utf-8")).entries
+        entry.record.id: entry.record
+        for entry in parse_memories((shop / FILE).read_text(encoding="utf-8")).entries
     }
     assert [*records] == [record(number).id for number in (*range(1, 8), 9)]
     assert (records[record(2).id].text, records[record(2).id].tags) == ("edited by us", ("edited",))
@@ -232,7 +281,9 @@ def test_doctor_repairs_what_a_union_did_from_the_merge_s_parents(shop: Path, en
     assert damage(shop) == []
 
 
-def test_doctor_repairs_committed_markers_with_an_entry_that_came_later(shop: Path, env: dict[str, str]) -> None:
+def test_doctor_repairs_committed_markers_with_an_entry_that_came_later(
+    shop: Path, env: dict[str, str]
+) -> None:
     diverge(shop, page(record(1), record(2)), page(record(1), record(3)))
     with pytest.raises(Exception, match="returned non-zero"):
         git(shop, "merge", "-q", "side")
@@ -241,7 +292,10 @@ def test_doctor_repairs_committed_markers_with_an_entry_that_came_later(shop: Pa
     put(shop, str(parse_memories(text).add(record(4))), "later")
     doctor.fix(shop, env)
     text = (shop / FILE).read_text(encoding="utf-8")
-    assert (sorted(ids(text)), "<<<<" in text) == ([record(number).id for number in (1, 2, 3, 4)], False)
+    assert (sorted(ids(text)), "<<<<" in text) == (
+        [record(number).id for number in (1, 2, 3, 4)],
+        False,
+    )
     assert damage(shop) == []
 
 
@@ -266,7 +320,9 @@ def test_doctor_repairs_a_knowledge_file_after_a_union(shop: Path, env: dict[str
     doctor.fix(shop, env)
     [entry] = parse_knowledge(path.read_text(encoding="utf-8")).entries
     assert ({*entry.record.tags}, entry.record.updated_at[11:13]) == ({"money", "api", "db"}, "12")
-    assert sorted(entry.record.text.split()) == sorted("Amounts are whole cents. Amounts are integer cents.".split())
+    assert sorted(entry.record.text.split()) == sorted(
+        "Amounts are whole cents. Amounts are integer cents.".split()
+    )
     assert path.read_text(encoding="utf-8").count("updated_at") == 1
     assert damage(shop) == []
 

@@ -9,7 +9,9 @@ from ralph.app import hook_state
 from ralph.errors import Refused
 
 
-def test_a_pause_is_a_private_file_beside_the_logs_and_its_end_takes_it_away(tmp_path: Path) -> None:
+def test_a_pause_is_a_private_file_beside_the_logs_and_its_end_takes_it_away(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".ralph").mkdir()
     assert hook_state.paused_since(tmp_path) is None
     assert hook_state.pause_capture(tmp_path) is True
@@ -34,7 +36,9 @@ def test_an_empty_file_made_by_hand_is_a_pause_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("marker", ["ralph.yml", ".agent/memories.md"])
-def test_where_hooks_act_they_can_be_paused_and_git_sees_nothing_of_it(tmp_path: Path, marker: str) -> None:
+def test_where_hooks_act_they_can_be_paused_and_git_sees_nothing_of_it(
+    tmp_path: Path, marker: str
+) -> None:
     (tmp_path / marker).parent.mkdir(exist_ok=True)
     (tmp_path / marker).touch()
     assert hook_state.pause_capture(tmp_path) is True

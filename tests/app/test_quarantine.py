@@ -47,7 +47,9 @@ def append_entry(root: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("by", ["agent", "import", "tool"])
-def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(root: Path, by: str) -> None:
+def test_an_order_that_no_person_adds_is_held_outside_of_the_repository(
+    root: Path, by: str
+) -> None:
     with pytest.raises(Refused, match="waits for a person"):
         memory.add(root, ORDER, by=by, via="mcp (x)")
     with pytest.raises(Refused, match="waits for a person"):  # once, however often it is tried
@@ -128,7 +130,9 @@ def test_an_edit_that_nobody_signed_is_injected_once_a_person_accepts_it(root: P
     review.accept(root, "mem-1760000000-ab12")
     assert ORDER in injected(root)
     path = root / ".agent" / "memories.md"
-    path.write_text(path.read_text(encoding="utf-8").replace("rm -rf ~", "rm -rf /"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("rm -rf ~", "rm -rf /"), encoding="utf-8"
+    )
     assert "rm -rf /" not in injected(root)  # other words were not accepted
 
 
@@ -149,15 +153,28 @@ def test_torn_and_foreign_lines_of_the_quarantine_stay(root: Path) -> None:
 
 def test_a_terminal_without_an_agents_variable_is_a_person(root: Path) -> None:
     assert quarantine.author({}, is_terminal=False) == "agent"
-    assert quarantine.author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []]) == "human"
-    for name in ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SANDBOX", "GEMINI_CLI", "QWEN_CODE", "RALPH_RUN"):
+    assert (
+        quarantine.author({"CODEX_HOME": "/x"}, is_terminal=True, parents=[["HOME"], []]) == "human"
+    )
+    for name in (
+        "CLAUDECODE",
+        "CLAUDE_CODE_SESSION_ID",
+        "CODEX_SANDBOX",
+        "GEMINI_CLI",
+        "QWEN_CODE",
+        "RALPH_RUN",
+    ):
         assert quarantine.author({name: "1"}, is_terminal=True) == "agent"
-    script = "import sys; from ralph.app.quarantine import author; print(author({}, is_terminal=True))"
+    script = (
+        "import sys; from ralph.app.quarantine import author; print(author({}, is_terminal=True))"
+    )
     clean = {"PATH": os.environ["PATH"], "HOME": str(root)}
     with_agent = {**clean, "CLAUDECODE": "1"}
     middle = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], env={}, check=True)"
     called = [sys.executable, "-c", middle, script]
-    said = subprocess.run(called, env=with_agent, capture_output=True, check=True, encoding="utf-8", timeout=60)
+    said = subprocess.run(
+        called, env=with_agent, capture_output=True, check=True, encoding="utf-8", timeout=60
+    )
     assert said.stdout == "agent\n"  # its parent has the variable
 
 
@@ -190,7 +207,9 @@ def test_a_title_that_reads_like_an_instruction_is_shown_if_a_person_wrote_it(ro
     value = {"id": "t-abc123", "title": f"{ORDER} As a branch says.", "status": "in_progress"}
     planted.write_text(json.dumps(value), encoding="utf-8")
     text = injected(root)
-    assert [by for by in ("by the agent", "by the human", "a branch") if by in text] == ["by the human"]
+    assert [by for by in ("by the agent", "by the human", "a branch") if by in text] == [
+        "by the human"
+    ]
     assert "task t-abc123: (left out: it reads like an instruction to an agent)" in text
     assert HARMLESS in text
 
@@ -204,6 +223,8 @@ def test_the_goal_of_a_run_is_shown_if_a_person_gave_it(tmp_path: Path, by: str)
         return ScriptedAgent([Step(say="<task-done>{task}</task-done>")]).run(ask)
 
     request = loop.LoopRequest(goal=ORDER, criteria=("none",))
-    loop.start(shop.root, shop.config, request, shop.printer(), agent=ScriptedAgent([look, PASSES]), by=by)
+    loop.start(
+        shop.root, shop.config, request, shop.printer(), agent=ScriptedAgent([look, PASSES]), by=by
+    )
     assert "loop: " in texts[0]
     assert texts[0].count(ORDER) == (2 if by == "human" else 0)

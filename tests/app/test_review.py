@@ -18,7 +18,9 @@ NAME = "ins-1-aaaaaa"
 def root(tmp_path: Path) -> Path:
     """A project whose one task has one proposed insight."""
     made = task.add(tmp_path, "teach").task
-    record = Record(NAME, MemoryKind.FIX, "pool closes late", status=Status.PROPOSED, scope=Scope.TASK)
+    record = Record(
+        NAME, MemoryKind.FIX, "pool closes late", status=Status.PROPOSED, scope=Scope.TASK
+    )
     place = tmp_path / ".ralph" / "tasks" / made.id / "memory" / "insights.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(parse_insights("").add(record).text, encoding="utf-8")
@@ -30,7 +32,10 @@ def refined(root: Path, code: str, *, timeout: float = 30.0) -> tuple[insights.I
 
 
 def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root: Path) -> None:
-    _, why = refined(root, "import sys; asked = sys.stdin.read(); print('Close the pool first.' * ('late' in asked))")
+    _, why = refined(
+        root,
+        "import sys; asked = sys.stdin.read(); print('Close the pool first.' * ('late' in asked))",
+    )
     assert not why
     now = insights.find(root, NAME).record
     assert (now.text, now.extra[insights.FIRST], now.status) == (
@@ -41,7 +46,9 @@ def test_the_commands_words_take_the_place_of_the_first_ones_which_are_kept(root
 def test_what_was_refined_is_known_again_in_its_first_words(root: Path) -> None:
     refined(root, "print('Something else entirely, about the order of things.')")
     there = [insights.find(root, NAME).record]
-    again = Record("ins-2-bbbbbb", MemoryKind.FIX, "Pool closes late", status=Status.PROPOSED, scope=Scope.TASK)
+    again = Record(
+        "ins-2-bbbbbb", MemoryKind.FIX, "Pool closes late", status=Status.PROPOSED, scope=Scope.TASK
+    )
     assert insights.merge_insights(there, [again])[0] == []
 
 

@@ -53,19 +53,28 @@ def root(tmp_path: Path) -> Path:
 
 def killed(run: Run) -> Run:
     """The run of a process that is gone."""
-    return replace(runs.mine(run), status=RunStatus.RUNNING, reason="", words="", ended_at="", born="gone")
+    return replace(
+        runs.mine(run), status=RunStatus.RUNNING, reason="", words="", ended_at="", born="gone"
+    )
 
 
 def at_work(root: Path, **members: object) -> Run:
     """A dead run that was at work on a task."""
     name = task.add(root, GOAL).task.id
     run = killed(replace(RUN, only=(name,), task=name, step="agent", **members))  # type: ignore[arg-type]  # by name
-    assert task.claim(root, name, replace(task.claim_of(run.id), pid=2**22 - 1), named=True) is not None
+    assert (
+        task.claim(root, name, replace(task.claim_of(run.id), pid=2**22 - 1), named=True)
+        is not None
+    )
     return runs.save(root, None, run)
 
 
-def entry(run: Run, number: int, outcome: Outcome = Outcome.BLOCKED, notes: str = "") -> JournalEntry:
-    return JournalEntry(run.id, number, outcome, task=run.task, duration=2.0, cost=0.5, notes=notes, created_at=WHEN)
+def entry(
+    run: Run, number: int, outcome: Outcome = Outcome.BLOCKED, notes: str = ""
+) -> JournalEntry:
+    return JournalEntry(
+        run.id, number, outcome, task=run.task, duration=2.0, cost=0.5, notes=notes, created_at=WHEN
+    )
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -88,7 +97,13 @@ def test_what_is_saved_is_what_is_read(
     root = tmp_path_factory.mktemp("shop")
     first = runs.save(root, None, Run("run-00000001", goal, words=words, status=status))
     second = replace(
-        first, only=tuple(only), iterations=iterations, cost=cost, failing=failing, options=options, words=""
+        first,
+        only=tuple(only),
+        iterations=iterations,
+        cost=cost,
+        failing=failing,
+        options=options,
+        words="",
     )
     runs.save(root, first, second)
     assert runs.read(root, "run-00000001") == second
@@ -100,7 +115,10 @@ def test_only_what_changed_is_written(root: Path) -> None:
     runs.save(root, None, RUN)
     runs.save(root, RUN, replace(RUN, step="agent"))
     runs.save(root, RUN, RUN)
-    lines = [json.loads(line) for line in paths.run_log(root, RUN.id).read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in paths.run_log(root, RUN.id).read_text(encoding="utf-8").splitlines()
+    ]
     assert [{name for name in line if name not in ("v", "type", "id")} for line in lines] == [
         {"goal", "started_at"},
         {"step"},
@@ -110,10 +128,19 @@ def test_only_what_changed_is_written(root: Path) -> None:
 def test_what_a_stranger_wrote_into_the_log_does_no_harm(root: Path) -> None:
     runs.save(root, None, RUN)
     with paths.run_log(root, RUN.id).open("a", encoding="utf-8") as file:
-        file.write('{"v":1,"type":"run","id":"run-00000001","iterations":"many","status":"odd","only":3,"cost":true}\n')
-        file.write('{"v":1,"type":"run","id":"run-00000002","goal":"another"}\nno json at all\n{"v":1,"type":"run"')
+        file.write(
+            '{"v":1,"type":"run","id":"run-00000001","iterations":"many","status":"odd","only":3,"cost":true}\n'
+        )
+        file.write(
+            '{"v":1,"type":"run","id":"run-00000002","goal":"another"}\nno json at all\n{"v":1,"type":"run"'
+        )
     found = runs.read(root, RUN.id)
-    assert (found.goal, found.iterations, found.only, found.status) == (GOAL, 0, (), RunStatus.RUNNING)
+    assert (found.goal, found.iterations, found.only, found.status) == (
+        GOAL,
+        0,
+        (),
+        RunStatus.RUNNING,
+    )
 
 
 def test_the_beginning_of_an_id_will_do_when_it_means_one(root: Path) -> None:
@@ -145,7 +172,9 @@ def test_on_another_machine_the_heartbeat_tells(root: Path) -> None:
     assert not runs.lives(root, away)
     runs.beat(root, away)
     assert runs.lives(root, away), "it beat a moment ago"
-    assert runs.lives(root, replace(away, id="run-00000002", started_at=ids.timestamp())), "it has just begun"
+    assert runs.lives(root, replace(away, id="run-00000002", started_at=ids.timestamp())), (
+        "it has just begun"
+    )
     assert not runs.lives(root, replace(away, id="run-00000003", started_at="no time"))
     paths.heartbeat(root, RUN.id).write_text("torn {", encoding="utf-8")
     assert not runs.lives(root, away)
@@ -158,7 +187,12 @@ def test_a_dead_run_is_marked_journaled_and_its_claim_released(root: Path) -> No
     runs.beat(root, run)
     runs.ask_to_stop(root, run.id, now=True)
     [dead] = runs.recover(root)
-    assert (dead.status, dead.reason, dead.iterations, dead.seconds) == (RunStatus.STOPPED, "died", 3, 5.0)
+    assert (dead.status, dead.reason, dead.iterations, dead.seconds) == (
+        RunStatus.STOPPED,
+        "died",
+        3,
+        5.0,
+    )
     assert runs.read(root, run.id) == dead
     last = runs.iterations(root, run.id)[-1]
     assert (last.iteration, last.outcome) == (3, Outcome.INTERRUPTED)
@@ -166,21 +200,32 @@ def test_a_dead_run_is_marked_journaled_and_its_claim_released(root: Path) -> No
     [left] = board.read(root).tasks
     assert (left.claim, status_of(left)) == (None, TaskStatus.PENDING)
     assert (runs.last_beat(root, run.id), runs.stop_asked(root, run.id)) == ("", "")
-    assert run.id in paths.run_log(root, run.id).read_text(encoding="utf-8").splitlines()[-2], "it has a run record"
+    assert run.id in paths.run_log(root, run.id).read_text(encoding="utf-8").splitlines()[-2], (
+        "it has a run record"
+    )
     assert runs.recover(root) == [], "once is enough"
 
 
-def test_an_iteration_that_was_journaled_before_the_kill_is_counted_and_not_written_again(root: Path) -> None:
+def test_an_iteration_that_was_journaled_before_the_kill_is_counted_and_not_written_again(
+    root: Path,
+) -> None:
     run = at_work(root, iterations=1, failure="before")
     journal.append(root, entry(run, 1))
     journal.append(root, entry(run, 2, Outcome.RETRIED, "two tests fail"))
     [dead] = runs.recover(root)
-    assert (dead.iterations, dead.seconds, dead.cost, dead.failure) == (2, 2.0, 0.5, "two tests fail")
+    assert (dead.iterations, dead.seconds, dead.cost, dead.failure) == (
+        2,
+        2.0,
+        0.5,
+        "two tests fail",
+    )
     assert [each.outcome.value for each in runs.iterations(root, run.id)] == ["blocked", "retried"]
 
 
 @pytest.mark.parametrize("damage", ["gone", "broken"])
-def test_a_dead_run_whose_task_is_gone_or_broken_is_marked_all_the_same(root: Path, damage: str) -> None:
+def test_a_dead_run_whose_task_is_gone_or_broken_is_marked_all_the_same(
+    root: Path, damage: str
+) -> None:
     run = at_work(root)
     journal.append(root, entry(run, 1, Outcome.DONE))
     path = paths.tasks_folder(root) / run.task / "task.json"
@@ -195,7 +240,9 @@ def test_a_dead_run_whose_task_is_gone_or_broken_is_marked_all_the_same(root: Pa
 
 def test_a_log_whose_beginning_is_gone_is_still_a_run(root: Path) -> None:
     run = at_work(root)
-    paths.run_log(root, run.id).write_text(f'{{"v":1,"type":"run","id":"{run.id}","step":"agent"}}\n', encoding="utf-8")
+    paths.run_log(root, run.id).write_text(
+        f'{{"v":1,"type":"run","id":"{run.id}","step":"agent"}}\n', encoding="utf-8"
+    )
     [dead] = runs.recover(root)
     assert (dead.id, dead.reason) == (run.id, "died")
     assert runs.current(root).goal.startswith("(")
@@ -204,7 +251,9 @@ def test_a_log_whose_beginning_is_gone_is_still_a_run(root: Path) -> None:
 def test_sigils_before_a_kill_are_stored(root: Path) -> None:
     run = at_work(root)
     said = '<knowledge tags="a" title="Ports">8080 is taken.</knowledge>\n<journal>half way</journal>\n'
-    paths.run_output(root, run.id).write_text(f"ralph: iteration 1: scripted\n{said}", encoding="utf-8")
+    paths.run_output(root, run.id).write_text(
+        f"ralph: iteration 1: scripted\n{said}", encoding="utf-8"
+    )
     runs.recover(root)
     assert runs.iterations(root, run.id)[-1].notes.startswith("half way\n\n")
     assert [each.record.title for each in knowledge.entries(root)] == ["Ports"]
@@ -220,7 +269,9 @@ def test_a_task_that_was_done_by_the_journal_is_done_after_the_kill(root: Path) 
 
 def test_feedback_that_was_journaled_before_the_kill_reaches_the_next_prompt(root: Path) -> None:
     run = at_work(root, failure="two tests fail")
-    journal.append(root, entry(run, 1, Outcome.INTERRUPTED, "so far\n\nFeedback: use decimals\nplease"))
+    journal.append(
+        root, entry(run, 1, Outcome.INTERRUPTED, "so far\n\nFeedback: use decimals\nplease")
+    )
     [dead] = runs.recover(root)
     assert (dead.feedback, dead.failure) == ("use decimals\nplease", "two tests fail")
 
@@ -236,7 +287,8 @@ def test_of_two_processes_one_takes_a_run(root: Path) -> None:
     run = at_work(root)
     words = [sys.executable, "-c", RIVAL, str(root), run.id]
     rivals = [
-        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") for _ in range(4)
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        for _ in range(4)
     ]
     said = []
     for rival in rivals:

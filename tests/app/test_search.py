@@ -15,11 +15,22 @@ from ralph.app import search as verbs
 from ralph.context import render, tokens
 from ralph.errors import NotFound
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.model.record import Detail, Family, Link, MemoryKind, ObservationKind, Origin, Query, Record
+from ralph.model.record import (
+    Detail,
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Query,
+    Record,
+)
 
 LONG = {
-    "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. " * 200,
-    "code": "def parse_http_header(raw: bytes) -> dict[str, str]:\n    return {k: v for k, v in pairs(raw)}\n" * 200,
+    "prose": "The scheduler retries the migration when the connection pool is exhausted, and then it gives up. "
+    * 200,
+    "code": "def parse_http_header(raw: bytes) -> dict[str, str]:\n    return {k: v for k, v in pairs(raw)}\n"
+    * 200,
     "chinese": "数据库连接池的大小是二十，超过以后请求会排队等待。" * 200,
     "korean": "인증 토큰은 삼십 분 뒤에 만료되고 다시 로그인해야 한다. " * 200,
     "hash": "0123456789abcdef" * 2000,
@@ -40,31 +51,45 @@ def long_text(request: pytest.FixtureRequest) -> str:
 
 
 def project(root: Path, text: str) -> Path:
-    put(root, ".agent/memories.md", page(*(Block(f"{text.strip()}\nnumber {n}", numbered(n)) for n in range(8))))
+    put(
+        root,
+        ".agent/memories.md",
+        page(*(Block(f"{text.strip()}\nnumber {n}", numbered(n)) for n in range(8))),
+    )
     put(root, LOG, "".join(seen(f"marker {n} {text}", n) for n in range(12)))
     return root
 
 
 @pytest.mark.soak
-def test_layer_1_is_at_most_a_hundred_tokens_for_up_to_five_hits(tmp_path: Path, long_text: str) -> None:
+def test_layer_1_is_at_most_a_hundred_tokens_for_up_to_five_hits(
+    tmp_path: Path, long_text: str
+) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker", ""):
         answer = verbs.search(tmp_path, Query(query), fit=True)
         assert 3 <= len(answer.shown) <= 5
-        assert answer.tokens == sum(tokens.estimate(each.text + "\n") for each in answer.shown) <= 100
+        assert (
+            answer.tokens == sum(tokens.estimate(each.text + "\n") for each in answer.shown) <= 100
+        )
         for each in answer.shown:
             assert each.text.startswith(f"{each.name} {each.hit.record.kind.value} ")
             assert "\n" not in each.text
         everything = verbs.search(tmp_path, Query(query))
         assert len(everything.shown) == 5
-        assert [each.hit for each in everything.shown][: len(answer.shown)] == [each.hit for each in answer.shown]
+        assert [each.hit for each in everything.shown][: len(answer.shown)] == [
+            each.hit for each in answer.shown
+        ]
 
 
 PLACES = {
     "first": "pytest hangs " + "while the worker waits for a lock " * 20,
-    "middle": "the worker waits for a lock " * 20 + "and then pytest hangs " + "until somebody ends it by hand " * 20,
+    "middle": "the worker waits for a lock " * 20
+    + "and then pytest hangs "
+    + "until somebody ends it by hand " * 20,
     "last": "the worker waits for a lock " * 20 + "and then pytest hangs",
-    "apart": "pytest is slow " + "when the worker waits for a lock " * 20 + "until pytest hangs for good",
+    "apart": "pytest is slow "
+    + "when the worker waits for a lock " * 20
+    + "until pytest hangs for good",
     "accents": "der Wärter wartet ´ auf eine Sperre " * 20 + "und dann hangs der pytest",
 }
 
@@ -72,7 +97,11 @@ PLACES = {
 @pytest.mark.parametrize("place", list(PLACES))
 def test_a_line_has_at_least_twelve_words_around_the_match(tmp_path: Path, place: str) -> None:
     texts = [f"{PLACES[place]} {number}" for number in range(8)]
-    put(tmp_path, ".agent/memories.md", page(*(Block(text, numbered(n)) for n, text in enumerate(texts))))
+    put(
+        tmp_path,
+        ".agent/memories.md",
+        page(*(Block(text, numbered(n)) for n, text in enumerate(texts))),
+    )
     answer = verbs.search(tmp_path, Query("pytest hangs"), fit=True)
     assert len(answer.shown) in (3, 4)
     assert answer.tokens <= 100
@@ -86,10 +115,21 @@ def test_a_line_has_at_least_twelve_words_around_the_match(tmp_path: Path, place
 
 
 def test_a_short_text_is_shown_whole_and_a_tool_or_speaker_is_not_named(tmp_path: Path) -> None:
-    lines = [("Bash: npm test", "$ npm test\nok zebra"), ("answer", "the zebra is in"), ("Edit a.py", "a.py\n+ zebra")]
+    lines = [
+        ("Bash: npm test", "$ npm test\nok zebra"),
+        ("answer", "the zebra is in"),
+        ("Edit a.py", "a.py\n+ zebra"),
+    ]
     origin = Origin(by="tool", session="s1")
     records = [
-        Record(f"obs-170000000{n}-000{n}", ObservationKind.NOTE, text, Family.OBSERVATION, title=title, origin=origin)
+        Record(
+            f"obs-170000000{n}-000{n}",
+            ObservationKind.NOTE,
+            text,
+            Family.OBSERVATION,
+            title=title,
+            origin=origin,
+        )
         for n, (title, text) in enumerate(lines)
     ]
     put(tmp_path, LOG, "".join(map(encode_record, records)))
@@ -112,7 +152,9 @@ RECORDS = st.builds(
 
 
 @given(RECORDS, st.integers(1, 2000), st.integers(1, 100), st.integers(0, 400))
-def test_a_line_stays_within_its_budget_and_an_id_is_never_cut(record: Record, count: int, most: int, at: int) -> None:
+def test_a_line_stays_within_its_budget_and_an_id_is_never_cut(
+    record: Record, count: int, most: int, at: int
+) -> None:
     head = render.line_head(record, count=count)
     for said in (
         render.record_line(record, count=count, budget=most),
@@ -144,7 +186,9 @@ def test_what_a_session_did_again_in_the_same_words_is_one_hit(tmp_path: Path) -
 
 
 def test_memories_with_the_same_words_are_all_shown(tmp_path: Path) -> None:
-    put(tmp_path, ".agent/memories.md", page(Block("same", numbered(1)), Block("same", numbered(2))))
+    put(
+        tmp_path, ".agent/memories.md", page(Block("same", numbered(1)), Block("same", numbered(2)))
+    )
     assert [each.count for each in verbs.search(tmp_path, Query("same")).shown] == [1, 1]
 
 
@@ -171,7 +215,9 @@ def test_a_whole_record_has_all_that_is_known_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(tmp_path: Path, long_text: str) -> None:
+def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(
+    tmp_path: Path, long_text: str
+) -> None:
     project(tmp_path, long_text)
     for query in ("number", "marker"):
         for each in verbs.search(tmp_path, Query(query, layer=Detail.TIMELINE)).shown:
@@ -183,7 +229,9 @@ def test_layer_2_is_at_most_three_hundred_tokens_a_record_in_the_order_of_time(t
 
 
 @pytest.mark.soak
-def test_layer_3_is_at_most_a_thousand_tokens_a_record_and_says_what_was_cut(tmp_path: Path, long_text: str) -> None:
+def test_layer_3_is_at_most_a_thousand_tokens_a_record_and_says_what_was_cut(
+    tmp_path: Path, long_text: str
+) -> None:
     project(tmp_path, long_text)
     for each in verbs.search(tmp_path, Query("marker", layer=Detail.FULL)).shown:
         assert each.tokens == tokens.estimate(each.text + "\n") <= 1000
@@ -221,7 +269,9 @@ def test_around_an_observation_is_its_session_in_its_order(tmp_path: Path) -> No
     same_time = "2025-03-01T00:00:00Z"
     shuffled = random.Random(3).sample(range(9), 9)
     text = "".join(
-        encode_record(type(line)(**{**vars(line), "id": f"obs-{shuffled[n]}-x", "created_at": same_time}))
+        encode_record(
+            type(line)(**{**vars(line), "id": f"obs-{shuffled[n]}-x", "created_at": same_time})
+        )
         for n, line in enumerate(lines)
     )
     put(tmp_path, LOG, text)
@@ -244,11 +294,22 @@ def test_a_stretch_of_time_is_shown_oldest_first(tmp_path: Path) -> None:
 
 
 def test_each_of_two_records_with_one_id_stands_in_its_own_place(tmp_path: Path) -> None:
-    put(tmp_path, ".agent/memories.md", page(Block("alpha here", numbered(1)), Block("alpha again", numbered(1))))
-    put(tmp_path, ".ralph/guardrails.md", page(Block("alpha there", numbered(1)), title="Guardrails"))
+    put(
+        tmp_path,
+        ".agent/memories.md",
+        page(Block("alpha here", numbered(1)), Block("alpha again", numbered(1))),
+    )
+    put(
+        tmp_path,
+        ".ralph/guardrails.md",
+        page(Block("alpha there", numbered(1)), title="Guardrails"),
+    )
     for text in ("alpha", "", numbered(1)):
         found, stands = memory.search(tmp_path, Query(text))
-        assert {each.record.text: each.line for each in stands} == {"alpha here": 5, "alpha again": 9}
+        assert {each.record.text: each.line for each in stands} == {
+            "alpha here": 5,
+            "alpha again": 9,
+        }
         assert {each.path for each in stands} == {tmp_path / ".agent/memories.md"}
         assert found.total == 2
         _, stands = memory.search(tmp_path, Query(text), in_=("guardrails",))
@@ -261,13 +322,24 @@ def test_the_project_filter_knows_the_root_a_folder_below_and_elsewhere(tmp_path
     put(tmp_path, ".agent/memories.md", page(Block("alpha learned")))
     for name, path in (("s1", tmp_path), ("s2", tmp_path / "web"), ("s3", Path("/elsewhere"))):
         session = encode_line("session", {"id": name, "project_path": str(path)})
-        put(tmp_path, f"log/sessions/{name}.jsonl", session + seen(f"alpha in {name}", int(name[1]), name))
+        put(
+            tmp_path,
+            f"log/sessions/{name}.jsonl",
+            session + seen(f"alpha in {name}", int(name[1]), name),
+        )
 
     def found(project: str) -> list[str]:
-        return sorted(hit.record.text for hit in verbs.search(tmp_path, Query("alpha", project=project)).found.hits)
+        return sorted(
+            hit.record.text
+            for hit in verbs.search(tmp_path, Query("alpha", project=project)).found.hits
+        )
 
     assert found("") == ["alpha in s1", "alpha in s2", "alpha in s3", "alpha learned"]
-    assert found(str(tmp_path)) == found(f"{tmp_path}/") == ["alpha in s1", "alpha in s2", "alpha learned"]
+    assert (
+        found(str(tmp_path))
+        == found(f"{tmp_path}/")
+        == ["alpha in s1", "alpha in s2", "alpha learned"]
+    )
     assert found(str(tmp_path / "web")) == ["alpha in s2"]
     assert found("/elsewhere") == ["alpha in s3"]
     assert found("/nowhere") == []
@@ -281,5 +353,7 @@ def test_deleted_and_edited_records_are_no_longer_found(tmp_path: Path) -> None:
     memory.delete(tmp_path, numbered(2))
     found = verbs.search(tmp_path, Query("number", limit=None, families=(Family.MEMORY,))).found
     assert sorted(hit.record.id for hit in found.hits) == [numbered(n) for n in (0, 3, 4, 5, 6, 7)]
-    assert verbs.search(tmp_path, Query("entirely different")).found.hits[0].record.id == numbered(1)
+    assert verbs.search(tmp_path, Query("entirely different")).found.hits[0].record.id == numbered(
+        1
+    )
     assert verbs.search(tmp_path, Query(numbered(2))).found.hits == ()

@@ -11,7 +11,13 @@ from ralph.formats.log import encode_line, encode_record
 from ralph.model.record import Detail, Family, ObservationKind, Origin, Record
 
 
-def line(name: str, number: int, words: str, kind: ObservationKind = ObservationKind.NOTE, by: str = "human") -> str:
+def line(
+    name: str,
+    number: int,
+    words: str,
+    kind: ObservationKind = ObservationKind.NOTE,
+    by: str = "human",
+) -> str:
     """One observation of a session as a line of its log."""
     at = f"2026-11-{10 + number // 60:02}T10:{number % 60:02}:00Z"
     record = Record(
@@ -42,7 +48,12 @@ def root(tmp_path: Path) -> Path:
         line("aaaa-1", 2, "ran make", ObservationKind.TOOL_USE, "tool"),
         about("aaaa-1", ended_at="2026-11-10T10:29:00Z", summary="Goal: a login page", tags=["login"]),
     )  # fmt: skip
-    put(tmp_path, "aaab-2", line("aaab-2", 70, "why is it slow?"), line("aaab-2", 75, "The cache.", by="agent"))
+    put(
+        tmp_path,
+        "aaab-2",
+        line("aaab-2", 70, "why is it slow?"),
+        line("aaab-2", 75, "The cache.", by="agent"),
+    )
     put(tmp_path, "cccc-3", about("cccc-3", started_at="2026-11-09T08:00:00Z", host="codex"))
     return tmp_path
 
@@ -50,7 +61,9 @@ def root(tmp_path: Path) -> Path:
 def test_the_newest_is_first_and_each_says_how_it_began(root: Path) -> None:
     found, total = sessions.list_(root)
     assert total == 3
-    assert [(each.id, each.observations, each.host, each.prompt, each.seconds) for each in found] == [
+    assert [
+        (each.id, each.observations, each.host, each.prompt, each.seconds) for each in found
+    ] == [
         ("aaab-2", 2, "", "why is it slow?", 300),
         ("aaaa-1", 3, "claude", "add a login page", 1800),
         ("cccc-3", 0, "codex", "", None),
@@ -82,7 +95,11 @@ def test_an_id_that_begins_another_one_still_means_itself(root: Path) -> None:
 def test_a_session_is_shown_in_its_order_at_the_detail_that_is_asked_for(root: Path) -> None:
     one, answer = sessions.show(root, "aaaa")
     assert one.prompt == "add a login page"
-    assert [each.hit.record.text for each in answer.shown] == ["/clear", "add a login page", "ran make"]
+    assert [each.hit.record.text for each in answer.shown] == [
+        "/clear",
+        "add a login page",
+        "ran make",
+    ]
     assert all("\n" not in each.text for each in answer.shown)
     _, whole = sessions.show(root, "aaaa", layer=Detail.FULL, limit=1)
     assert whole.found.total == 3
@@ -109,7 +126,11 @@ def test_nothing_recorded_is_no_session(tmp_path: Path) -> None:
 
 
 def test_times_that_make_no_sense_give_no_length(tmp_path: Path) -> None:
-    put(tmp_path, "s", about("s", started_at="soon", ended_at="2026-11-10T10:29:00Z", tags="not a list"))
+    put(
+        tmp_path,
+        "s",
+        about("s", started_at="soon", ended_at="2026-11-10T10:29:00Z", tags="not a list"),
+    )
     put(tmp_path, "t", about("t", started_at="2026-11-10", ended_at="2026-11-10T10:29:00Z"))
     found, _ = sessions.list_(tmp_path)
     assert [(each.id, each.seconds) for each in found] == [("s", None), ("t", None)]
@@ -117,7 +138,14 @@ def test_times_that_make_no_sense_give_no_length(tmp_path: Path) -> None:
 
 def test_what_was_done_several_times_running_is_shown_once_with_its_count(tmp_path: Path) -> None:
     polls = [line("s", n, "still running", ObservationKind.TOOL_USE, "tool") for n in range(1, 13)]
-    put(tmp_path, "s", line("s", 0, "wait for it"), *polls, line("s", 20, "done"), polls[0].replace("000", "111"))
+    put(
+        tmp_path,
+        "s",
+        line("s", 0, "wait for it"),
+        *polls,
+        line("s", 20, "done"),
+        polls[0].replace("000", "111"),
+    )
     _, answer = sessions.show(tmp_path, "s")
     assert [(each.hit.record.text, each.count) for each in answer.shown] == [
         ("wait for it", 1), ("still running", 12), ("done", 1), ("still running", 1),

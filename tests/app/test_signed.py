@@ -21,7 +21,11 @@ def test_the_way_is_kept_in_the_file_and_over_later_changes(tmp_path: Path) -> N
     name = memory.add(tmp_path, "Use pnpm", by="agent", via="mcp (codex)").stored.record.id
     memory.edit(tmp_path, name, kind=MemoryKind.DECISION, tags=["build"])
     record = memory.show(tmp_path, name).record
-    assert (record.origin.by, record.extra["via"], record.tags) == ("agent", "mcp (codex)", ("build",))
+    assert (record.origin.by, record.extra["via"], record.tags) == (
+        "agent",
+        "mcp (codex)",
+        ("build",),
+    )
 
 
 def test_new_words_are_the_writers_but_new_tags_are_not(tmp_path: Path) -> None:
@@ -39,7 +43,11 @@ def test_a_page_of_knowledge_says_whose_body_it_has(tmp_path: Path) -> None:
     knowledge.add(tmp_path, "Release steps", "By hand.", ["release"], feature="ship")
     knowledge.add(tmp_path, "Release steps", "By make.", ["release"], by="agent", via="mcp")
     record = memory.list_(tmp_path, in_=("knowledge",))[0].record
-    assert (record.extra["by"], record.extra["via"], record.extra["feature"]) == ("agent", "mcp", "ship")
+    assert (record.extra["by"], record.extra["via"], record.extra["feature"]) == (
+        "agent",
+        "mcp",
+        "ship",
+    )
 
 
 def test_what_has_changed_since_it_was_shown_is_not_deleted(tmp_path: Path) -> None:
@@ -65,7 +73,9 @@ def test_a_person_is_named_by_their_own_git_config_and_never_by_the_projects(
     assert memory_json(memory.show(root, added.id).record)["who"] == "Ada L\u00f8vel -- O'Brien"
     assert "Brien" not in memory.prime(root).text
     own.unlink()
-    assert "who" not in memory_json(memory.add(tmp_path / "other", "Use make", by="human").stored.record)
+    assert "who" not in memory_json(
+        memory.add(tmp_path / "other", "Use make", by="human").stored.record
+    )
 
 
 def test_an_agent_is_named_by_its_host_and_session_also_after_a_person_accepted_it(
@@ -80,5 +90,9 @@ def test_an_agent_is_named_by_its_host_and_session_also_after_a_person_accepted_
         monkeypatch.delenv(variable)
     held = review.accept(tmp_path, quarantine.held(tmp_path)[0].id).record
     for record in (memory.show(tmp_path, name).record, held):
-        assert [memory_json(record)[key] for key in ("by", "who", "session")] == ["agent", "claude", "s-1"]
+        assert [memory_json(record)[key] for key in ("by", "who", "session")] == [
+            "agent",
+            "claude",
+            "s-1",
+        ]
         assert "s-1" not in memory.prime(tmp_path).text

@@ -116,7 +116,9 @@ def test_state_home_project_keeps_everything_in_the_project(
     assert found(shop)
     assert paths.state_folder(shop.root).parent == shop.root / ".ralph" / "local"
     assert shop("status", "--format", "json").json["state"] == str(paths.state_folder(shop.root))
-    done = subprocess.run(["git", "status", "--porcelain"], cwd=shop.root, capture_output=True, check=True)
+    done = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=shop.root, capture_output=True, check=True
+    )
     assert b"local" not in done.stdout
 
 

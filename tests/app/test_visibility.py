@@ -71,11 +71,17 @@ def told(answer: SearchAnswer) -> set[str]:
 
 @for_each("layer", list(Detail))
 @for_each("text", [ASKED, "", *sorted(ONE)])
-def test_a_task_finds_the_project_s_records_and_its_own(here: Both, text: str, layer: Detail) -> None:
+def test_a_task_finds_the_project_s_records_and_its_own(
+    here: Both, text: str, layer: Detail
+) -> None:
     answer = found(here, here.two, text, layer)
     assert not told(answer) & ONE
     if text in (ASKED, ""):
-        assert {each.hit.record.id for each in answer.shown} == {MEMORY_ID, "obs-1762000003-0003", "ins-2"}
+        assert {each.hit.record.id for each in answer.shown} == {
+            MEMORY_ID,
+            "obs-1762000003-0003",
+            "ins-2",
+        }
         assert answer.found.total == 3
     else:
         assert answer.found.instead == ()
@@ -92,7 +98,9 @@ def test_who_has_no_task_finds_everything(here: Both) -> None:
 
 
 @pytest.mark.parametrize("end", [task.done, task.fail])
-def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(here: Both, end: object) -> None:
+def test_what_a_finished_task_did_is_found_and_what_it_proposes_is_not(
+    here: Both, end: object
+) -> None:
     assert callable(end)
     end(here.root, here.one)
     answer = found(here, here.two)
@@ -142,11 +150,15 @@ def test_of_a_linked_record_that_is_not_to_be_seen_the_id_is_told(here: Both) ->
 
 
 @pytest.mark.parametrize("layer", list(Detail))
-def test_by_its_id_a_record_of_another_open_task_is_not_found_either(here: Both, layer: Detail) -> None:
+def test_by_its_id_a_record_of_another_open_task_is_not_found_either(
+    here: Both, layer: Detail
+) -> None:
     if layer is Detail.INDEX:
         answer = found(here, here.two, SEEN_ID, layer)
         assert answer.shown == ()
-        assert answer.notes == (f"1 record of other tasks left out ({here.one}); --all-tasks shows everything",)
+        assert answer.notes == (
+            f"1 record of other tasks left out ({here.one}); --all-tasks shows everything",
+        )
     else:
         with pytest.raises(NotFound) as none:
             found(here, here.two, SEEN_ID, layer)
@@ -166,7 +178,13 @@ def test_sessions_and_insights_of_another_open_task_are_not_there(here: Both) ->
     assert {each.id for each in sessions.list_(here.root)[0]} == every
     assert {each.id for each in sessions.list_(here.root, within=here.two)[0]} == {"s-two"}
     assert sessions.find(here.root, within=here.two).id == "s-two"
-    for look in (sessions.find, sessions.show, sessions.summary, sessions.session_records, chat_log.read_history):
+    for look in (
+        sessions.find,
+        sessions.show,
+        sessions.summary,
+        sessions.session_records,
+        chat_log.read_history,
+    ):
         for name in ("s-one", "s-on", "s-chat"):
             with pytest.raises(NotFound) as none:
                 look(here.root, name, within=here.two)
@@ -245,7 +263,10 @@ def test_many_sessions_of_another_task_do_not_crowd_out_those_that_may_be_told(h
     for number in range(6, 40):
         log = paths.log_folder(here.root) / "sessions" / f"s-{number}.jsonl"
         write(log, encode_record(observed(number, ONE_SEEN, f"s-{number}", here.one)))
-    assert seen(context.brief_session(here.root, PLAIN, "now", task=here.two).text) == {PROJECT, TWO_SEEN}
+    assert seen(context.brief_session(here.root, PLAIN, "now", task=here.two).text) == {
+        PROJECT,
+        TWO_SEEN,
+    }
 
 
 def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> None:
@@ -261,9 +282,14 @@ def test_a_prompt_in_a_task_is_answered_with_nothing_of_another(here: Both) -> N
 
 
 @pytest.mark.parametrize("mostly_theirs", [True, False])
-def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both, mostly_theirs: bool) -> None:
+def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(
+    here: Both, mostly_theirs: bool
+) -> None:
     made = observed(6, ONE_SEEN, "s-one", here.one)
-    lines = [encode_record(replace(made, id=f"obs-{number}", text=f"{ASKED} {ONE_SEEN}")) for number in range(400)]
+    lines = [
+        encode_record(replace(made, id=f"obs-{number}", text=f"{ASKED} {ONE_SEEN}"))
+        for number in range(400)
+    ]
     write(paths.log_folder(here.root) / "sessions" / "s-one.jsonl", "".join(lines))
     write(paths.tasks_folder(here.root) / here.two / "memory" / "insights.json", "")
     write(here.root / ".agent" / "memories.md", page())
@@ -281,7 +307,13 @@ def test_what_another_task_chats_does_not_crowd_out_what_may_be_told(here: Both,
 # --- the graph ---------------------------------------------------------------------------------
 
 SHARED, MINE, TOUCHED, READ = "src/shared.py", "src/mine.py", "src/touched.py", "src/read.py"
-HIDDEN = {"file:src/mine.py", "file:src/touched.py", "file:src/read.py", "tag:secret", "symbol:src/mine.py#grease"}
+HIDDEN = {
+    "file:src/mine.py",
+    "file:src/touched.py",
+    "file:src/read.py",
+    "tag:secret",
+    "symbol:src/mine.py#grease",
+}
 
 
 @pytest.fixture
@@ -290,7 +322,9 @@ def graph_tasks(tmp_path: Path) -> Both:
     made = side_by_side.both(tmp_path)
     folder = paths.tasks_folder(tmp_path)
     one = replace(
-        insight(ONE_INSIGHT, 1, f"See {MINE}#grease {ONE_INSIGHT}"), tags=("secret",), origin=Origin(files=(SHARED,))
+        insight(ONE_INSIGHT, 1, f"See {MINE}#grease {ONE_INSIGHT}"),
+        tags=("secret",),
+        origin=Origin(files=(SHARED,)),
     )
     two = replace(insight(TWO_INSIGHT, 2), tags=("open",), origin=Origin(files=(SHARED,)))
     write(folder / made.one / "memory" / "insights.json", parse_insights("").add(one).text)
@@ -315,7 +349,11 @@ def test_graph_hides_nodes_that_only_another_open_task_mentions(graph_tasks: Bot
         graph.show(graph_tasks.root, name)
         with pytest.raises(NotFound, match="that this task may see"):
             graph.show(graph_tasks.root, name, task=graph_tasks.two)
-    assert not near(graph_tasks, f"file:{SHARED}", graph_tasks.two) & {*HIDDEN, "ins-1", "session:s-one"}
+    assert not near(graph_tasks, f"file:{SHARED}", graph_tasks.two) & {
+        *HIDDEN,
+        "ins-1",
+        "session:s-one",
+    }
     assert near(graph_tasks, f"file:{SHARED}", "") >= HIDDEN - {f"file:{READ}"}
     overview = graph.overview(graph_tasks.root, task=graph_tasks.two)
     assert not {node.id for node, _ in overview.busiest} & HIDDEN

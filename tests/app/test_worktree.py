@@ -52,7 +52,9 @@ def learned(*texts: str) -> list[Record]:
 # --- making ------------------------------------------------------------------------------------
 
 
-def test_a_task_gets_a_checkout_on_a_branch_of_its_own_that_git_does_not_show(shop: Workshop) -> None:
+def test_a_task_gets_a_checkout_on_a_branch_of_its_own_that_git_does_not_show(
+    shop: Workshop,
+) -> None:
     work = new(shop)
     place = worktree.folder_of(shop.root, work)
     assert place == shop.root / ".worktrees" / work.id
@@ -77,12 +79,19 @@ def test_the_branch_is_the_one_that_the_prd_names(shop: Workshop) -> None:
     work = task.add(shop.root, "refunds", prd=prd, in_worktree=True).task
     assert work.branch == "feature/refunds"
     assert work.description == "Money back."
-    assert git(shop.root / ".worktrees" / work.id, "branch", "--show-current").strip() == "feature/refunds"
+    assert (
+        git(shop.root / ".worktrees" / work.id, "branch", "--show-current").strip()
+        == "feature/refunds"
+    )
 
 
 @pytest.mark.parametrize("branch", ["--force", "a..b", "-x", "main"])
-def test_a_branch_that_cannot_be_is_refused_and_nothing_is_made(shop: Workshop, branch: str) -> None:
-    work = task.add(shop.root, "refunds", prd=f'{{"branchName": "{branch}", "userStories": []}}').task
+def test_a_branch_that_cannot_be_is_refused_and_nothing_is_made(
+    shop: Workshop, branch: str
+) -> None:
+    work = task.add(
+        shop.root, "refunds", prd=f'{{"branchName": "{branch}", "userStories": []}}'
+    ).task
     with pytest.raises(Refused):
         worktree.create(shop.root, work.id)
     assert not (shop.root / ".worktrees").exists()
@@ -106,7 +115,9 @@ def test_a_folder_that_is_no_worktree_is_left_alone(shop: Workshop) -> None:
     assert (shop.root / ".worktrees" / work.id / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_worktree(shop: Workshop) -> None:
+def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_worktree(
+    shop: Workshop,
+) -> None:
     inner = shop.root / "packages" / "a"
     inner.mkdir(parents=True)
     (inner / "ralph.yml").write_text("", encoding="utf-8")
@@ -123,7 +134,9 @@ def test_a_project_inside_of_a_repository_is_worked_on_at_its_place_in_the_workt
 # --- what others did to it ---------------------------------------------------------------------
 
 
-def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_commits(shop: Workshop) -> None:
+def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_commits(
+    shop: Workshop,
+) -> None:
     work = new(shop)
     place = worktree.working_folder(shop.root, work)
     commit(place)
@@ -142,7 +155,9 @@ def test_a_worktree_that_was_deleted_by_hand_is_told_and_made_again_with_its_com
 def test_a_run_whose_worktree_is_gone_is_not_resumed_and_stays_as_it_was(shop: Workshop) -> None:
     work = new(shop)
     shop.set(max_iterations=1)
-    run = shop.start(Step(say="half"), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
+    run = shop.start(
+        Step(say="half"), request=LoopRequest(task=work.id, criteria=("none",), verify=False)
+    )
     shutil.rmtree(worktree.working_folder(shop.root, work))
     with pytest.raises(Refused, match="is gone"):
         shop.resume()
@@ -187,7 +202,9 @@ def test_what_was_learned_is_added_to_the_page_once(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"# Mine\r\n\r\nBe kind.\r\n")
     first = "LedgerWriter closes after 90 days"
     assert worktree.record_learnings(tmp_path, learned(first))
-    assert not worktree.record_learnings(tmp_path, learned(first, "the LedgerWriter closes after 90 days."))
+    assert not worktree.record_learnings(
+        tmp_path, learned(first, "the LedgerWriter closes after 90 days.")
+    )
     text = (tmp_path / "AGENTS.md").read_bytes().decode()
     assert text.startswith("# Mine\r\n\r\nBe kind.\r\n")
     assert [entry.record.text for entry in parse_region(text).entries] == [first]
@@ -244,7 +261,9 @@ def test_what_is_merged_or_on_another_branch_is_no_loss(shop: Workshop) -> None:
 
 def test_a_branch_of_somebody_else_stays_when_the_worktree_goes(shop: Workshop) -> None:
     git(shop.root, "branch", "theirs")
-    work = task.add(shop.root, "one", prd='{"branchName": "theirs", "userStories": []}', in_worktree=True).task
+    work = task.add(
+        shop.root, "one", prd='{"branchName": "theirs", "userStories": []}', in_worktree=True
+    ).task
     worktree.drop(shop.root, work.id)
     assert "theirs" in git(shop.root, "branch", "--list")
 

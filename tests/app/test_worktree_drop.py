@@ -69,7 +69,9 @@ def test_another_branch_that_the_worktree_is_on_stays(shop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_nothing_goes_while_a_run_is_at_it_also_when_somebody_ended_the_task(shop: Workshop, ended: bool) -> None:
+def test_nothing_goes_while_a_run_is_at_it_also_when_somebody_ended_the_task(
+    shop: Workshop, ended: bool
+) -> None:
     work = new(shop)
     run = runs.mine(Run(id="run-00000001", goal="refunds", task=work.id, only=(work.id,)))
     runs.save(shop.root, None, run)

@@ -53,7 +53,12 @@ def remember(root: Path, *marks: str) -> None:
 def found(root: Path) -> set[str]:
     """The marks of everything that a search finds."""
     hits = search.search(root, Query(text="frobnicator", limit=50)).found.hits
-    return {word.strip(".") for hit in hits for word in hit.record.text.split() if word.startswith("mark")}
+    return {
+        word.strip(".")
+        for hit in hits
+        for word in hit.record.text.split()
+        if word.startswith("mark")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,9 @@ def checkouts(tmp_path: Path) -> Checkouts:
     return made
 
 
-def test_each_checkout_finds_its_own_staged_memory_and_the_shared_logs(checkouts: Checkouts) -> None:
+def test_each_checkout_finds_its_own_staged_memory_and_the_shared_logs(
+    checkouts: Checkouts,
+) -> None:
     for _ in range(2):
         assert {root: found(root) for root in checkouts.all} == checkouts.all
 
@@ -101,7 +108,9 @@ def test_what_one_checkout_has_read_no_other_one_reads_for_ever(checkouts: Check
 
 
 @pytest.mark.soak
-def test_checkouts_that_search_at_the_same_time_never_find_each_others_memory(checkouts: Checkouts) -> None:
+def test_checkouts_that_search_at_the_same_time_never_find_each_others_memory(
+    checkouts: Checkouts,
+) -> None:
     with ExitStack() as stack:
         running = [
             (marks, stack.enter_context(subprocess.Popen(
@@ -123,7 +132,9 @@ def test_checkouts_that_search_at_the_same_time_never_find_each_others_memory(ch
         assert lines == [" ".join(["found", *sorted(marks)])] * ROUNDS + ["over"]
 
 
-def test_the_first_moment_in_a_worktree_shows_nothing_of_the_main_checkout(checkouts: Checkouts) -> None:
+def test_the_first_moment_in_a_worktree_shows_nothing_of_the_main_checkout(
+    checkouts: Checkouts,
+) -> None:
     index.sync(checkouts.main)
     index.of(checkouts.one).sync(within=0.0)
     with closing(index.of(checkouts.one).connect()) as connection:
@@ -163,7 +174,11 @@ def test_what_is_forgotten_is_in_no_index_of_any_checkout(checkouts: Checkouts) 
         found(root)
         graph.overview(root)
     forget.forget(checkouts.two, forget.plan_forget(checkouts.two, ForgetRequest(matching=LOGGED)))
-    held = [path for path in (checkouts.main / ".ralph").rglob("*.db*") if LOGGED.encode() in path.read_bytes()]
+    held = [
+        path
+        for path in (checkouts.main / ".ralph").rglob("*.db*")
+        if LOGGED.encode() in path.read_bytes()
+    ]
     assert held == []
     assert [LOGGED in found(root) for root in checkouts.all] == [False, False, False]
 
@@ -192,7 +207,9 @@ def test_the_index_of_a_worktree_that_was_deleted_by_hand_is_told_and_pruned_and
         found(root)
     shutil.rmtree(checkouts.one)
     git(checkouts.main, "worktree", "prune")
-    told = [each for each in doctor.examine(checkouts.main) if each.problem.code == "worktree-index"]
+    told = [
+        each for each in doctor.examine(checkouts.main) if each.problem.code == "worktree-index"
+    ]
     assert [(each.path.name, each.needs_a_person) for each in told] == [("one", False)]
     assert [one.path.name for one in index.prune(checkouts.main)] == ["one"]
     assert caches(checkouts) == ["one", "two"]

@@ -66,7 +66,9 @@ def test_merges_at_the_same_time_all_bring_their_memory_and_their_commits(shop: 
     ]  # fmt: skip
     said = [each.communicate() for each in running]
     assert [each.returncode for each in running] == [0] * AT_ONCE, said
-    assert {each.record.text.split()[1] for each in memory.list_(shop.root)} == {work.id for work in tasks} | {"are"}
+    assert {each.record.text.split()[1] for each in memory.list_(shop.root)} == {
+        work.id for work in tasks
+    } | {"are"}
     assert all((shop.root / f"{work.id}.py").exists() for work in tasks)
     assert git(shop.root, "status", "--porcelain", "--untracked-files=no") == ""
     assert len(git(shop.root, "log", "--merges", "--format=%s").splitlines()) == AT_ONCE

@@ -43,7 +43,10 @@ def tree(shop: Workshop) -> Path:
 
 
 def find_all(root: Path) -> list[str]:
-    return sorted(hit.record.text for hit in search.search(root, Query(text="frobnicator", limit=50)).found.hits)
+    return sorted(
+        hit.record.text
+        for hit in search.search(root, Query(text="frobnicator", limit=50)).found.hits
+    )
 
 
 def id_of(root: Path, text: str) -> str:
@@ -64,21 +67,33 @@ def test_a_file_of_the_worktree_is_its_own(shop: Workshop, tree: Path) -> None:
     assert index.sync(tree).read == 0
 
 
-def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(shop: Workshop, tree: Path) -> None:
+def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_read(
+    shop: Workshop, tree: Path
+) -> None:
     assert [each.record.text for each in memory.list_(tree, in_=("guardrails",))] == [RULE]
     assert [each.record.title for each in memory.list_(tree, in_=("knowledge",))] == ["Frobnicator"]
     assert {source.path for source in sources(tree)} >= {shop.root / ".ralph" / "guardrails.md"}
-    run = shop.start(says_done(), request=LoopRequest(task=tree.name, criteria=("none",), verify=False))
+    run = shop.start(
+        says_done(), request=LoopRequest(task=tree.name, criteria=("none",), verify=False)
+    )
     prompt = shop.prompt(run, 1)
     for text in (GREASE, COG, RULE, BULLET):
         assert prompt.count(text) == 1
     assert LATER not in prompt
 
 
-def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_written(shop: Workshop, tree: Path) -> None:
-    written = memory.add(tree, "Never wash the frobnicator.", MemoryKind.FIX, in_="guardrails").stored.path
+def test_where_the_worktree_has_no_such_file_the_main_checkouts_is_written(
+    shop: Workshop, tree: Path
+) -> None:
+    written = memory.add(
+        tree, "Never wash the frobnicator.", MemoryKind.FIX, in_="guardrails"
+    ).stored.path
     assert written == shop.root / ".ralph" / "guardrails.md"
-    rule = next(each.record.id for each in memory.list_(tree, in_=("guardrails",)) if each.record.text == RULE)
+    rule = next(
+        each.record.id
+        for each in memory.list_(tree, in_=("guardrails",))
+        if each.record.text == RULE
+    )
     memory.edit(tree, rule, text="Never paint it.")
     knowledge.add(tree, "Belt", "The belt turns right.", ["belt"])
     memory.delete(tree, "Frobnicator")
@@ -99,7 +114,9 @@ def test_a_branch_without_any_memory_uses_all_of_the_main_checkouts(shop: Worksh
     assert find_all(shop.root) == find_all(old) == sorted([GREASE, COG, "The frobnicator is old."])
 
 
-def test_looking_into_a_worktree_of_a_project_without_memory_leaves_no_trace(tmp_path: Path) -> None:
+def test_looking_into_a_worktree_of_a_project_without_memory_leaves_no_trace(
+    tmp_path: Path,
+) -> None:
     bare = project(tmp_path / "bare")
     git(bare.root, "worktree", "add", "-q", "../tree")
     assert memory.list_(bare.root.parent / "tree") == []

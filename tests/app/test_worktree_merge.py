@@ -90,12 +90,15 @@ def test_commits_and_committed_memory_reach_the_main_checkout(shop: Workshop) ->
     assert head(shop) == before
 
 
-def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_once(shop: Workshop) -> None:
+def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_once(
+    shop: Workshop,
+) -> None:
     sides = [new(shop, "one"), new(shop, "two")]
     same = "LedgerWriter closes after 90 days"
     for number, (_, place) in enumerate(sides):
         worktree.record_learnings(
-            place, [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")]
+            place,
+            [learned(same), learned(f"ThemeProvider number{number} caches PaletteVersion{number}")],
         )
         memory.add(place, f"memory {number}", MemoryKind.FIX)
         git(place, "commit", "-q", "-am", "memory")
@@ -112,7 +115,9 @@ def test_two_tasks_that_both_learned_are_merged_and_what_says_the_same_stands_on
     ]
 
 
-def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(shop: Workshop) -> None:
+def test_a_conflict_is_shown_with_the_words_of_both_sides_and_nothing_is_merged(
+    shop: Workshop,
+) -> None:
     work, place = new(shop)
     put(place, "cart.py", "theirs\n")
     put(shop.root, "cart.py", "ours\n")
@@ -188,11 +193,20 @@ def merge_entries(name: str, base: str, ours: str, theirs: str) -> str:
     return after.text
 
 
-words = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "Ledger9", "Theme7"]), min_size=3, max_size=5)
+words = st.lists(
+    st.sampled_from(["alpha", "beta", "gamma", "delta", "Ledger9", "Theme7"]),
+    min_size=3,
+    max_size=5,
+)
 additions = st.lists(words.map(" ".join), max_size=4, unique=True)
 
 
-@given(st.sampled_from(["", "# Mine\n\nBe kind.\n", "a\r\nb\r\n", "no end"]), additions, additions, additions)
+@given(
+    st.sampled_from(["", "# Mine\n\nBe kind.\n", "a\r\nb\r\n", "no end"]),
+    additions,
+    additions,
+    additions,
+)
 def test_of_what_both_sides_added_nothing_of_ours_is_lost(
     start: str, before: list[str], ours: list[str], theirs: list[str]
 ) -> None:
@@ -224,9 +238,16 @@ def test_a_bullet_that_one_side_reworded_and_new_ones_of_both_are_joined() -> No
     after = merge_entries("AGENTS.md", base, ours, theirs)
     assert bullets(after) == ["one, at last", "two", "ours", "theirs"]
     same = grown(base.replace("- one", "- one, at last"), "theirs")
-    assert bullets(merge_entries("AGENTS.md", base, ours, same)) == ["one, at last", "two", "ours", "theirs"]
+    assert bullets(merge_entries("AGENTS.md", base, ours, same)) == [
+        "one, at last",
+        "two",
+        "ours",
+        "theirs",
+    ]
     reworded = merge_entries("AGENTS.md", base, ours, base.replace("- one", "- one again"))
-    assert bullets(reworded) == ["one again", "one, at last", "two", "ours"], "both wordings are kept"
+    assert bullets(reworded) == ["one again", "one, at last", "two", "ours"], (
+        "both wordings are kept"
+    )
 
 
 def test_a_worktree_on_no_branch_is_reported_with_the_merge(shop: Workshop) -> None:
@@ -301,7 +322,10 @@ def test_a_hook_that_refuses_after_entries_were_merged_aborts_the_merge(shop: Wo
     before = head(shop)
     with pytest.raises(Refused, match="nothing was merged"):
         merge(shop.root, work.id)
-    assert (head(shop), git(shop.root, "status", "--porcelain", "--untracked-files=no")) == (before, "")
+    assert (head(shop), git(shop.root, "status", "--porcelain", "--untracked-files=no")) == (
+        before,
+        "",
+    )
 
 
 def test_a_hook_after_the_merge_runs_in_the_main_checkout_once(shop: Workshop) -> None:
@@ -338,23 +362,36 @@ def both(shop: Workshop, ours: str, theirs: str, base: str) -> tuple[Task, Path]
     return work, place
 
 
-def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_newest_footer(shop: Workshop) -> None:
+def test_two_branches_that_both_promoted_are_merged_with_all_entries_and_the_newest_footer(
+    shop: Workshop,
+) -> None:
     base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
     ours = stamped(base, "2026-11-03", "t-aaaaaa", "Cents, never floats.", "Said by both.")
     theirs = stamped(base, "2026-11-02", "t-bbbbbb", "Close the ledger.", "Said by both.")
     work, _ = both(shop, ours, theirs, base)
     merge(shop.root, work.id)
     text = (shop.root / SHARED).read_text(encoding="utf-8")
-    assert shared(text) == ["Redis must run first.", "Cents, never floats.", "Said by both.", "Close the ledger."]
+    assert shared(text) == [
+        "Redis must run first.",
+        "Cents, never floats.",
+        "Said by both.",
+        "Close the ledger.",
+    ]
     assert text.count("_Last updated: ") == 1
     assert text.endswith("\n---\n\n_Last updated: 2026-11-03 by t-aaaaaa_\n")
     assert git(shop.root, "status", "--porcelain", SHARED) == ""
 
 
-def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_nothing_is_lost(shop: Workshop) -> None:
+def test_what_a_person_wrote_on_both_sides_of_the_patterns_is_a_conflict_and_nothing_is_lost(
+    shop: Workshop,
+) -> None:
     base = stamped(patterns_template(), "2026-11-01", "t-000000", "Redis must run first.")
-    ours = stamped(base.replace("# Global", "# Our Global"), "2026-11-03", "t-aaaaaa", "Cents, never floats.")
-    theirs = stamped(base.replace("# Global", "# Their Global"), "2026-11-02", "t-bbbbbb", "Close the ledger.")
+    ours = stamped(
+        base.replace("# Global", "# Our Global"), "2026-11-03", "t-aaaaaa", "Cents, never floats."
+    )
+    theirs = stamped(
+        base.replace("# Global", "# Their Global"), "2026-11-02", "t-bbbbbb", "Close the ledger."
+    )
     work, place = both(shop, ours, theirs, base)
     with pytest.raises(Conflict, match=SHARED):
         merge(shop.root, work.id)
@@ -369,7 +406,9 @@ def test_doctor_reports_a_merge_by_hand_that_stops_at_the_footer(shop: Workshop)
     work, _ = both(shop, ours, theirs, base)
     with pytest.raises(subprocess.CalledProcessError):
         git(shop.root, "merge", f"ralph/{work.id}")
-    hints = {each.problem.hint for each in doctor.examine(shop.root) if each.problem.code == "conflict"}
+    hints = {
+        each.problem.hint for each in doctor.examine(shop.root) if each.problem.code == "conflict"
+    }
     assert hints == {"resolve the merge in this file"}
     git(shop.root, "merge", "--abort")
     merge(shop.root, work.id)
@@ -377,12 +416,23 @@ def test_doctor_reports_a_merge_by_hand_that_stops_at_the_footer(shop: Workshop)
 
 
 BELOW = stamped(patterns_template(), "2026-01-01", "t-0", "a b") + "\nWritten by hand.\n"
-BASES = ["", patterns_template(), stamped("", "2026-01-01", "t-0", "a b"), "# Mine\r\n\r\n- x\r\n", BELOW]
+BASES = [
+    "",
+    patterns_template(),
+    stamped("", "2026-01-01", "t-0", "a b"),
+    "# Mine\r\n\r\n- x\r\n",
+    BELOW,
+]
 
 
 @given(st.sampled_from(BASES), additions.filter(bool), additions.filter(bool))
-def test_of_two_promotions_all_entries_are_kept_and_one_footer(base: str, ours: list[str], theirs: list[str]) -> None:
-    left, right = stamped(base, "2026-02-02", "t-1", *ours), stamped(base, "2026-03-03", "t-2", *theirs)
+def test_of_two_promotions_all_entries_are_kept_and_one_footer(
+    base: str, ours: list[str], theirs: list[str]
+) -> None:
+    left, right = (
+        stamped(base, "2026-02-02", "t-1", *ours),
+        stamped(base, "2026-03-03", "t-2", *theirs),
+    )
     after = merge_entries(SHARED, base, left, right)
     assert set(shared(after)) == {*shared(left), *shared(right)}
     assert len(shared(after)) == len(set(shared(after)))

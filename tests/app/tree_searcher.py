@@ -29,7 +29,10 @@ def main(root: Path, times: int) -> None:
     for number in range(times):
         hits = search.search(root, Query(text=QUESTION, limit=50)).found.hits
         said = " ".join(hit.record.text for hit in hits)
-        say("found", *sorted({word for word in said.replace(".", " ").split() if word.startswith("mark")}))
+        say(
+            "found",
+            *sorted({word for word in said.replace(".", " ").split() if word.startswith("mark")}),
+        )
         if number % 2:
             files.update(memories, lambda text: f"{text}\n")
     say("over")

@@ -23,8 +23,22 @@ from ralph.model.record import Family, Hit, MemoryKind, Origin, Record, Status
 from ralph.search.embeddings import Matrix, ProviderFailed
 from ralph.testing import HashEmbedder
 
-FLOORS = {"any5": 0.87, "recall5": 0.80, "recall10": 0.83, "mrr": 0.81, "ndcg10": 0.79, "silent": 0.91}
-CATEGORY_ANY5 = {"keywords": 0.98, "identifier": 0.98, "error": 0.98, "korean": 0.98, "cjk": 0.88, "typo": 0.98}
+FLOORS = {
+    "any5": 0.87,
+    "recall5": 0.80,
+    "recall10": 0.83,
+    "mrr": 0.81,
+    "ndcg10": 0.79,
+    "silent": 0.91,
+}
+CATEGORY_ANY5 = {
+    "keywords": 0.98,
+    "identifier": 0.98,
+    "error": 0.98,
+    "korean": 0.98,
+    "cjk": 0.88,
+    "typo": 0.98,
+}
 TOKENS_AT_MOST = 100
 
 
@@ -39,7 +53,9 @@ def results() -> list[Result]:
 def test_search_stays_above_its_floors(results: list[Result]) -> None:
     ralph = results[0]
     assert ralph.system == "ralph"
-    assert {name: value for name in FLOORS if (value := getattr(ralph.figures, name)) < FLOORS[name]} == {}
+    assert {
+        name: value for name in FLOORS if (value := getattr(ralph.figures, name)) < FLOORS[name]
+    } == {}
     any5 = {name: ralph.categories[name].any5 or 0 for name in CATEGORY_ANY5}
     assert {name: value for name, value in any5.items() if value < CATEGORY_ANY5[name]} == {}
     assert ralph.figures.tokens is not None
@@ -70,7 +86,13 @@ def answered(ids: str, relevant: str, **more: object) -> Answered:
 
 def test_figures_are_those_of_a_worked_example() -> None:
     figures = metrics.figures([answered("x a y z v b", "a b"), answered("", ""), answered("x", "")])
-    assert (figures.questions, figures.any5, figures.recall5, figures.recall10, figures.mrr) == (3, 1, 0.5, 1, 0.5)
+    assert (figures.questions, figures.any5, figures.recall5, figures.recall10, figures.mrr) == (
+        3,
+        1,
+        0.5,
+        1,
+        0.5,
+    )
     assert figures.silent == 0.5
     assert figures.precision is None
     assert metrics.figures([]) == Figures(0)
@@ -82,14 +104,22 @@ def test_ndcg_counts_a_repeated_document_once() -> None:
 
 
 def test_an_injection_where_nothing_is_relevant_lowers_precision() -> None:
-    answers = [answered("a x", "a", given=("a", "x")), answered("y", "", given=("y",)), answered("b", "b", given=())]
+    answers = [
+        answered("a x", "a", given=("a", "x")),
+        answered("y", "", given=("y",)),
+        answered("b", "b", given=()),
+    ]
     figures = metrics.figures(answers)
     assert (figures.precision, figures.gate_recall, figures.silent) == (0.25, 0.5, 0)
 
 
 def test_a_percentile_is_a_measured_value() -> None:
     values = [float(value) for value in range(1, 101)]
-    assert (metrics.percentile(values, 0.5), metrics.percentile(values, 0.95), metrics.percentile([7.0], 0.95)) == (
+    assert (
+        metrics.percentile(values, 0.5),
+        metrics.percentile(values, 0.95),
+        metrics.percentile([7.0], 0.95),
+    ) == (
         50,
         95,
         7,
@@ -98,7 +128,10 @@ def test_a_percentile_is_a_measured_value() -> None:
 
 def test_bars_compare_only_our_own_search() -> None:
     korean = {"korean": Figures(2, any5=0.8)}
-    systems = [Result("own-heldout", name, Figures(10, any5=0.96), korean) for name in ("ralph", "substring")]
+    systems = [
+        Result("own-heldout", name, Figures(10, any5=0.96), korean)
+        for name in ("ralph", "substring")
+    ]
     compared = [(bar.figure, bar.verdict) for bar in retrieval.bars(systems)]
     assert compared == [("any5", "target"), ("korean any5", "below target")]
     (bar,) = retrieval.bars([Result("changelog", "ralph", Figures(1, recall5=0.7), {})])
@@ -116,7 +149,10 @@ def test_a_session_counts_its_best_turn_and_a_tenth_of_the_next_four() -> None:
 # --- data sets -----------------------------------------------------------------------------------
 
 PLAIN = {
-    "docs": [{"id": "d1", "title": "Fix it", "text": "Fix it\nretry the upload", "ts": 0}, {"id": "d2", "text": "x"}],
+    "docs": [
+        {"id": "d1", "title": "Fix it", "text": "Fix it\nretry the upload", "ts": 0},
+        {"id": "d2", "text": "x"},
+    ],
     "queries": [{"id": "q", "text": "upload retry", "rel": ["d1"]}],
 }
 LOCOMO = {
@@ -126,7 +162,9 @@ LOCOMO = {
     ],
     "conversation": {
         "session_2_date_time": "1:56 pm on 9 May, 2023",
-        "session_2": [{"speaker": "Bo", "dia_id": "D2:1", "text": "Later.", "blip_caption": "a dog"}],
+        "session_2": [
+            {"speaker": "Bo", "dia_id": "D2:1", "text": "Later.", "blip_caption": "a dog"}
+        ],
         "session_1": [{"speaker": "Ann", "dia_id": "D1:1", "text": "Hello."}],
     },
 }
@@ -137,10 +175,20 @@ LONGMEMEVAL = {
     "question_date": "2023/05/30 (Tue) 23:40",
     "haystack_session_ids": ["s1", "answer_s2"],
     "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21"],
-    "haystack_sessions": [[{"role": "user", "content": "x" * 600}], [{"role": "user", "content": "Oolong."}]],
+    "haystack_sessions": [
+        [{"role": "user", "content": "x" * 600}],
+        [{"role": "user", "content": "Oolong."}],
+    ],
     "answer_session_ids": ["answer_s2"],
 }
-BELIEF = {"_id": "a", "user_id": "me", "canonical_name": "a", "aliases": [], "content": "about a", "scope": ["code"]}
+BELIEF = {
+    "_id": "a",
+    "user_id": "me",
+    "canonical_name": "a",
+    "aliases": [],
+    "content": "about a",
+    "scope": ["code"],
+}
 CASE = {
     "caseId": "one",
     "category": "c",
@@ -157,7 +205,11 @@ CASE = {
 def test_published_shapes_are_read() -> None:
     (documents,) = loaders.plain("changelog", PLAIN).collections
     first = documents.records[0]
-    assert (first.title, first.text, first.created_at) == ("Fix it", "retry the upload", "1970-01-01T00:00:00Z")
+    assert (first.title, first.text, first.created_at) == (
+        "Fix it",
+        "retry the upload",
+        "1970-01-01T00:00:00Z",
+    )
     (turns,) = loaders.locomo([LOCOMO]).collections
     assert [record.text for record in turns.records] == ["Ann: Hello.", "Bo: Later. [shows: a dog]"]
     assert [sorted(question.relevant) for question in turns.questions] == [["D1:1", "D2:1"]]
@@ -170,10 +222,17 @@ def test_published_shapes_are_read() -> None:
         (7, "2023-05-21"),
     ]
     assert haystack.today.isoformat() == "2023-05-30"
-    beliefs = [BELIEF, {**BELIEF, "_id": "w", "scope": ["writing"]}, {**BELIEF, "_id": "z", "superseded_by": "a"}]
+    beliefs = [
+        BELIEF,
+        {**BELIEF, "_id": "w", "scope": ["writing"]},
+        {**BELIEF, "_id": "z", "superseded_by": "a"},
+    ]
     cases = [CASE, {**CASE, "budget": 10}]
     (store,) = loaders.precision(beliefs, cases).collections
-    assert [(record.id, record.status) for record in store.records] == [("a", Status.ACCEPTED), ("z", Status.RETIRED)]
+    assert [(record.id, record.status) for record in store.records] == [
+        ("a", Status.ACCEPTED),
+        ("z", Status.RETIRED),
+    ]
     assert store.questions[0].relevant == {"a", "p"}
     assert store.questions[0].allowed == {"q"}
 
@@ -204,7 +263,9 @@ def test_broken_data_file_gives_a_clear_error(tmp_path: Path, content: bytes) ->
 
 def test_the_held_out_half_runs_only_when_it_is_named(tmp_path: Path) -> None:
     assert [found.name for found in retrieval.data_sets([retrieval.OWN])] == ["own-dev"]
-    assert [found.name for found in retrieval.data_sets([retrieval.OWN], ["own-heldout"])] == ["own-heldout"]
+    assert [found.name for found in retrieval.data_sets([retrieval.OWN], ["own-heldout"])] == [
+        "own-heldout"
+    ]
     with pytest.raises(NotFound, match="issues"):
         retrieval.data_sets([tmp_path], ["issues"])
     with pytest.raises(UsageError, match="'poems'"):
@@ -215,8 +276,15 @@ def test_the_held_out_half_runs_only_when_it_is_named(tmp_path: Path) -> None:
 
 NOTES = (
     Record("old", MemoryKind.CONTEXT, "retry the upload on timeout", created_at="2025-01-01"),
-    Record("new", MemoryKind.CONTEXT, "the upload has a timeout of ten seconds", created_at="2025-02-01"),
-    Record("gone", MemoryKind.CONTEXT, "upload timeout", status=Status.RETIRED, created_at="2025-03-01"),
+    Record(
+        "new",
+        MemoryKind.CONTEXT,
+        "the upload has a timeout of ten seconds",
+        created_at="2025-02-01",
+    ),
+    Record(
+        "gone", MemoryKind.CONTEXT, "upload timeout", status=Status.RETIRED, created_at="2025-03-01"
+    ),
 )
 
 
@@ -231,7 +299,9 @@ def test_baselines_answer_as_simple_tools_do() -> None:
     for (name, text), ids in answers.items():
         with retrieval.BASELINES[name](Collection(NOTES, ())) as ask:
             assert [hit.record.id for hit in ask(text, 5)] == ids
-            assert all(len(ask(text, 5)) <= 5 for text in ("", '"', "AND OR NOT", "a:b (c", "*", "\0"))
+            assert all(
+                len(ask(text, 5)) <= 5 for text in ("", '"', "AND OR NOT", "a:b (c", "*", "\0")
+            )
     assert baselines.naive_match('say a "hi"', quoted=True) == '"say" OR """hi"""'
 
 
@@ -248,7 +318,10 @@ def test_meaning_is_a_further_system_and_a_failing_provider_gives_no_figures() -
     questions = (Question("1", "retry upload", frozenset({"old"})),)
     sets = [DataSet("notes", (Collection(NOTES, questions),))]
     with retrieval.by_meaning(HashEmbedder()) as similarity:
-        systems = [each.system for each in retrieval.measure(sets, similarity=similarity, with_baselines=False)]
+        systems = [
+            each.system
+            for each in retrieval.measure(sets, similarity=similarity, with_baselines=False)
+        ]
     assert systems == ["ralph", "ralph + meaning"]
     with retrieval.by_meaning(FailingEmbedder()) as similarity, pytest.raises(ProviderFailed):
         list(retrieval.measure(sets, similarity=similarity, with_baselines=False))
@@ -270,7 +343,9 @@ def test_speed_indexes_event_lines(tmp_path: Path) -> None:
 
 
 def test_the_same_size_gives_the_same_events(tmp_path: Path) -> None:
-    one, two, other = (list(Words(size).session("s", SESSION, speed.END, tmp_path)) for size in (10, 10, 11))
+    one, two, other = (
+        list(Words(size).session("s", SESSION, speed.END, tmp_path)) for size in (10, 10, 11)
+    )
     assert one == two != other
     assert json.loads(one[0])["event"] == "UserPromptSubmit"
     assert Family.OBSERVATION.value not in one[0]
@@ -282,4 +357,8 @@ def test_a_multiplied_project_is_one_that_the_index_trusts(tmp_path: Path) -> No
     page = list_records(tmp_path, ListRequest(limit=4 * SESSION))
     assert page["total"] == len(page["items"]) > 3 * SESSION
     assert sessions.list_(tmp_path)[1] == 4
-    assert [finding.problem for finding in doctor.examine(tmp_path) if finding.problem.code == "torn-line"] == []
+    assert [
+        finding.problem
+        for finding in doctor.examine(tmp_path)
+        if finding.problem.code == "torn-line"
+    ] == []

@@ -15,8 +15,14 @@ TALK = [
     {"role": "assistant", "text": "Done: the exporter writes leading zeros as a text formula."},
 ]
 AMENDED = [
-    {"role": "user", "text": "Amendment: the exporter of part numbers with leading zeros shall pad to nine digits."},
-    {"role": "assistant", "text": "Amended: the exporter pads part numbers to nine digits in the ledger."},
+    {
+        "role": "user",
+        "text": "Amendment: the exporter of part numbers with leading zeros shall pad to nine digits.",
+    },
+    {
+        "role": "assistant",
+        "text": "Amended: the exporter pads part numbers to nine digits in the ledger.",
+    },
 ]
 OTHER = [
     {"role": "user", "text": "Which colour has the button?"},
@@ -40,13 +46,21 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
     chats, decisions = delivery.load(DATA)
     assert [*chats].index("zeros-0") < [*chats].index("zeros-1")
     measured = delivery.measure(chats, decisions, ["Draw a picture of a whale"])
-    nothing, whole, ralph = measured["no memory"], measured["the whole right chats"], measured["ralph"]
+    nothing, whole, ralph = (
+        measured["no memory"],
+        measured["the whole right chats"],
+        measured["ralph"],
+    )
     assert (nothing.clauses, nothing.tokens, nothing.silent) == (0, 0, 1)
     assert (whole.reached, whole.clauses, whole.whole, whole.amended) == (1, 1, 1, 1)
     assert (ralph.reached, ralph.silent, ralph.silent_long) == (1, 1, 1)
     assert ralph.tokens > 0
     for name in ("ralph, compacted", "ralph, own chat compacted"):
-        assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (1, ralph.clauses, None)
+        assert (measured[name].reached, measured[name].clauses, measured[name].silent) == (
+            1,
+            ralph.clauses,
+            None,
+        )
     lines = "\n".join(delivery.report(measured))
     assert "below target" in lines or "target" in lines
     assert PROMPT not in lines
@@ -55,7 +69,9 @@ def test_arms_are_compared_by_what_they_deliver() -> None:
 def test_only_sentences_of_the_right_chats_count() -> None:
     chats, (decision,) = delivery.load(DATA)
     source = delivery.SentenceSource(chats)
-    chance = delivery.judge("Leading zeros as a text formula, pads to nine digits, it says.", decision, chats, source)
+    chance = delivery.judge(
+        "Leading zeros as a text formula, pads to nine digits, it says.", decision, chats, source
+    )
     assert (chance.reached, chance.clauses, chance.newest) == (False, (False, False), False)
     old = delivery.judge(f"- [obs-1] user: {TALK[2]['text']}", decision, chats, source)
     assert (old.reached, old.first, old.clauses, old.newest) == (True, True, (True, False), False)
@@ -77,7 +93,9 @@ def test_the_control_has_a_hundred_different_prompts() -> None:
 
 
 def test_the_korean_set_has_every_clause_in_its_chats() -> None:
-    chats, decisions = delivery.load(json.loads((delivery.KOREAN / delivery.FILE).read_text(encoding="utf-8")))
+    chats, decisions = delivery.load(
+        json.loads((delivery.KOREAN / delivery.FILE).read_text(encoding="utf-8"))
+    )
     source = delivery.SentenceSource(chats)
     assert len(decisions) == 6
     for decision in decisions:

@@ -32,15 +32,25 @@ def event(name: str, **changes: object) -> Event:
 def bash(command: str, output: str = "", **more: object) -> Event:
     """A command that Claude Code ran, and what it printed."""
     said: Mapping[str, object] = {"command": command, **more}
-    return event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": output, "stderr": ""})
+    return event(
+        "claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": output, "stderr": ""}
+    )
 
 
 _SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=12), st.just("\ud800"), st.just("<private>")
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=12),
+    st.just("\ud800"),
+    st.just("<private>"),
 )
 JSON = st.recursive(
     _SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 HOSTS = ("claude", "codex", "gemini", "other")
@@ -60,7 +70,9 @@ _ANSWER_KEYS = (
     *"stdout stderr interrupted content llmContent error isError structuredPatch originalFile filePath".split(),
     *"output metadata exit_code".split(),
 )
-_PATCHES = st.lists(st.fixed_dictionaries({"lines": st.lists(JSON, max_size=3) | JSON}) | JSON, max_size=3)
+_PATCHES = st.lists(
+    st.fixed_dictionaries({"lines": st.lists(JSON, max_size=3) | JSON}) | JSON, max_size=3
+)
 
 
 def _object(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, object]]:

@@ -25,7 +25,9 @@ def uuid() -> str:
 
 def key_block(label: str = "RSA PRIVATE KEY", newline: str = "\n") -> str:
     lines = [made(64, BASE64) for _ in range(12)]
-    return newline.join([f"-----BEGIN {label}-----", *lines, made(22, BASE64) + "==", f"-----END {label}-----"])
+    return newline.join(
+        [f"-----BEGIN {label}-----", *lines, made(22, BASE64) + "==", f"-----END {label}-----"]
+    )
 
 
 def login(user: str, password: str) -> str:
@@ -52,7 +54,9 @@ TOKENS: dict[str, list[str]] = {
     "mailchimp key": [made(32, HEX) + "-us" + "14"],
     "brevo key": ["xkey" + "sib-" + made(64, HEX) + "-" + made(16)],
     "resend key": ["re" + "_" + made(8) + "_" + made(24)],
-    "stripe key": [f"{kind}_{mode}_" + made(24) for kind in ("sk", "rk") for mode in ("live", "test")],
+    "stripe key": [
+        f"{kind}_{mode}_" + made(24) for kind in ("sk", "rk") for mode in ("live", "test")
+    ],
     "webhook secret": ["wh" + "sec_" + made(32)],
     "square token": ["sq0" + "atp-" + made(22, URL_SAFE)],
     "shopify token": ["shp" + "at_" + made(32, HEX), "shp" + "ss_" + made(32, HEX)],
@@ -92,7 +96,10 @@ TOKENS: dict[str, list[str]] = {
     "vercel token": ["vc" + "p_" + made(56)],
     "netlify token": ["nf" + "p_" + made(40)],
     "supabase key": ["sb" + "p_" + made(40, HEX), "sb_" + "secret_" + made(31, URL_SAFE)],
-    "planetscale token": ["pscale" + "_tkn_" + made(43, URL_SAFE), "pscale" + "_pw_" + made(43, URL_SAFE)],
+    "planetscale token": [
+        "pscale" + "_tkn_" + made(43, URL_SAFE),
+        "pscale" + "_pw_" + made(43, URL_SAFE),
+    ],
     "render key": ["rn" + "d_" + made(32)],
     "tailscale key": ["ts" + "key-auth-" + made(12) + "-" + made(32)],
     "age key": ["AGE-" + "SECRET-KEY-1" + made(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")],

@@ -36,7 +36,9 @@ def session(*steps: Step, name: str = "s1") -> list[Record]:
         elif what == "ok":
             records.append(observed(SUCCESS, text, command=first, session=name, number=number))
         elif what == "edit":
-            records.append(observed(USE, text, tool="Edit", files=(first,), session=name, number=number))
+            records.append(
+                observed(USE, text, tool="Edit", files=(first,), session=name, number=number)
+            )
         else:
             records.append(observed(NOTE, first, tool="", by="agent", session=name, number=number))
     return records
@@ -58,7 +60,11 @@ TEACHING: dict[str, list[Step]] = {
         ("ok", "STRIPE_KEY=sk_dummy npm test"),
     ],
     "another version first": [
-        ("fail", "yarn build", 'error @acme/ui@3.1.0: The engine "node" is incompatible. Expected version ">=20".'),
+        (
+            "fail",
+            "yarn build",
+            'error @acme/ui@3.1.0: The engine "node" is incompatible. Expected version ">=20".',
+        ),
         ("ok", "nvm use 20 && yarn build"),
     ],
     "a migration before the tests": [
@@ -111,5 +117,9 @@ EMPTY: dict[str, list[Step]] = {
         ("edit", "a.toml"),
         ("ok", "grep -rn refund src"),
     ],
-    "a command that never passed": [("fail", "make it", "Error: no rule"), ("ok", "make other"), ("ok", "make that")],
+    "a command that never passed": [
+        ("fail", "make it", "Error: no rule"),
+        ("ok", "make other"),
+        ("ok", "make that"),
+    ],
 }

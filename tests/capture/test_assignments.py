@@ -153,7 +153,9 @@ def test_a_uuid_is_a_secret_only_under_a_key_that_says_so() -> None:
 def test_a_very_long_value_goes_whole() -> None:
     value = STRONG_VALUES[1] * 60
     assert redact(f"API_TOKEN={value} rest").text == "API_TOKEN=[redacted: token] rest"
-    assert redact(f'"api_token": "{value}", "x": 1').text == '"api_token": "[redacted: token]", "x": 1'
+    assert (
+        redact(f'"api_token": "{value}", "x": 1').text == '"api_token": "[redacted: token]", "x": 1'
+    )
 
 
 @for_each(

@@ -188,7 +188,9 @@ def test_other_commands_are_no_checks(command: str) -> None:
      ("npm test | tail", False), ("npm test || true", False), ("npm test; echo done", False),
      ("npm test && echo ok", True), ("npm test &", False)],
 )  # fmt: skip
-def test_the_exit_code_is_the_checks_own_only_when_nothing_comes_between(command: str, last: bool) -> None:
+def test_the_exit_code_is_the_checks_own_only_when_nothing_comes_between(
+    command: str, last: bool
+) -> None:
     assert check_of(command) == (CommandCheck.TEST, last)
 
 
@@ -254,7 +256,9 @@ PASSES = [
 
 
 @for_each(("command", "output"), FAILURES)
-def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(command: str, output: str) -> None:
+def test_an_output_that_reports_a_failure_is_an_error_also_without_an_exit_code(
+    command: str, output: str
+) -> None:
     found = verdict(bash(command, output))
     assert (found.kind, bool(found.check)) == (ObservationKind.ERROR, True)
     assert found.line in output
@@ -278,13 +282,18 @@ def test_an_exit_code_decides_unless_something_stands_between_it_and_the_check()
     said = "Exit code: 0\nWall time: 1 seconds\nOutput:\n1 failed, 2 passed"
     assert verdict(codex("npm test", said)).kind is ObservationKind.SUCCESS
     assert verdict(codex("npm test | tail -5", said)).kind is ObservationKind.ERROR
-    assert verdict(codex("npm test", "Exit code: 1\nOutput:\nall good")).kind is ObservationKind.ERROR
+    assert (
+        verdict(codex("npm test", "Exit code: 1\nOutput:\nall good")).kind is ObservationKind.ERROR
+    )
     assert verdict(codex("ls nowhere", "Exit code: 2\nOutput:\n")).kind is ObservationKind.ERROR
 
 
 def test_another_command_is_an_error_only_by_what_nothing_else_says() -> None:
     assert verdict(codex("npm install x", "npm ERR! code E404")).kind is ObservationKind.ERROR
-    assert verdict(codex("frobnicate", "bash: frobnicate: command not found")).kind is ObservationKind.ERROR
+    assert (
+        verdict(codex("frobnicate", "bash: frobnicate: command not found")).kind
+        is ObservationKind.ERROR
+    )
     assert verdict(codex("python a.py", "retry: 1 failed")).kind is ObservationKind.TOOL_USE
     assert verdict(codex("ls", "error.log\nFAILED")).kind is ObservationKind.TOOL_USE
 
@@ -295,7 +304,12 @@ def test_a_failure_that_the_host_tells_is_an_error_of_any_tool() -> None:
 
 
 def test_prompts_and_answers_are_notes_and_the_rest_is_use() -> None:
-    for name in ("claude.UserPromptSubmit", "claude.Stop", "claude.SubagentStop", "gemini.AfterAgent"):
+    for name in (
+        "claude.UserPromptSubmit",
+        "claude.Stop",
+        "claude.SubagentStop",
+        "gemini.AfterAgent",
+    ):
         assert verdict(event(name)).kind is ObservationKind.NOTE
     for name in ("claude.PostToolUse-Edit", "claude.PostToolUse-Read", "claude.PostToolUse-Agent"):
         assert verdict(event(name)).kind is ObservationKind.TOOL_USE
@@ -319,7 +333,9 @@ def test_a_line_is_cut_where_a_shell_would_cut_it() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([*"'\"\\ \n;|&<>()-=$`a", "<<EOF", "EOF", "npm", "test", "bash -c ", "-m"])).map("".join)
+    st.lists(
+        st.sampled_from([*"'\"\\ \n;|&<>()-=$`a", "<<EOF", "EOF", "npm", "test", "bash -c ", "-m"])
+    ).map("".join)
 )
 def test_no_command_line_makes_the_reader_fail(command: str) -> None:
     check_of(command)

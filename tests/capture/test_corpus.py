@@ -12,7 +12,9 @@ RECALL, FALSE_POSITIVES = 0.95, 0.01
 
 
 def cases(name: str) -> list[dict[str, str | list[str]]]:
-    found: list[dict[str, str | list[str]]] = json.loads((CORPUS / name).read_text(encoding="utf-8"))
+    found: list[dict[str, str | list[str]]] = json.loads(
+        (CORPUS / name).read_text(encoding="utf-8")
+    )
     return found
 
 

@@ -25,12 +25,19 @@ IGNORED = {
 
 
 @for_each("name", NAMES)
-def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purpose(name: str) -> None:
+def test_every_recorded_payload_is_an_event_of_its_session_or_is_ignored_on_purpose(
+    name: str,
+) -> None:
     host, happening, payload = recorded(name)
     found = event_of(host, happening, payload, AT)
     assert (found is None) == (name in IGNORED)
     if found is not None:
-        assert (found.host, found.session, found.cwd, found.at) == (host, SESSION, "/home/user/proj", AT)
+        assert (found.host, found.session, found.cwd, found.at) == (
+            host,
+            SESSION,
+            "/home/user/proj",
+            AT,
+        )
 
 
 @for_each(
@@ -71,7 +78,9 @@ def test_source_reason_mode_prompt_answer_and_subagent_are_told() -> None:
 
 
 def test_an_interrupted_command_of_claude_did_not_pass() -> None:
-    found = event("claude.PostToolUse-Bash", tool_response={"stdout": "x", "stderr": "", "interrupted": True})
+    found = event(
+        "claude.PostToolUse-Bash", tool_response={"stdout": "x", "stderr": "", "interrupted": True}
+    )
     assert found.failed
 
 
@@ -87,7 +96,12 @@ def test_an_interrupted_command_of_claude_did_not_pass() -> None:
 )  # fmt: skip
 def test_an_answer_is_text_whatever_its_shape(answer: object, words: str) -> None:
     assert response_text(answer) == words
-    assert event("claude.PostToolUse-mcp__plugin_ralph_ralphmem__recall", tool_response=answer).response == words
+    assert (
+        event(
+            "claude.PostToolUse-mcp__plugin_ralph_ralphmem__recall", tool_response=answer
+        ).response
+        == words
+    )
 
 
 def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
@@ -98,7 +112,9 @@ def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
     written = event("claude.PostToolUse-Write")
     assert written.changes == (FileEdit("/home/user/proj/new.txt", "", "hello\n"),)
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": "d"}, 7]
-    both = event("claude.PostToolUse-Edit", tool_input={"file_path": "f", "edits": edits}, tool_response=None)
+    both = event(
+        "claude.PostToolUse-Edit", tool_input={"file_path": "f", "edits": edits}, tool_response=None
+    )
     assert both.changes == (FileEdit("f", "a", "b"), FileEdit("f", "c", "d"))
 
 
@@ -113,14 +129,20 @@ def test_an_edit_is_the_lines_before_and_after_with_those_around_them() -> None:
      ("the log:\nProcess exited with code 1\n", "the log:\nProcess exited with code 1\n", None),
      ({"content": [{"type": "text", "text": "no"}], "isError": True}, "no", None)],
 )  # fmt: skip
-def test_codex_tells_an_exit_code_only_in_its_own_header(answer: object, output: str, code: int | None) -> None:
+def test_codex_tells_an_exit_code_only_in_its_own_header(
+    answer: object, output: str, code: int | None
+) -> None:
     found = event("codex.PostToolUse-Bash", tool_response=answer)
     assert (found.response, found.exit_code) == (output, code)
     assert found.failed == (bool(code) or output == "no")
 
 
 def test_a_command_that_codex_gives_as_a_list_is_one_line() -> None:
-    for said in ({"command": ["bash", "-lc", "npm test"]}, {"cmd": "npm test"}, {"command": ["npm", "test"]}):
+    for said in (
+        {"command": ["bash", "-lc", "npm test"]},
+        {"cmd": "npm test"},
+        {"command": ["npm", "test"]},
+    ):
         found = event("codex.PostToolUse-Bash", tool_input=said)
         assert found.parameters == {"command": "npm test"}
 
@@ -139,31 +161,49 @@ def test_a_patch_of_codex_names_its_files() -> None:
 def test_gemini_puts_context_in_front_of_the_prompt_and_it_is_cut_off() -> None:
     assert event("gemini.BeforeAgent").prompt == "do x"
     assert event("gemini.AfterAgent").message == "ok\nFINAL GEMINI"
-    assert asked("<hook_context>a</hook_context>\n<hook_context>b</hook_context>\n\nhello <b>") == "hello <b>"
+    assert (
+        asked("<hook_context>a</hook_context>\n<hook_context>b</hook_context>\n\nhello <b>")
+        == "hello <b>"
+    )
     assert asked("<hook_context>never closed") == ""
     assert asked("about <hook_context>") == "about <hook_context>"
 
 
 def gemini_answer(text: str) -> Event:
     fenced = f"<untrusted_context>\n{text}\n</untrusted_context>"
-    return event("gemini.AfterTool-run_shell_command", tool_response={"llmContent": fenced, "returnDisplay": ""})
+    return event(
+        "gemini.AfterTool-run_shell_command",
+        tool_response={"llmContent": fenced, "returnDisplay": ""},
+    )
 
 
 def test_gemini_tells_an_exit_code_below_the_output_when_it_is_not_zero() -> None:
     found = event("gemini.AfterTool-run_shell_command")
     assert (found.response, found.exit_code, found.failed) == ("", 0, False)
-    found = gemini_answer("Output: 1 failed\nExit Code: 3\nlast line\nExit Code: 1\nProcess Group PGID: 7")
-    assert (found.response, found.exit_code, found.failed) == ("1 failed\nExit Code: 3\nlast line", 1, True)
+    found = gemini_answer(
+        "Output: 1 failed\nExit Code: 3\nlast line\nExit Code: 1\nProcess Group PGID: 7"
+    )
+    assert (found.response, found.exit_code, found.failed) == (
+        "1 failed\nExit Code: 3\nlast line",
+        1,
+        True,
+    )
     found = gemini_answer("Output: (empty)\nError: spawn failed\nSignal: 9")
     assert (found.error, found.exit_code, found.failed) == ("spawn failed", None, True)
-    failed = event("gemini.AfterTool-run_shell_command", tool_response={"llmContent": "x", "error": {"message": "no"}})
+    failed = event(
+        "gemini.AfterTool-run_shell_command",
+        tool_response={"llmContent": "x", "error": {"message": "no"}},
+    )
     assert (failed.error, failed.failed) == ("no", True)
 
 
 def test_gemini_changes_are_before_and_after() -> None:
     said = {"file_path": "/home/user/proj/a.ts", "old_string": "x", "new_string": "y"}
     found = event("gemini.AfterTool-run_shell_command", tool_name="replace", tool_input=said)
-    assert (found.changes, found.files) == ((FileEdit("/home/user/proj/a.ts", "x", "y"),), ("a.ts",))
+    assert (found.changes, found.files) == (
+        (FileEdit("/home/user/proj/a.ts", "x", "y"),),
+        ("a.ts",),
+    )
 
 
 @for_each(
@@ -177,7 +217,11 @@ def test_a_path_is_relative_where_it_is_inside(path: str, cwd: str, expected: st
 
 
 def test_files_are_found_at_any_depth_and_named_once() -> None:
-    said = {"file_path": "/p/a", "edits": [{"path": "b"}, {"files": ["c", 3, "a"]}], "text": "not/a/file"}
+    said = {
+        "file_path": "/p/a",
+        "edits": [{"path": "b"}, {"files": ["c", 3, "a"]}],
+        "text": "not/a/file",
+    }
     assert files_of(said, "/p") == ("a", "b", "c")
 
 
@@ -186,10 +230,15 @@ def test_a_value_nested_without_end_has_an_end() -> None:
     for _ in range(500):
         deep = [{"a": deep}]
     assert "..." in outline(deep)
-    assert event("claude.PostToolUse-Agent", tool_input={"a": deep}, tool_response=deep).session == SESSION
+    assert (
+        event("claude.PostToolUse-Agent", tool_input={"a": deep}, tool_response=deep).session
+        == SESSION
+    )
 
 
 @given(st.sampled_from(HOSTS), st.sampled_from(EVENTS), PAYLOADS, st.text(max_size=20))
-def test_no_json_makes_an_adapter_fail(host: str, name: str, payload: dict[str, object], at: str) -> None:
+def test_no_json_makes_an_adapter_fail(
+    host: str, name: str, payload: dict[str, object], at: str
+) -> None:
     found = event_of(host, name, payload, at)
     assert found is None or found.host == host

@@ -24,7 +24,17 @@ from ralph.capture.insights import (
     propose,
 )
 from ralph.formats.log import journal_record
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.model.work import JournalEntry
 
 PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
@@ -44,7 +54,9 @@ def noted(text: str, iteration: int = 1, session: str = "") -> Record:
     text = f"Did it.\n\nLearnings:\n- {text}"
     at = f"2026-10-01T11:{iteration:02d}:00Z"
     return journal_record(
-        JournalEntry("run-1", iteration, Outcome.DONE, "t-0001aa", notes=text, session=session, created_at=at)
+        JournalEntry(
+            "run-1", iteration, Outcome.DONE, "t-0001aa", notes=text, session=session, created_at=at
+        )
     )
 
 
@@ -56,16 +68,29 @@ def known(title: str, text: str, *tags: str) -> Record:
 def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
     fixed = session(*TEACHING["a migration before the tests"])
     entry = JournalEntry(
-        "run-1", 1, Outcome.DONE, "t-0001aa", notes="Did it.\n\nDecision: `argon2`, because bcrypt cuts at 72 bytes."
+        "run-1",
+        1,
+        Outcome.DONE,
+        "t-0001aa",
+        notes="Did it.\n\nDecision: `argon2`, because bcrypt cuts at 72 bytes.",
     )
     message = "All done.\n\n**Gotchas:**\n- vite needs `optimizeDeps.include` for links,\n  see vite.config.ts\n\nBye"
     records = [
         *fixed,
         learning(PROTO, number=1),
         journal_record(entry),
-        known("Nightly reset", "The staging database is reset at 02:00, so never keep fixtures there.", "db"),
+        known(
+            "Nightly reset",
+            "The staging database is reset at 02:00, so never keep fixtures there.",
+            "db",
+        ),
         observed(NOTE, message, by="agent", number=40),
-        observed(NOTE, "Fix the cart.\nremember: prices of the shop are integer cents", by="human", number=41),
+        observed(
+            NOTE,
+            "Fix the cart.\nremember: prices of the shop are integer cents",
+            by="human",
+            number=41,
+        ),
     ]
     found = {each.text: each for each in propose(records)}
     assert {text[:24]: (each.extra[SOURCE], each.label) for text, each in found.items()} == {
@@ -86,7 +111,9 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
 
 
 @for_each("steps", TEACHING.values(), ids=TEACHING)
-def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(steps: list[Step]) -> None:
+def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
+    steps: list[Step],
+) -> None:
     [found] = propose(session(*steps))
     assert found.extra[SOURCE] == "fix"
     assert "It passed " in found.text
@@ -104,16 +131,19 @@ def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(step
     ],
 )
 def test_bullets_below_a_heading_are_read(heading: str) -> None:
-    text = (
-        f"Intro with `code`.\n{heading}\n  - one is 1\n  - two\n    is 2\n\nAfter: this is no bullet\n- nor is this 3"
-    )
+    text = f"Intro with `code`.\n{heading}\n  - one is 1\n  - two\n    is 2\n\nAfter: this is no bullet\n- nor is this 3"
     assert [bullet for _, bullet in headed_bullets(text)] == ["one is 1", "two is 2"]
 
 
 def test_two_failures_of_one_command_are_two_insights() -> None:
-    first = session(("fail", "make x", "Error: queue.mails is unknown"), ("ok", "make queues"), ("ok", "make x"))
+    first = session(
+        ("fail", "make x", "Error: queue.mails is unknown"), ("ok", "make queues"), ("ok", "make x")
+    )
     second = session(
-        ("fail", "make x", "Error: volume.cache is gone"), ("ok", "terraform import cache"), ("ok", "make x"), name="s2"
+        ("fail", "make x", "Error: volume.cache is gone"),
+        ("ok", "terraform import cache"),
+        ("ok", "make x"),
+        name="s2",
     )
     assert [places(each) for each in propose([*first, *second])] == [("s1",), ("s2",)]
 
@@ -124,8 +154,12 @@ def test_the_files_that_were_touched_go_with_an_insight() -> None:
 
 
 def test_what_says_the_same_is_one_insight_with_the_words_of_the_oldest_and_a_count() -> None:
-    found = propose([learning(PROTO_AGAIN, "s2", 5), learning(PROTO, "s1", 1), learning(PROTO, "s1", 2)])
-    assert [(each.text, each.extra[COUNT], places(each)) for each in found] == [(PROTO, 2, ("s1", "s2"))]
+    found = propose(
+        [learning(PROTO_AGAIN, "s2", 5), learning(PROTO, "s1", 1), learning(PROTO, "s1", 2)]
+    )
+    assert [(each.text, each.extra[COUNT], places(each)) for each in found] == [
+        (PROTO, 2, ("s1", "s2"))
+    ]
     assert len(evidence(found[0])) == 3
 
 
@@ -141,7 +175,9 @@ def test_what_one_iteration_said_is_one_sighting_wherever_it_was_written_down() 
         noted(PROTO, 1, "s1"),
         of_origin(learning(PROTO, number=1), origin),
         of_origin(known("Protobuf", PROTO, "proto"), origin),
-        replace(observed(NOTE, f"Done.\n\n## Gotchas\n- {PROTO}", by="agent", number=3), origin=origin),
+        replace(
+            observed(NOTE, f"Done.\n\n## Gotchas\n- {PROTO}", by="agent", number=3), origin=origin
+        ),
     ]
     found = propose(copies)
     assert [(each.extra[COUNT], places(each)) for each in found] == [(1, ("run-1#1",))]
@@ -195,7 +231,13 @@ def test_a_label_inside_a_line_of_the_journal_and_one_without_a_name_of_code_cou
 def test_noise_gives_nothing() -> None:
     for number, steps in enumerate(EMPTY.values()):
         assert propose(session(*steps, name=f"s{number}")) == []
-    entry = JournalEntry("run-1", 1, Outcome.DONE, "t-0001aa", notes="Implemented the form of `cart`. All tests pass.")
+    entry = JournalEntry(
+        "run-1",
+        1,
+        Outcome.DONE,
+        "t-0001aa",
+        notes="Implemented the form of `cart`. All tests pass.",
+    )
     assert propose([journal_record(entry), learning("Tests are important.")]) == []
     talk = "I must always run `make proto` before the tests, because user_pb2 is not committed."
     assert propose([observed(NOTE, talk, by="agent"), observed(NOTE, talk, by="human")]) == []
@@ -213,8 +255,15 @@ def test_a_learning_is_of_the_session_of_its_block() -> None:
 @cache
 def many_parts() -> tuple[list[list[Record]], list[Record]]:
     """Sessions that teach something and what else is known, and what is proposed from all of it."""
-    sessions = [session(*steps, name=f"s{number}") for number, steps in enumerate(TEACHING.values())]
-    parts = [*sessions, [learning(PROTO, "s1", 1)], [learning(PROTO_AGAIN, "s2", 2)], [noted(PROTO, 3)]]
+    sessions = [
+        session(*steps, name=f"s{number}") for number, steps in enumerate(TEACHING.values())
+    ]
+    parts = [
+        *sessions,
+        [learning(PROTO, "s1", 1)],
+        [learning(PROTO_AGAIN, "s2", 2)],
+        [noted(PROTO, 3)],
+    ]
     return parts, list(propose([record for part in parts for record in part]))
 
 
@@ -229,7 +278,8 @@ def test_the_same_records_in_any_order_of_sessions_give_the_same_insights(chance
 @given(st.lists(st.text(max_size=200), max_size=6))
 def test_any_text_can_be_looked_at(texts: list[str]) -> None:
     records = [
-        Record(f"learn-{number}", MemoryKind.CONTEXT, text, label="learning") for number, text in enumerate(texts)
+        Record(f"learn-{number}", MemoryKind.CONTEXT, text, label="learning")
+        for number, text in enumerate(texts)
     ]
     records += [noted(text, number) for number, text in enumerate(texts)]
     records += [

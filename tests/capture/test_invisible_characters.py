@@ -9,7 +9,10 @@ from ralph.capture import invisible_characters
 from ralph.errors import Refused
 
 CONTROLS = [chr(code) for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))]
-OPENING, CLOSING = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068", "\u202c\u202c\u202c\u202c\u2069\u2069\u2069"
+OPENING, CLOSING = (
+    "\u202a\u202b\u202d\u202e\u2066\u2067\u2068",
+    "\u202c\u202c\u202c\u202c\u2069\u2069\u2069",
+)
 FINE = [
     "plain words", "two\nlines\tand a tab", "한국어", "日本語", "עברית", "العربية", "👩‍💻 and e\u0301", "\u200fx\u200e",
     "\u00a0\u2028", "a \u2067עברית\u2069 b", "a \u202e\u2067x\u2069\u202c b",
@@ -23,8 +26,12 @@ def test_what_people_write_in_any_language_stays(text: str) -> None:
 
 
 @for_each("sign", CONTROLS, ids=lambda sign: f"{ord(sign):02x}")
-def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_away(sign: str) -> None:
-    with pytest.raises(Refused, match=rf"control character \(.*U\+00{ord(sign):02X}\) in line 2") as caught:
+def test_every_control_character_is_refused_with_its_place_and_can_be_cleaned_away(
+    sign: str,
+) -> None:
+    with pytest.raises(
+        Refused, match=rf"control character \(.*U\+00{ord(sign):02X}\) in line 2"
+    ) as caught:
         invisible_characters.check_text(f"one\ntw{sign}o")
     assert sign not in str(caught.value)
     invisible_characters.check_text(invisible_characters.clean_text(f"one\ntw{sign}o three"))
@@ -52,7 +59,10 @@ def test_a_mark_that_is_closed_on_its_line_stays_and_one_that_is_closed_on_the_n
 def test_colours_go_as_a_whole_and_words_about_them_stay() -> None:
     assert invisible_characters.clean_text("\x1b[31mred\x1b[0m") == "red"
     assert invisible_characters.clean_text(r"\x1b[0m ends the colour") == r"\x1b[0m ends the colour"
-    both = "\x1b[1mbold\x1b[0m is \x1b]8;;http://x\x07printed\x1b]8;;\x07 by " + r"\033[1m and \u001b[0m"
+    both = (
+        "\x1b[1mbold\x1b[0m is \x1b]8;;http://x\x07printed\x1b]8;;\x07 by "
+        + r"\033[1m and \u001b[0m"
+    )
     assert invisible_characters.clean_text(both) == r"bold is printed by \033[1m and \u001b[0m"
 
 

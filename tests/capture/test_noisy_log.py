@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ralph.capture.insights import SOURCE, InsightSource, evidence, is_proven, propose
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 
 FOLDER = Path(__file__).parents[1] / "golden" / "noisy_log"
 
@@ -17,7 +26,9 @@ def record_of(value: dict[str, Any]) -> Record:
     name, text = f"{value['session']}:{value['line']}", value["text"]
     origin = Origin("agent", value["session"], task=value["task"], files=tuple(value["files"]))
     if value["type"] == "journal":
-        return Record(name, Outcome.DONE, text, Family.JOURNAL, origin=origin, created_at=value["at"])
+        return Record(
+            name, Outcome.DONE, text, Family.JOURNAL, origin=origin, created_at=value["at"]
+        )
     if value["type"] in ("knowledge", "learning"):
         return Record(
             name, MemoryKind.CONTEXT, text, label=value["type"], status=Status.PROPOSED, scope=Scope.TASK,
@@ -40,7 +51,9 @@ def proposed() -> list[Record]:
 
 
 def expected() -> list[dict[str, Any]]:
-    planted: list[dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))["real"]
+    planted: list[dict[str, Any]] = json.loads(
+        (FOLDER / "expected.json").read_text(encoding="utf-8")
+    )["real"]
     return planted
 
 
@@ -55,7 +68,9 @@ def shares(source: InsightSource) -> float:
 
 
 def test_errors_that_were_resolved_are_seldom_junk() -> None:
-    assert shares(InsightSource.FIX) >= 0.9, [each.text for each in proposed() if is_proven(each) and not is_real(each)]
+    assert shares(InsightSource.FIX) >= 0.9, [
+        each.text for each in proposed() if is_proven(each) and not is_real(each)
+    ]
 
 
 def test_what_agents_wrote_down_is_mostly_worth_a_look() -> None:

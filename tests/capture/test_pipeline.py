@@ -41,9 +41,17 @@ def test_a_command_is_an_observation_with_its_words_and_its_outcome() -> None:
     record = kept(bash("npm test", "5 passed", description="run the tests"))
     assert record.family is Family.OBSERVATION
     assert (record.status, record.scope) == (Status.RAW, Scope.SESSION)
-    assert (record.kind, record.title, record.tags) == (ObservationKind.SUCCESS, "Bash: npm test", ())
+    assert (record.kind, record.title, record.tags) == (
+        ObservationKind.SUCCESS,
+        "Bash: npm test",
+        (),
+    )
     assert record.text == "$ npm test\n# run the tests\n5 passed"
-    assert (record.origin.session, record.origin.by, record.origin.agent) == (SESSION, "tool", "claude")
+    assert (record.origin.session, record.origin.by, record.origin.agent) == (
+        SESSION,
+        "tool",
+        "claude",
+    )
     assert record.created_at == AT
     assert record.extra == {"tool": "Bash", "command": "npm test", "check": "test", "own": 26}
 
@@ -57,14 +65,20 @@ def test_a_failure_has_its_code_and_its_first_line() -> None:
 
 
 def test_a_failed_check_is_told_by_the_line_that_says_so() -> None:
-    record = kept(bash("pytest | tail", "collected\nFAILED tests/a.py::test_x - assert 0\n1 failed"))
+    record = kept(
+        bash("pytest | tail", "collected\nFAILED tests/a.py::test_x - assert 0\n1 failed")
+    )
     assert record.kind is ObservationKind.ERROR
     assert record.extra["error"] == "FAILED tests/a.py::test_x - assert 0"
 
 
 def test_an_edit_is_its_path_and_the_lines_that_differ() -> None:
     record = kept(event("claude.PostToolUse-Edit"))
-    assert (record.title, record.text, record.origin.files) == ("Edit a.py", "a.py\n- x=1\n+ x=2", ("a.py",))
+    assert (record.title, record.text, record.origin.files) == (
+        "Edit a.py",
+        "a.py\n- x=1\n+ x=2",
+        ("a.py",),
+    )
     lines = [" same", "-old", "+new", "+more", " end"]
     answer = {"structuredPatch": [{"lines": lines}], "originalFile": "the whole file"}
     record = kept(event("claude.PostToolUse-Edit", tool_response=answer))
@@ -75,7 +89,11 @@ def test_an_edit_is_its_path_and_the_lines_that_differ() -> None:
 
 def test_reads_and_searches_are_kept_as_a_place() -> None:
     record = kept(event("claude.PostToolUse-Read"))
-    assert (record.title, record.text, record.kind) == ("Read a.py", "a.py", ObservationKind.TOOL_USE)
+    assert (record.title, record.text, record.kind) == (
+        "Read a.py",
+        "a.py",
+        ObservationKind.TOOL_USE,
+    )
     assert "x=1" not in everything(record)
     said: Mapping[str, object] = {
         "pattern": "verifyToken",
@@ -84,7 +102,12 @@ def test_reads_and_searches_are_kept_as_a_place() -> None:
         "-n": True,
     }
     record = kept(
-        event("claude.PostToolUse-Read", tool_name="Grep", tool_input=said, tool_response={"content": "SEEN"})
+        event(
+            "claude.PostToolUse-Read",
+            tool_name="Grep",
+            tool_input=said,
+            tool_response={"content": "SEEN"},
+        )
     )
     assert (record.title, record.origin.files) == ("Grep: verifyToken", ("src",))
     assert record.text == "pattern: verifyToken\npath: /home/user/proj/src"
@@ -94,7 +117,9 @@ def test_reads_and_searches_are_kept_as_a_place() -> None:
         ("NotebookRead", {"notebook_path": "/home/user/proj/a.ipynb"}),
         ("WebFetch", {"url": "https://example.org/a", "prompt": "SEEN"}),
     ):
-        record = kept(event("claude.PostToolUse-Read", tool_name=tool, tool_input=said, tool_response="SEEN"))
+        record = kept(
+            event("claude.PostToolUse-Read", tool_name=tool, tool_input=said, tool_response="SEEN")
+        )
         assert "SEEN" not in everything(record)
     for tool, said in (
         ("read_file", {"absolute_path": "/home/user/proj/a"}),
@@ -112,16 +137,27 @@ def test_reads_and_searches_are_kept_as_a_place() -> None:
 def test_another_tool_is_its_parameters_and_its_answer() -> None:
     record = kept(event("claude.PostToolUse-Agent"))
     assert record.title == "Agent: look"
-    assert record.text.startswith("description: look\nprompt: find things\nsubagent_type: general-purpose\n")
+    assert record.text.startswith(
+        "description: look\nprompt: find things\nsubagent_type: general-purpose\n"
+    )
     record = kept(
-        event("claude.PostToolUse-Bash", tool_name="mcp__db__ask", tool_input={"sql": 1}, tool_response="yes")
+        event(
+            "claude.PostToolUse-Bash",
+            tool_name="mcp__db__ask",
+            tool_input={"sql": 1},
+            tool_response="yes",
+        )
     )
     assert (record.title, record.text) == ("mcp__db__ask", "sql: 1\nyes")
 
 
 def test_prompts_and_answers_are_notes_by_those_who_said_them() -> None:
     record = kept(event("claude.UserPromptSubmit"))
-    assert (record.kind, record.title, record.text) == (ObservationKind.NOTE, "prompt", "please do x")
+    assert (record.kind, record.title, record.text) == (
+        ObservationKind.NOTE,
+        "prompt",
+        "please do x",
+    )
     assert record.origin.by == "human"
     record = kept(event("claude.SubagentStop"))
     assert (record.title, record.text, record.origin.by) == ("answer", "MAIN DONE", "agent")
@@ -133,7 +169,14 @@ def test_prompts_and_answers_are_notes_by_those_who_said_them() -> None:
 def test_only_tools_that_were_used_prompts_and_answers_are_observations(name: str) -> None:
     host, happening, payload = recorded(name)
     found = event_of(host, happening, payload, AT)
-    told = happening in ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "AfterTool", "BeforeAgent")
+    told = happening in (
+        "PostToolUse",
+        "PostToolUseFailure",
+        "UserPromptSubmit",
+        "Stop",
+        "AfterTool",
+        "BeforeAgent",
+    )
     expected = found is not None and (told or happening in ("SubagentStop", "AfterAgent"))
     assert (found is not None and observe(found) is not None) == expected
 
@@ -152,13 +195,19 @@ def test_a_prompt_that_no_person_wrote_is_dropped(prompt: str) -> None:
 def test_a_persons_prompt_is_kept_also_with_a_reminder_before_it_or_tags_in_it() -> None:
     prompt = "<system-reminder>a\nb</system-reminder>\n\nfix the login"
     assert kept(event("claude.UserPromptSubmit", prompt=prompt)).text == "fix the login"
-    for prompt in ("<div> is not closed, fix it", "why do I see <task-notification> here?", "/mem-search jwt"):
+    for prompt in (
+        "<div> is not closed, fix it",
+        "why do I see <task-notification> here?",
+        "/mem-search jwt",
+    ):
         assert kept(event("claude.UserPromptSubmit", prompt=prompt)).text == prompt
 
 
 # --- our own words ------------------------------------------------------------------------------
 
-BLOCK = f"{INJECTED} (may be out of date)\n````\nold words\n```\ncode\n```\n````\n{NOTE}2 of 9 shown\n"
+BLOCK = (
+    f"{INJECTED} (may be out of date)\n````\nold words\n```\ncode\n```\n````\n{NOTE}2 of 9 shown\n"
+)
 
 
 def test_what_we_handed_over_is_cut_out_of_any_text_and_the_rest_stays() -> None:
@@ -188,18 +237,24 @@ def test_what_our_own_tools_answer_is_not_taken_for_something_new() -> None:
 def test_only_the_private_part_is_missing() -> None:
     prompt = f"fix it <private>{PRIVATE}</private> today"
     assert kept(event("claude.UserPromptSubmit", prompt=prompt)).text == "fix it  today"
-    assert kept(event("claude.UserPromptSubmit", prompt=f"fix it <private>{PRIVATE}")).text == "fix it"
+    assert (
+        kept(event("claude.UserPromptSubmit", prompt=f"fix it <private>{PRIVATE}")).text == "fix it"
+    )
     assert observe(event("claude.UserPromptSubmit", prompt=f"<private>{PRIVATE}</private>")) is None
 
 
 def test_a_private_part_that_stays_open_hides_what_is_told_after_it() -> None:
     said = {"command": "echo <private>", "description": f"{PRIVATE}</private> shown"}
-    record = observe(event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": "shown"}))
+    record = observe(
+        event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": "shown"})
+    )
     assert record is not None
     assert PRIVATE not in everything(record)
     assert "shown" in record.text
     said = {"command": "echo <private><private>", "description": "</private>" + PRIVATE}
-    record = observe(event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": PRIVATE}))
+    record = observe(
+        event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": PRIVATE})
+    )
     assert record is None or PRIVATE not in everything(record)
 
 
@@ -207,7 +262,9 @@ def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
     for whole in (f"<private>\n{PRIVATE}\n</private>", key_block()):
         answer = {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+other"]}], "originalFile": whole}
         host, name, payload = recorded("claude.PostToolUse-Edit")
-        record = kept(event_of(host, name, redact_payload({**payload, "tool_response": answer}), AT))
+        record = kept(
+            event_of(host, name, redact_payload({**payload, "tool_response": answer}), AT)
+        )
         assert record.text == "a.py"
 
 
@@ -215,11 +272,16 @@ def test_a_diff_shows_nothing_of_a_file_with_private_parts_or_a_key() -> None:
     "answer",
     [
         {"structuredPatch": [{"lines": [f"-{PRIVATE}", f"+<private>{PRIVATE}</private>"]}]},
-        {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+other"]}], "originalFile": f"<private>{PRIVATE}</private>"},
+        {
+            "structuredPatch": [{"lines": [f"-{PRIVATE}", "+other"]}],
+            "originalFile": f"<private>{PRIVATE}</private>",
+        },
         {"structuredPatch": [{"lines": [f"-{PRIVATE}", "+-----BEGIN RSA PRIVATE KEY-----"]}]},
     ],
 )
-def test_an_edit_in_the_log_shows_nothing_when_one_side_or_the_file_is_private(answer: Mapping[str, object]) -> None:
+def test_an_edit_in_the_log_shows_nothing_when_one_side_or_the_file_is_private(
+    answer: Mapping[str, object],
+) -> None:
     assert kept(event("claude.PostToolUse-Edit", tool_response=answer)).text == "a.py"
 
 
@@ -228,7 +290,9 @@ def test_a_secret_in_a_changed_line_is_known_behind_the_sign_of_the_diff() -> No
     lines = [f"-{token}", "+none", f"+PASSWORD={HUMAN_PASSWORDS[2]}"]
     answer = {"structuredPatch": [{"lines": lines}], "originalFile": ""}
     record = kept(event("claude.PostToolUse-Edit", tool_response=answer))
-    assert record.text == "a.py\n- [redacted: github token]\n+ none\n+ PASSWORD=[redacted: password]"
+    assert (
+        record.text == "a.py\n- [redacted: github token]\n+ none\n+ PASSWORD=[redacted: password]"
+    )
 
 
 def test_a_secret_that_only_its_key_tells_is_found_in_lists_and_objects() -> None:
@@ -242,14 +306,22 @@ def test_a_secret_that_only_its_key_tells_is_found_in_lists_and_objects() -> Non
 
 
 def test_private_parts_that_are_opened_without_end_hide_all_that_follows() -> None:
-    said = {"command": "echo shown " + "<private>" * 500, "description": "</private>" * 499 + PRIVATE}
-    record = kept(event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": PRIVATE}))
+    said = {
+        "command": "echo shown " + "<private>" * 500,
+        "description": "</private>" * 499 + PRIVATE,
+    }
+    record = kept(
+        event("claude.PostToolUse-Bash", tool_input=said, tool_response={"stdout": PRIVATE})
+    )
     assert record.text == "$ echo shown "
 
 
 def test_a_token_that_a_patch_takes_out_is_known_in_the_output_of_a_command() -> None:
     token = TOKENS["github token"][0]
-    assert kept(bash("git diff", f"-{token}\n+none")).text == "$ git diff\n-[redacted: github token]\n+none"
+    assert (
+        kept(bash("git diff", f"-{token}\n+none")).text
+        == "$ git diff\n-[redacted: github token]\n+none"
+    )
 
 
 def test_colours_do_not_hide_a_secret() -> None:
@@ -264,13 +336,21 @@ def test_the_users_patterns_are_applied_to_every_field() -> None:
     assert "ACME" not in everything(kept(found, patterns=(r"ACME-\d{6}",)))
 
 
-_WRAPPED = st.sampled_from(["{}", "a {} b", "x\n{}\ny", '{{"k": "{}"}}', "\x1b[32m{}\x1b[0m", "v={}"])
+_WRAPPED = st.sampled_from(
+    ["{}", "a {} b", "x\n{}\ny", '{{"k": "{}"}}', "\x1b[32m{}\x1b[0m", "v={}"]
+)
 _CARRIERS: tuple[Mapping[str, object], ...] = (
     {"prompt": "*"},
     {"last_assistant_message": "*", "prompt_response": "*"},
     {"tool_input": {"command": "*", "description": "*"}},
     {"tool_input": {"command": "npm test *"}, "tool_response": {"stdout": "*", "stderr": "*"}},
-    {"tool_input": {"file_path": "/home/user/proj/*.ts", "old_string": "*", "new_string": "*\nmore"}},
+    {
+        "tool_input": {
+            "file_path": "/home/user/proj/*.ts",
+            "old_string": "*",
+            "new_string": "*\nmore",
+        }
+    },
     {"tool_input": {"edits": [{"old_string": "*", "new_string": "b"}], "file_path": "*"}},
     {"tool_input": {"pattern": "*", "path": "*", "query": "*", "url": "https://example.org/*"}},
     {"tool_input": {"*": 1, "a": {"*": ["*", {"b": "*"}]}, "c": [["*"]]}},
@@ -279,7 +359,13 @@ _CARRIERS: tuple[Mapping[str, object], ...] = (
     {"tool_response": {"structuredPatch": [{"lines": ["-*", "+*", " *"]}], "originalFile": "*"}},
     {"tool_response": {"llmContent": "Output: *\nExit Code: 1", "error": {"message": "*"}}},
     {"tool_response": {"content": [{"type": "text", "text": "*"}], "isError": True, "x": "*"}},
-    {"cwd": "/home/*/proj", "session_id": "s.*", "agent_id": "*", "tool_use_id": "*", "agent_type": "*"},
+    {
+        "cwd": "/home/*/proj",
+        "session_id": "s.*",
+        "agent_id": "*",
+        "tool_use_id": "*",
+        "agent_type": "*",
+    },
     {"reason": "*", "source": "*", "permission_mode": "*", "tool_name": "*"},
 )
 
@@ -309,7 +395,12 @@ _TOOLS = st.sampled_from(
 def test_nothing_private_or_secret_is_in_any_field_wherever_it_stood(
     host: str, name: str, carriers: list[Mapping[str, object]], tool: str, secret: str, around: str
 ) -> None:
-    payload: dict[str, object] = {"session_id": SESSION, "cwd": "/home/user/proj", "agent_type": "x", "tool_name": tool}
+    payload: dict[str, object] = {
+        "session_id": SESSION,
+        "cwd": "/home/user/proj",
+        "agent_type": "x",
+        "tool_name": tool,
+    }
     for carrier in carriers:
         payload |= {key: _filled(value, around.format(secret)) for key, value in carrier.items()}
     line = {"v": 1, "type": "event", "at": AT, "host": host, "event": name, "payload": payload}
@@ -329,7 +420,10 @@ def test_an_event_that_touches_a_hidden_file_is_not_recorded_however_it_is_named
     for found in (
         event("claude.PostToolUse-Read", tool_input={"file_path": full}),
         event("claude.PostToolUse-Read", tool_input={"file_path": "src/../secrets/prod.yml"}),
-        event("claude.PostToolUse-Edit", tool_input={"file_path": full, "old_string": "a", "new_string": "b"}),
+        event(
+            "claude.PostToolUse-Edit",
+            tool_input={"file_path": full, "old_string": "a", "new_string": "b"},
+        ),
         event("claude.PostToolUse-Agent", tool_input={"a": [{"b": full}]}),
         bash("cat secrets/prod.yml"),
         bash("sops --decrypt --in=./secrets/prod.yml > out"),
@@ -350,7 +444,12 @@ def test_a_file_that_is_not_hidden_is_recorded() -> None:
 
 
 def test_a_long_output_keeps_its_two_ends_within_the_limit() -> None:
-    record = kept(bash("make", "first\n" + "noise and more\n" * 20 + "line\n" * 90_000 + "z" * 300_000 + "\nlast"))
+    record = kept(
+        bash(
+            "make",
+            "first\n" + "noise and more\n" * 20 + "line\n" * 90_000 + "z" * 300_000 + "\nlast",
+        )
+    )
     assert len(record.text) <= LIMIT
     assert record.text.startswith("$ make\nfirst\n")
     assert record.text.endswith("\nlast")
@@ -374,13 +473,23 @@ def test_the_id_is_derived_from_what_is_kept() -> None:
     assert kept(bash("npm test", "6 passed")).id != record.id
     other = event("claude.PostToolUse-Bash", tool_use_id="toolu_1")
     assert kept(other).id != kept(event("claude.PostToolUse-Bash")).id
-    hidden = kept(bash("npm test <private>a</private>")), kept(bash("npm test <private>b</private>"))
+    hidden = (
+        kept(bash("npm test <private>a</private>")),
+        kept(bash("npm test <private>b</private>")),
+    )
     assert hidden[0].id == hidden[1].id
 
 
 def line_of(name: str, **changes: object) -> dict[str, object]:
     host, happening, payload = recorded(name)
-    return {"v": 1, "type": "event", "at": AT, "host": host, "event": happening, "payload": payload | changes}
+    return {
+        "v": 1,
+        "type": "event",
+        "at": AT,
+        "host": host,
+        "event": happening,
+        "payload": payload | changes,
+    }
 
 
 def test_a_raw_line_is_an_observation_and_says_what_it_knows_of_its_session() -> None:
@@ -415,23 +524,43 @@ def test_an_unknown_time_is_no_time() -> None:
 
 
 @settings(max_examples=examples(300, 25))
-@given(st.sampled_from(HOSTS), st.sampled_from(EVENTS), PAYLOADS, st.sampled_from([AT, "", "x"]), st.booleans())
+@given(
+    st.sampled_from(HOSTS),
+    st.sampled_from(EVENTS),
+    PAYLOADS,
+    st.sampled_from([AT, "", "x"]),
+    st.booleans(),
+)
 def test_any_object_is_read_and_what_comes_of_it_can_be_written(
     host: str, name: str, payload: dict[str, object], at: str, rules: bool
 ) -> None:
-    line = {"v": 1, "type": "event", "at": at, "host": host, "event": name, "payload": {"session_id": "s", **payload}}
-    records, session = interpret(line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ())
+    line = {
+        "v": 1,
+        "type": "event",
+        "at": at,
+        "host": host,
+        "event": name,
+        "payload": {"session_id": "s", **payload},
+    }
+    records, session = interpret(
+        line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ()
+    )
     for record in records:
         assert parse_log(encode_record(record)).entries[0].record == record
         assert len(record.text) <= LIMIT
         assert "\n" not in record.title
     if session is not None:
         assert encode_line("session", session)
-    assert interpret(line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ()) == (records, session)
+    assert interpret(
+        line, patterns=("a+",) if rules else (), paths=("*.env",) if rules else ()
+    ) == (records, session)
 
 
 @given(
-    st.dictionaries(st.sampled_from(["at", "host", "event", "payload"]), st.one_of(st.none(), st.integers(), st.text()))
+    st.dictionaries(
+        st.sampled_from(["at", "host", "event", "payload"]),
+        st.one_of(st.none(), st.integers(), st.text()),
+    )
 )
 def test_a_line_of_another_shape_says_nothing(value: dict[str, object]) -> None:
     assert interpret(value) == ((), None)

@@ -49,7 +49,9 @@ _PIECES = st.one_of(
     st.text(max_size=8),
 )  # fmt: skip
 TEXTS = st.lists(_PIECES, max_size=24).map("".join)
-OUTSIDE = st.text(alphabet=st.characters(blacklist_characters="<>&\\%")).map(lambda text: text.replace(SECRET_WORD, ""))
+OUTSIDE = st.text(alphabet=st.characters(blacklist_characters="<>&\\%")).map(
+    lambda text: text.replace(SECRET_WORD, "")
+)
 
 
 @for_each("opening", OPENING)
@@ -69,7 +71,10 @@ def test_a_stray_closing_tag_is_removed_and_hides_nothing(closing: str) -> None:
 
 
 def test_nested_private_parts_are_one() -> None:
-    assert strip_private("a<private>b<private>c</private>d</private>e<private>f</private>g") == ("aeg", 2)
+    assert strip_private("a<private>b<private>c</private>d</private>e<private>f</private>g") == (
+        "aeg",
+        2,
+    )
     assert strip_private("a<private>b<private>c</private>d") == ("a", 1)
 
 
@@ -125,7 +130,18 @@ def test_redacting_twice_is_redacting_once_and_leaves_no_finding(text: str) -> N
     assert find_secrets(clean.text) == ()
 
 
-PATTERNS = [r"\w+", r"[a-z]", r"(?<!y)y", r"redacted", r".", r"(?s).+", r"x*", r"\]", r"^a", r"ACME-\d{4}"]
+PATTERNS = [
+    r"\w+",
+    r"[a-z]",
+    r"(?<!y)y",
+    r"redacted",
+    r".",
+    r"(?s).+",
+    r"x*",
+    r"\]",
+    r"^a",
+    r"ACME-\d{4}",
+]
 
 
 @given(TEXTS, st.lists(st.sampled_from(PATTERNS), max_size=3))
@@ -143,9 +159,17 @@ def test_findings_are_sorted_apart_from_each_other_and_on_the_right_line(text: s
         at = finding.end
 
 
-@given(st.sampled_from(_EVERY_TOKEN), st.sampled_from([" ", "\n", "(", '"', "'", "=", "/", "\\n", "<b>", "【"]))
+@given(
+    st.sampled_from(_EVERY_TOKEN),
+    st.sampled_from([" ", "\n", "(", '"', "'", "=", "/", "\\n", "<b>", "【"]),
+)
 def test_a_token_never_survives_whatever_stands_around_it(token: str, sign: str) -> None:
-    assert token not in redact(f"some text {sign}{token}{sign.replace('=', ' ').replace('/', ' ')} and more").text
+    assert (
+        token
+        not in redact(
+            f"some text {sign}{token}{sign.replace('=', ' ').replace('/', ' ')} and more"
+        ).text
+    )
 
 
 def test_a_finding_tells_kind_and_place_but_not_the_secret() -> None:
@@ -158,13 +182,18 @@ def test_a_finding_tells_kind_and_place_but_not_the_secret() -> None:
 def test_findings_stand_where_they_stood_in_the_text_without_its_private_parts() -> None:
     clean = redact("a<private>b</private>\nPASSWORD=hunter2!x9")
     assert (clean.text, clean.private) == ("a\nPASSWORD=[redacted: password]", 1)
-    assert [(each.kind, each.start, each.end, each.line) for each in clean.findings] == [("password", 11, 21, 2)]
+    assert [(each.kind, each.start, each.end, each.line) for each in clean.findings] == [
+        ("password", 11, 21, 2)
+    ]
 
 
 def test_what_overlaps_is_one_finding_with_the_most_telling_name() -> None:
     token = TOKENS["github token"][0]
     assert redact(f"GITHUB_TOKEN={token}").text == "GITHUB_TOKEN=[redacted: github token]"
-    assert redact(f"https://me:{token}@github.com").text == "https://me:[redacted: github token]@github.com"
+    assert (
+        redact(f"https://me:{token}@github.com").text
+        == "https://me:[redacted: github token]@github.com"
+    )
 
 
 def test_the_users_own_patterns_are_custom_findings() -> None:
@@ -180,7 +209,9 @@ def test_a_pattern_that_looks_at_its_neighbours_is_applied_until_nothing_is_left
 
 
 def test_a_wrong_pattern_is_a_config_error_that_names_it() -> None:
-    with pytest.raises(ConfigError, match=r"privacy\.patterns: '\(' is not a regular expression") as caught:
+    with pytest.raises(
+        ConfigError, match=r"privacy\.patterns: '\(' is not a regular expression"
+    ) as caught:
         redact("x", ["("])
     assert caught.value.hint
 
@@ -265,7 +296,9 @@ def test_a_value_that_comes_again_is_judged_once() -> None:
     assert calls_made(text) < 160 * 2_000
 
 
-def test_no_part_of_a_line_is_searched_twice_for_the_same_receiver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_part_of_a_line_is_searched_twice_for_the_same_receiver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     searched: list[tuple[int, int]] = []
 
     class Regex:

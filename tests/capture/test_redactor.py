@@ -36,14 +36,18 @@ def told(payload: Mapping[str, object], event: str = "PostToolUse") -> str:
      {"tool_input": {"command": "ls"}, "tool_response": f"＜private＞{PRIVATE}"},
      {"tool_input": {"command": f"<pri\u200bvate>{PRIVATE}"}, "tool_response": {"stdout": PRIVATE}}],
 )  # fmt: skip
-def test_what_is_opened_in_one_text_and_closed_in_another_is_hidden(members: Mapping[str, object]) -> None:
+def test_what_is_opened_in_one_text_and_closed_in_another_is_hidden(
+    members: Mapping[str, object],
+) -> None:
     assert PRIVATE not in told({"tool_name": "Bash", **members})
     assert PRIVATE not in told({"tool_name": "Bash", **members}, "PostToolUseFailure")
 
 
 def test_an_event_is_not_kept_when_nobody_can_say_what_stood_between_its_tags() -> None:
     asked = {"command": PRIVATE, "description": "</private>"}
-    assert PRIVATE not in told({"error": "<private>", "tool_name": "Bash", "tool_input": asked}, "PostToolUseFailure")
+    assert PRIVATE not in told(
+        {"error": "<private>", "tool_name": "Bash", "tool_input": asked}, "PostToolUseFailure"
+    )
 
 
 def test_a_part_that_is_closed_without_an_opening_hides_what_stands_before_it() -> None:
@@ -112,8 +116,20 @@ def test_of_very_many_members_the_first_and_the_last_are_looked_at(value: object
     kept = redact_members(map_texts(value, words))
     assert len(seen) < 20_000
     assert "left out" in str(kept)
-    ends = list(value.items()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
-    left = list(kept.items()) if isinstance(kept, dict) else list(kept) if isinstance(kept, list) else []
+    ends = (
+        list(value.items())
+        if isinstance(value, dict)
+        else list(value)
+        if isinstance(value, list)
+        else []
+    )
+    left = (
+        list(kept.items())
+        if isinstance(kept, dict)
+        else list(kept)
+        if isinstance(kept, list)
+        else []
+    )
     assert left[0] == ends[0]
     assert left[-1] == ends[-1]
 
@@ -159,7 +175,13 @@ def test_of_very_many_long_texts_the_first_are_kept_and_the_rest_is_not() -> Non
 @pytest.mark.parametrize("middle", ["words ", "a <private> b ", "\x1b[1m "])
 @pytest.mark.soak
 def test_of_an_enormous_text_nothing_leaks_whatever_is_left_out(middle: str) -> None:
-    text = f"first {TOKEN}\n" + "words " * 1_000_000 + middle + "words " * 1_000_000 + f"\n{TOKEN} {PRIVATE}"
+    text = (
+        f"first {TOKEN}\n"
+        + "words " * 1_000_000
+        + middle
+        + "words " * 1_000_000
+        + f"\n{TOKEN} {PRIVATE}"
+    )
     redactor = Redactor(())
     found = redactor(text)
     assert found.startswith("first [redacted: github token]")

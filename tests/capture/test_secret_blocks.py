@@ -33,7 +33,9 @@ def test_what_is_handed_to_a_program_that_reads_a_password_is_one(text: str) -> 
      ('docker login --password-stdin <<< "Tr0ub4dor&3"', "Tr0ub4dor&3"),
      (f"echo $TOKEN | docker login --password-stdin; echo {SECRET} | sudo -S ls", SECRET)],
 )  # fmt: skip
-def test_a_piped_password_is_redacted_to_its_end_whatever_signs_it_has(text: str, password: str) -> None:
+def test_a_piped_password_is_redacted_to_its_end_whatever_signs_it_has(
+    text: str, password: str
+) -> None:
     assert redact(text).text == text.replace(password, "[redacted: password]")
 
 
@@ -68,7 +70,13 @@ def test_an_indented_record_of_psql_is_searched() -> None:
 def test_every_row_of_a_table_is_looked_at_also_one_with_a_mere_word() -> None:
     rows = [f"  {number} | alice | word{number}x" for number in range(40)]
     text = "\n".join(
-        [" id | name  | password", "----+-------+----------", *rows, "  9 | bob   | sunshine", "(41 rows)"]
+        [
+            " id | name  | password",
+            "----+-------+----------",
+            *rows,
+            "  9 | bob   | sunshine",
+            "(41 rows)",
+        ]
     )
     told = redact(text).text
     assert "sunshine" not in told

@@ -138,10 +138,14 @@ def test_a_text_about_passwords_stays(text: str) -> None:
 
 @given(
     st.sampled_from(["key", "api token", "secret", "deepgram", "commit", "hash", "x"]),
-    st.sampled_from(["{} {}", "{}: {}", "the {} is {}", "{}\n{}", '{} := f("{}")', "NAME  {}\nprod  {}"]),
+    st.sampled_from(
+        ["{} {}", "{}: {}", "the {} is {}", "{}\n{}", '{} := f("{}")', "NAME  {}\nprod  {}"]
+    ),
     st.text(string.ascii_letters + string.digits + "+/_-", min_size=16, max_size=48),
 )
-def test_the_pre_filter_fires_wherever_the_context_gives_a_secret_away(word: str, syntax: str, run: str) -> None:
+def test_the_pre_filter_fires_wherever_the_context_gives_a_secret_away(
+    word: str, syntax: str, run: str
+) -> None:
     text = syntax.format(word, run)
     assert redact(text).text == text or needs_rules(text)
 

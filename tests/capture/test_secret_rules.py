@@ -21,11 +21,22 @@ from ralph.capture.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
 NAMES = [ending for row in secret_rules.NAMES.strip().splitlines() for ending in row.split()[2:]]
-BODIES = {"<word>": "[A-Za-z0-9_-]", "<uuid>": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"}
+BODIES = {
+    "<word>": "[A-Za-z0-9_-]",
+    "<uuid>": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+}
 AROUND = st.sampled_from(
     ["{}", "see {} here", "a={}", '{{"x": "{}"}}', "\\n{}", "https://h/?q={}&y=1", "| {} |", "({})"]
 )
-SYNTAXES = ["{k}={v}", "{k}: {v}", '"{k}": "{v}"', "export {k}='{v}'", "--{k} {v}", '{k} => "{v}"', "<{k}>{v}</{k}>"]
+SYNTAXES = [
+    "{k}={v}",
+    "{k}: {v}",
+    '"{k}": "{v}"',
+    "export {k}='{v}'",
+    "--{k} {v}",
+    '{k} => "{v}"',
+    "<{k}>{v}</{k}>",
+]
 
 
 def regex_of(body: str) -> str:
@@ -41,8 +52,14 @@ def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
     row: tuple[str, list[str], str, str], data: st.DataObject
 ) -> None:
     _, prefixes, body, lead = row
-    before = data.draw(st.from_regex(lead, fullmatch=True, alphabet=st.characters(max_codepoint=126))) if lead else ""
-    rest = data.draw(st.from_regex(regex_of(body), fullmatch=True, alphabet=st.characters(max_codepoint=126)))
+    before = (
+        data.draw(st.from_regex(lead, fullmatch=True, alphabet=st.characters(max_codepoint=126)))
+        if lead
+        else ""
+    )
+    rest = data.draw(
+        st.from_regex(regex_of(body), fullmatch=True, alphabet=st.characters(max_codepoint=126))
+    )
     token = f"{before}{data.draw(st.sampled_from(prefixes))}{rest}"
     text = data.draw(AROUND).format(token)
     if find_secrets(text):
@@ -88,7 +105,11 @@ def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random
             allowed += chr(value) if name == "LITERAL" else ""
             allowed += "".join(map(chr, range(value[0], value[1] + 1))) if name == "RANGE" else ""
             allowed += string.digits if name == "CATEGORY" and "DIGIT" in str(value) else ""
-            allowed += string.ascii_letters if name == "NEGATE" or (name == "CATEGORY" and "WORD" in str(value)) else ""
+            allowed += (
+                string.ascii_letters
+                if name == "NEGATE" or (name == "CATEGORY" and "WORD" in str(value))
+                else ""
+            )
         allowed = allowed.replace('"', "").replace("'", "")
         chosen = "".join(each for each in allowed if each in kind)
         return chosen if len(chosen) > 9 else allowed  # letters alone are no hexadecimal number
@@ -133,7 +154,12 @@ token: {}
 "token": "{}"
 --token {}
 Authorization: Bearer {}""".splitlines()
-ALPHABETS = (*BODY_KINDS[:4], "0123456789ABCDEF", string.ascii_letters, string.ascii_letters + string.digits)
+ALPHABETS = (
+    *BODY_KINDS[:4],
+    "0123456789ABCDEF",
+    string.ascii_letters,
+    string.ascii_letters + string.digits,
+)
 VALUES_EACH = -(-examples(30_000, 700) // len(ALPHABETS))
 
 
@@ -169,7 +195,9 @@ WORD_ENDS = tuple(
     st.sampled_from([*STRONG_VALUES, *HUMAN_PASSWORDS]),
     st.booleans(),
 )
-def test_the_pre_filter_fires_on_every_assignment(name: str, syntax: str, value: str, upper: bool) -> None:
+def test_the_pre_filter_fires_on_every_assignment(
+    name: str, syntax: str, value: str, upper: bool
+) -> None:
     text = syntax.format(k=name.upper() if upper else name, v=value)
     if find_secrets(text):
         assert needs_rules(text)
@@ -187,7 +215,12 @@ def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
 def test_keywords_are_long_enough_to_be_rare() -> None:
     phrases = [keyword for row in secret_rules.phrase_rules() for keyword in row[2]]
     assert all(len(keyword) >= 4 for keyword in (*phrases, *secret_rules.NAME_KEYWORDS))
-    short = {prefix for _, prefixes, _, lead in ROWS for prefix in prefixes if len(prefix) < 4 and not lead}
+    short = {
+        prefix
+        for _, prefixes, _, lead in ROWS
+        for prefix in prefixes
+        if len(prefix) < 4 and not lead
+    }
     assert all(not needs_rules(f"{prefix} and {prefix}x") for prefix in short)
 
 

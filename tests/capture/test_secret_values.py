@@ -58,12 +58,17 @@ def test_a_reference_a_type_a_label_and_a_mask_are_no_password(value: str) -> No
     assert not is_password(value)
 
 
-@for_each("value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"])
+@for_each(
+    "value", ["SHA-256", "PLAT-4412", "12-character", "step2", "hashed", "blue-kettle", "v2.3.1"]
+)
 def test_a_sentence_has_words_that_are_no_password(value: str) -> None:
     assert not is_password(value, COPULA)
 
 
-@for_each("body", ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"])
+@for_each(
+    "body",
+    ["x" * 30, "your_token_here", "1234567890" * 3, "...", "EXAMPLE" + "A1" * 9, "abcdefghij12"],
+)
 def test_a_stand_in_after_the_prefix_of_a_vendor_is_no_token(body: str) -> None:
     assert not is_token_body(body)
 
@@ -93,14 +98,24 @@ def test_a_reference_is_known(value: str) -> None:
     assert is_reference(value)
 
 
-@for_each("value", ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"])
+@for_each(
+    "value",
+    ["xxxx", "****", "your-key-here", "change_me", "replace-this", "...", "0000000000", "abc123"],
+)
 def test_a_placeholder_is_known(value: str) -> None:
     assert is_placeholder(value)
 
 
 @for_each(
     "value",
-    ["my-app-secret", "camelCaseName", "SNAKE_CASE_NAME", "version2", "path/to/thing", "gpt-large-v2"],
+    [
+        "my-app-secret",
+        "camelCaseName",
+        "SNAKE_CASE_NAME",
+        "version2",
+        "path/to/thing",
+        "gpt-large-v2",
+    ],
 )
 def test_words_are_known_by_their_parts(value: str) -> None:
     assert is_wordy(value)

@@ -33,7 +33,9 @@ def kinds(text: str) -> list[str]:
     return [finding.kind for finding in find_secrets(text)]
 
 
-@for_each(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
+@for_each(
+    ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
+)
 def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> None:
     for place in PLACES:
         text = place.format(token)
@@ -44,7 +46,9 @@ def test_a_token_is_found_whole_wherever_it_stands(kind: str, token: str) -> Non
         assert clean.text == place.format(f"[redacted: {kind}]")
 
 
-@for_each(("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)])
+@for_each(
+    ("kind", "token"), EVERY_TOKEN, ids=[f"{kind} {n}" for n, (kind, _) in enumerate(EVERY_TOKEN)]
+)
 def test_a_token_in_the_middle_of_a_word_is_none(kind: str, token: str) -> None:
     if kind != "telegram token":  # its digits may follow the word `bot`
         assert not find_secrets("abcX" + token)
@@ -95,12 +99,16 @@ def test_webhooks_are_found() -> None:
 
 def test_a_discord_token_is_known_by_the_number_inside_it() -> None:
     number = base64.b64encode(made(18, DIGITS).encode()).decode()
-    assert kinds(f"client.login('{number}.{made(6, URL_SAFE)}.{made(38, URL_SAFE)}')") == ["discord token"]
+    assert kinds(f"client.login('{number}.{made(6, URL_SAFE)}.{made(38, URL_SAFE)}')") == [
+        "discord token"
+    ]
     assert kinds(f"Module{made(18)}.{made(6)}.{made(38)}") == []
 
 
 def test_a_telegram_token_is_found_in_its_url() -> None:
-    assert kinds(f"https://api.telegram.org/bot{TOKENS['telegram token'][0]}/getMe") == ["telegram token"]
+    assert kinds(f"https://api.telegram.org/bot{TOKENS['telegram token'][0]}/getMe") == [
+        "telegram token"
+    ]
 
 
 LABELS = ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY",
@@ -110,7 +118,10 @@ LABELS = ["RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE K
 @for_each("label", LABELS)
 @for_each("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n    ", "\n> ", "\\n\" +\n  \""])  # fmt: skip
 def test_a_private_key_goes_from_its_first_line_to_its_last(label: str, newline: str) -> None:
-    assert redact(f"before {key_block(label, newline)} after").text == "before [redacted: private key] after"
+    assert (
+        redact(f"before {key_block(label, newline)} after").text
+        == "before [redacted: private key] after"
+    )
 
 
 @for_each("cut", [120, 200, 463, 500, 800])
@@ -120,7 +131,9 @@ def test_a_private_key_that_was_cut_off_goes_to_the_end_of_its_body(cut: int) ->
 
 def test_a_cut_private_key_does_not_swallow_the_words_after_it() -> None:
     cut = "\n".join(key_block().split("\n")[:5])
-    assert redact(f"{cut}\n\nThis is the key of the old host.").text.endswith("]\n\nThis is the key of the old host.")
+    assert redact(f"{cut}\n\nThis is the key of the old host.").text.endswith(
+        "]\n\nThis is the key of the old host."
+    )
 
 
 def test_a_private_key_may_have_headers() -> None:
@@ -156,7 +169,8 @@ URLS = ["postgres://app:{}@db:5432/x", "mysql://root:{}@localhost/x", "mongodb+s
 def test_only_the_password_of_a_url_is_replaced(url: str, password: str) -> None:
     clean = redact(f"DATABASE_URL={url.format(password)}")
     assert clean.text in (
-        f"DATABASE_URL={url.format(f'[redacted: {kind}]')}" for kind in ("connection string", "url password")
+        f"DATABASE_URL={url.format(f'[redacted: {kind}]')}"
+        for kind in ("connection string", "url password")
     )
 
 
@@ -184,14 +198,19 @@ def test_a_url_without_a_real_password_stays(url: str) -> None:
 
 
 @for_each("value", [made(40), made(32, HEX), made(30, URL_SAFE)])
-@for_each("text", ["Authorization: Bearer {}", "-H 'authorization: bearer {}'", '"Authorization", "Bearer {}"'])
+@for_each(
+    "text",
+    ["Authorization: Bearer {}", "-H 'authorization: bearer {}'", '"Authorization", "Bearer {}"'],
+)
 def test_a_bearer_token_is_found(text: str, value: str) -> None:
     assert value not in redact(text.format(value)).text
 
 
 def test_a_basic_header_is_read_before_it_is_judged() -> None:
     assert kinds("Authorization: Basic " + login("admin", "Xk9mP2vLq8")) == ["basic login"]
-    assert kinds('{"auths": {"host": {"auth": "' + login("admin", "Xk9mP2vLq8") + '"}}}') == ["credential"]
+    assert kinds('{"auths": {"host": {"auth": "' + login("admin", "Xk9mP2vLq8") + '"}}}') == [
+        "credential"
+    ]
     assert kinds("Authorization: Basic " + login("user", "password")) == []
     assert kinds("Basic understanding of authorisation") == []
 

@@ -53,10 +53,19 @@ TWO = [
     ("Retry the upload 3 times before giving up.", "Retry the upload 30 times before giving up."),
     ("Run the migrations before the tests.", "Run the tests before the migrations."),
     ("Set DEBUG=1 when the worker hangs.", "Set DEBUG=0 when the worker hangs."),
-    ("Deploy hotfixes to staging with the blue pipeline.", "Deploy hotfixes to production with the blue pipeline."),
+    (
+        "Deploy hotfixes to staging with the blue pipeline.",
+        "Deploy hotfixes to production with the blue pipeline.",
+    ),
     ("Always close() the cursor of the ledger.", "Never close() the cursor of the ledger."),
-    ("Vouchers come in euros: multiply by 100.", "Vouchers do not come in euros: never multiply by 100."),
-    ("The cache of vite must be emptied before a build.", "The cache of vite must not be emptied before a build."),
+    (
+        "Vouchers come in euros: multiply by 100.",
+        "Vouchers do not come in euros: never multiply by 100.",
+    ),
+    (
+        "The cache of vite must be emptied before a build.",
+        "The cache of vite must not be emptied before a build.",
+    ),
     ("Don't use UTC in the ledger tables.", "Use UTC in the ledger tables."),
 ]
 ONE = [
@@ -79,7 +88,9 @@ def test_what_only_sounds_similar_is_not(one: str, other: str) -> None:
 
 
 @for_each(("one", "other"), TWO)
-def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(one: str, other: str) -> None:
+def test_a_negation_a_number_a_subject_or_an_order_makes_two_statements(
+    one: str, other: str
+) -> None:
     assert differ(one, other)
     assert differ(other, one)
     assert TextMatcher([one]).nearest(other) is None

@@ -49,14 +49,23 @@ def test_a_token_that_is_split_is_found_whole(split: str, before: str) -> None:
 
 @for_each("split", SPLITS)
 def test_a_name_that_is_split_still_tells(split: str) -> None:
-    for text in (f"PASS{split}WORD=hunter2!x9", f"PASSWORD={split}hunter2!x9", f"PASSWORD{split}=hun{split}ter2!x9"):
+    for text in (
+        f"PASS{split}WORD=hunter2!x9",
+        f"PASSWORD={split}hunter2!x9",
+        f"PASSWORD{split}=hun{split}ter2!x9",
+    ):
         assert "ter2!x9" not in Redactor(())(text)
         assert needs_rules(text)
 
 
 @for_each("split", SPLITS)
 def test_a_tag_that_is_split_still_hides(split: str) -> None:
-    for opening in (f"<{split}private>", f"<pri{split}vate>", f"<private{split}>", f"<p{split}rivat{split}e a='b'>"):
+    for opening in (
+        f"<{split}private>",
+        f"<pri{split}vate>",
+        f"<private{split}>",
+        f"<p{split}rivat{split}e a='b'>",
+    ):
         text = f"before {opening}marmalade</{split}private> after"
         assert strip_private(text) == ("before  after", 1)
         assert Redactor(())(text) == "before  after"
@@ -93,7 +102,13 @@ def test_what_hides_nothing_stays_as_it_was(text: str) -> None:
 
 
 @settings(max_examples=examples(300, 25))
-@given(st.lists(st.one_of(st.sampled_from(SPLITS), st.text(max_size=5), st.sampled_from(["a", "priv", "\x1b]"]))))
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(SPLITS), st.text(max_size=5), st.sampled_from(["a", "priv", "\x1b]"])
+        )
+    )
+)
 def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) -> None:
     text = "".join(pieces)
     seen = view_text(text)
@@ -110,7 +125,9 @@ def test_each_place_of_a_view_is_the_same_sign_in_the_text(pieces: list[str]) ->
     st.sampled_from([token for tokens in TOKENS.values() for token in tokens]),
     st.lists(st.tuples(st.integers(1, 60), st.sampled_from(SPLITS)), max_size=4),
 )
-def test_no_kind_of_token_can_be_split_so_that_it_is_not_found(token: str, splits: list[tuple[int, str]]) -> None:
+def test_no_kind_of_token_can_be_split_so_that_it_is_not_found(
+    token: str, splits: list[tuple[int, str]]
+) -> None:
     text = token
     for at, split in sorted(splits, reverse=True):
         text = text[:at] + split + text[at:] if at < len(token) else text

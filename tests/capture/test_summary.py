@@ -26,7 +26,9 @@ def seen(
 ) -> Record:
     """One observation as capture makes it."""
     origin = Origin(by=by, session=session, files=files, task=task)
-    return Record("obs-1", kind, words, Family.OBSERVATION, origin=origin, created_at=AT, extra=extra)
+    return Record(
+        "obs-1", kind, words, Family.OBSERVATION, origin=origin, created_at=AT, extra=extra
+    )
 
 
 def asked(words: str, **more: str) -> Record:
@@ -42,7 +44,9 @@ def edited(*files: str) -> Record:
 
 
 def failed(command: str, words: str) -> Record:
-    return seen(ObservationKind.ERROR, f"$ {command}\nexit code 1\n{words}", tool="Bash", command=command)
+    return seen(
+        ObservationKind.ERROR, f"$ {command}\nexit code 1\n{words}", tool="Bash", command=command
+    )
 
 
 def passed(command: str) -> Record:
@@ -57,7 +61,9 @@ SESSION = [
     edited("package.json"),
     passed("npm test"),
     failed("npm run lint", "src/auth/token.ts\n  3:1 error unused import"),
-    answered("Login works with JWT now.\n\nDetails follow.\n\nNext steps:\n- rotate the keys\n- write docs"),
+    answered(
+        "Login works with JWT now.\n\nDetails follow.\n\nNext steps:\n- rotate the keys\n- write docs"
+    ),
 ]
 
 
@@ -71,7 +77,10 @@ class TestWhatIsFound:
             passed=("npm test",),
             state="Login works with JWT now.",
             open_ends=("npm run lint fails", "rotate the keys", "write docs"),
-            errors=("npm test: TypeError: jwt.sign is not a function", "npm run lint: 3:1 error unused import"),
+            errors=(
+                "npm test: TypeError: jwt.sign is not a function",
+                "npm run lint: 3:1 error unused import",
+            ),
             tags=("auth", "login", "token"),
         )
 
@@ -80,12 +89,21 @@ class TestWhatIsFound:
         assert text(Summary(), 100, tokens.estimate) == ""
 
     def test_the_goal_is_the_first_prompt_that_is_more_than_a_slash_command(self) -> None:
-        assert summary([asked("/clear"), asked("fix the\n  build"), asked("and now?")]).goal == "fix the build"
+        assert (
+            summary([asked("/clear"), asked("fix the\n  build"), asked("and now?")]).goal
+            == "fix the build"
+        )
         assert summary([asked("/review")]).goal == "/review"
 
     @pytest.mark.parametrize(
         "later",
-        ["pytest -q", "cd app && pytest -q", "CI=1 pytest -q", "pytest  -q 2>&1 | tail -20", "cd a; X=1 Y=2 pytest -q"],
+        [
+            "pytest -q",
+            "cd app && pytest -q",
+            "CI=1 pytest -q",
+            "pytest  -q 2>&1 | tail -20",
+            "cd a; X=1 Y=2 pytest -q",
+        ],
     )
     def test_the_same_command_in_other_clothes_resolves_a_failure(self, later: str) -> None:
         found = summary([failed("pytest -q", "AssertionError: 1"), passed(later)])
@@ -107,7 +125,9 @@ class TestWhatIsFound:
         assert "on a later try, without an edit" in text(found, 0, tokens.estimate)
 
     def test_a_tool_that_failed_on_a_file_is_resolved_by_the_same_tool_on_it(self) -> None:
-        wrong = seen(ObservationKind.ERROR, "String to replace not found", files=("a.py",), tool="Edit")
+        wrong = seen(
+            ObservationKind.ERROR, "String to replace not found", files=("a.py",), tool="Edit"
+        )
         assert summary([wrong]).open_ends == ("Edit a.py fails",)
         assert summary([wrong]).changed == ()
         assert summary([wrong, edited("a.py")]).open_ends == ()
@@ -115,9 +135,18 @@ class TestWhatIsFound:
     @pytest.mark.parametrize(
         ("words", "line"),
         [
-            ("Traceback (most recent call last):\n  File 'a'\nValueError: bad port", "ValueError: bad port"),
-            ("compiling\nerror[E0425]: cannot find value `x`\n", "error[E0425]: cannot find value `x`"),
-            ("reading\nls: cannot access '/x': No such file", "ls: cannot access '/x': No such file"),
+            (
+                "Traceback (most recent call last):\n  File 'a'\nValueError: bad port",
+                "ValueError: bad port",
+            ),
+            (
+                "compiling\nerror[E0425]: cannot find value `x`\n",
+                "error[E0425]: cannot find value `x`",
+            ),
+            (
+                "reading\nls: cannot access '/x': No such file",
+                "ls: cannot access '/x': No such file",
+            ),
             ("just this", "just this"),
             ("", ""),
         ],
@@ -126,7 +155,10 @@ class TestWhatIsFound:
         assert summary([failed("x", words)]).errors == ((f"x: {line}",) if line else ())
 
     def test_what_a_subagent_says_is_not_the_last_state(self) -> None:
-        assert summary([answered("All done."), answered("Found 3 files.", agent_id="a1")]).state == "All done."
+        assert (
+            summary([answered("All done."), answered("Found 3 files.", agent_id="a1")]).state
+            == "All done."
+        )
 
     def test_without_a_message_the_last_thing_that_happened_is_the_state(self) -> None:
         assert summary([asked("go"), passed("make")]).state == "success: make"
@@ -142,7 +174,9 @@ class TestWhatIsFound:
             ("Everything is done.", ()),
         ],
     )
-    def test_open_ends_are_read_off_the_last_message(self, message: str, ends: tuple[str, ...]) -> None:
+    def test_open_ends_are_read_off_the_last_message(
+        self, message: str, ends: tuple[str, ...]
+    ) -> None:
         assert summary([answered(message)]).open_ends == ends
 
     def test_what_a_person_said_to_an_answer_stays_with_it_and_in_order(self) -> None:
@@ -152,7 +186,9 @@ class TestWhatIsFound:
             asked("No: pad them to 9 digits, and only in export_ledger."),
             answered("Shall I log it too?"),
             asked("as you like"),
-            answered(f"{'It is done as you said. ' * 30}export_ledger pads to 9 digits. {'All is well. ' * 30}"),
+            answered(
+                f"{'It is done as you said. ' * 30}export_ledger pads to 9 digits. {'All is well. ' * 30}"
+            ),
         ]
         found = text(summary(talk), 400, tokens.estimate)
         assert found.splitlines() == [
@@ -177,12 +213,36 @@ class TestWhatIsFound:
     def test_observations_as_capture_really_makes_them_are_understood(self) -> None:
         events = [
             Event(Happening.USER_PROMPT_SUBMIT, "claude", "s1", prompt="make the tests pass"),
-            event_of("claude", "PostToolUseFailure", _bash("pytest", error="Exit code 1\nE   ValueError: no port"), AT),
-            event_of("claude", "PostToolUse", _payload("Edit", {"file_path": "/p/src/net.py", "new_string": "1"}), AT),
-            event_of("claude", "PostToolUse", _bash("pytest", tool_response={"stdout": "3 passed", "stderr": ""}), AT),
-            event_of("claude", "Stop", {"session_id": "s1", "cwd": "/p", "last_assistant_message": "All pass."}, AT),
+            event_of(
+                "claude",
+                "PostToolUseFailure",
+                _bash("pytest", error="Exit code 1\nE   ValueError: no port"),
+                AT,
+            ),
+            event_of(
+                "claude",
+                "PostToolUse",
+                _payload("Edit", {"file_path": "/p/src/net.py", "new_string": "1"}),
+                AT,
+            ),
+            event_of(
+                "claude",
+                "PostToolUse",
+                _bash("pytest", tool_response={"stdout": "3 passed", "stderr": ""}),
+                AT,
+            ),
+            event_of(
+                "claude",
+                "Stop",
+                {"session_id": "s1", "cwd": "/p", "last_assistant_message": "All pass."},
+                AT,
+            ),
         ]
-        records = [record for event in events if event is not None and (record := observe(event)) is not None]
+        records = [
+            record
+            for event in events
+            if event is not None and (record := observe(event)) is not None
+        ]
         assert summary(records) == Summary(
             goal="make the tests pass",
             changed=("src/net.py",),

@@ -8,13 +8,15 @@ from tests.capture.samples import TOKENS
 from ralph.capture.pipeline import LIMIT, first_line, trim
 from ralph.capture.privacy import find_secrets, redact
 
-TEXTS = st.lists(st.sampled_from(["a", "word ", "\n", "[redacted: api key]", "x" * 90, "é", "line of text\n"])).map(
-    "".join
-)
+TEXTS = st.lists(
+    st.sampled_from(["a", "word ", "\n", "[redacted: api key]", "x" * 90, "é", "line of text\n"])
+).map("".join)
 
 
 @given(TEXTS, st.integers(0, 400))
-def test_a_text_is_never_longer_than_its_limit_and_a_short_one_is_untouched(text: str, limit: int) -> None:
+def test_a_text_is_never_longer_than_its_limit_and_a_short_one_is_untouched(
+    text: str, limit: int
+) -> None:
     cut = trim(text, limit)
     assert len(cut) <= limit or cut == text[:limit]
     assert cut == text or len(text) > limit
@@ -42,7 +44,9 @@ def test_a_marker_is_never_cut_in_two(text: str, limit: int) -> None:
 def test_lines_stay_whole_where_they_are_not_too_long() -> None:
     lines = [f"line {number} of the log" for number in range(1000)]
     cut = trim("\n".join(lines))
-    assert set(cut.split("\n")) - set(lines) == {line for line in cut.split("\n") if line.startswith("[... ")}
+    assert set(cut.split("\n")) - set(lines) == {
+        line for line in cut.split("\n") if line.startswith("[... ")
+    }
     assert cut.startswith("line 0 of")
     assert cut.endswith("line 999 of the log")
     assert LIMIT * 0.9 < len(cut) <= LIMIT

@@ -91,7 +91,10 @@ class Project:
         out, err = io.BytesIO(), io.BytesIO()
         before = sys.stdin
         sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
-        streams = [io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, err)]
+        streams = [
+            io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
+            for raw in (out, err)
+        ]
         try:
             with (
                 contextlib.chdir(cwd or self.root),
@@ -110,7 +113,11 @@ class Project:
     def put(self, name: str, text: str) -> Path:
         """Write a file by hand, with its folders; bytes as they are."""
         path = self.file(name)
-        before = os.umask(0o077) if path.is_relative_to(paths.state_folder(self.root)) else os.umask(0o022)
+        before = (
+            os.umask(0o077)
+            if path.is_relative_to(paths.state_folder(self.root))
+            else os.umask(0o022)
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         os.umask(before)
         path.write_bytes(text.encode())
@@ -135,12 +142,16 @@ class Project:
     def files(self) -> list[Path]:
         """Every file of the project and of its state; git's own are left out."""
         state = paths.state_folder(self.root)
-        places = (p for p in self.root.rglob("*") if ".git" not in p.parts or p.is_relative_to(state))
+        places = (
+            p for p in self.root.rglob("*") if ".git" not in p.parts or p.is_relative_to(state)
+        )
         return sorted(p for p in places if p.is_file())
 
     def marks(self) -> dict[str, tuple[bytes, int, int]]:
         """Each file's bytes, time of change and inode: equal marks mean that nothing was written."""
-        return {str(p): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_ino) for p in self.files()}
+        return {
+            str(p): (p.read_bytes(), p.stat().st_mtime_ns, p.stat().st_ino) for p in self.files()
+        }
 
 
 def command() -> list[str]:
@@ -180,7 +191,9 @@ def on_a_terminal(root: Path, *words: str, env: Mapping[str, str] | None = None)
     return _printed_on_a_terminal(root, [*command(), *words], env or {})
 
 
-def all_on_a_terminal(root: Path, calls: Sequence[Sequence[str]], env: Mapping[str, str] | None = None) -> str:
+def all_on_a_terminal(
+    root: Path, calls: Sequence[Sequence[str]], env: Mapping[str, str] | None = None
+) -> str:
     """Run several commands in one process, and return what they send to its terminal."""
     code = f"from ralph.cli.main import run\nfor words in {[list(words) for words in calls]!r}: run(words)"
     return _printed_on_a_terminal(root, [sys.executable, "-c", code], env or {}).decode()

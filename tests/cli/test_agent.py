@@ -7,7 +7,13 @@ import pytest
 from tests.agents.players import player
 from tests.cli.runner import Project
 
-GOOD = {"type": "result", "subtype": "success", "is_error": False, "result": "READY", "total_cost_usd": 0.01}
+GOOD = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "READY",
+    "total_cost_usd": 0.01,
+}
 LIMIT = GOOD | {"is_error": True, "result": "API Error: 429 rate limit", "api_error_status": 429}
 
 
@@ -36,17 +42,26 @@ def test_the_list_is_json_on_request(ralph: Project) -> None:
     }  # fmt: skip
 
 
-def test_installed_agents_are_asked_for_a_word(ralph: Project, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_agents_are_asked_for_a_word(
+    ralph: Project, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     none = ralph("loop", "agents", "--check")
     assert (none.code, none.out) == (1, "No agent is installed.\n")
     monkeypatch.setenv("PATH", str(player(bare / "p", [GOOD]).installed("claude")))
     said = ralph("loop", "agents", "--check")
     assert said.code == 0
-    assert [line.split()[:2] for line in said.out.splitlines()] == [["agent", "answers"], ["claude", "yes"]]
-    assert [each["answer"] for each in ralph("loop", "agents", "--check", "--format", "json").json] == ["READY"]
+    assert [line.split()[:2] for line in said.out.splitlines()] == [
+        ["agent", "answers"],
+        ["claude", "yes"],
+    ]
+    assert [
+        each["answer"] for each in ralph("loop", "agents", "--check", "--format", "json").json
+    ] == ["READY"]
 
 
-def test_an_agent_that_does_not_answer_is_exit_code_1_with_the_reason(ralph: Project, bare: Path) -> None:
+def test_an_agent_that_does_not_answer_is_exit_code_1_with_the_reason(
+    ralph: Project, bare: Path
+) -> None:
     played = player(bare / "p", [LIMIT], code=1)
     said = ralph("loop", "agents", "--check", "claude", "--command", " ".join(played.program))
     assert said.code == 1

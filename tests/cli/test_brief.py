@@ -28,7 +28,8 @@ def known(ralph: Project) -> Project:
     ralph.guardrails(Block("Never push to main.", "guard-1-a"))
     ralph.put("ralph.yml", "memories:\n  budget: 2000\n")
     ralph.put(
-        LOG.format("old"), about("old", host="claude") + line("old", 1, "tune the gearbox") + line("old", 2, "Tuned.")
+        LOG.format("old"),
+        about("old", host="claude") + line("old", 1, "tune the gearbox") + line("old", 2, "Tuned."),
     )
     return ralph
 
@@ -36,7 +37,9 @@ def known(ralph: Project) -> Project:
 def handed(project: Project, event: str, **members: object) -> str:
     """What the hook hands over, without a trace: the files that it writes are put back."""
     env = {**os.environ, "CLAUDE_PROJECT_DIR": str(project.root)}
-    sent = json.dumps({"session_id": "s-new", "cwd": "/nowhere", **members}, separators=(",", ":")).encode()
+    sent = json.dumps(
+        {"session_id": "s-new", "cwd": "/nowhere", **members}, separators=(",", ":")
+    ).encode()
     before = {path: path.read_bytes() for path in project.files()}
     index.sync(project.root)
     hook_state.write_settings(project.root, config.load(project.root, env=env), env=env)
@@ -50,7 +53,12 @@ def handed(project: Project, event: str, **members: object) -> str:
 
 
 def test_it_is_the_answer_of_the_hook(known: Project) -> None:
-    for words in ("why do the redis integration tests hang", "tune the gearbox", "feature flags", "paint it blue"):
+    for words in (
+        "why do the redis integration tests hang",
+        "tune the gearbox",
+        "feature flags",
+        "paint it blue",
+    ):
         said = known("context", *words.split())
         assert said.code == 0
         assert said.out == handed(known, "UserPromptSubmit", prompt=words)
@@ -88,14 +96,23 @@ def test_without_a_prompt_it_is_the_brief_of_a_start(known: Project) -> None:
 def test_nothing_is_written_but_the_index(known: Project) -> None:
     known("context", "redis")
     before = _marks(known)
-    for words in (["context"], ["context", "redis"], ["context", "redis", "--explain"], ["context", "--session", "x"]):
+    for words in (
+        ["context"],
+        ["context", "redis"],
+        ["context", "redis", "--explain"],
+        ["context", "--session", "x"],
+    ):
         known(*words)
     assert _marks(known) == before
 
 
 def _marks(project: Project) -> dict[str, tuple[bytes, int, int]]:
     caches = ("ralph.db", "citations")
-    return {name: mark for name, mark in project.marks().items() if not Path(name).name.startswith(caches)}
+    return {
+        name: mark
+        for name, mark in project.marks().items()
+        if not Path(name).name.startswith(caches)
+    }
 
 
 def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Project) -> None:
@@ -108,7 +125,11 @@ def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Projec
 
 
 def test_json_is_valid_also_when_there_is_nothing(ralph: Project, known: Project) -> None:
-    assert known("context", "paint it blue", "--format", "json").json == {"text": "", "layer": 0, "records": []}
+    assert known("context", "paint it blue", "--format", "json").json == {
+        "text": "",
+        "layer": 0,
+        "records": [],
+    }
     found = known("context", "redis integration", "--format", "json").json
     assert found["layer"] == 3
     assert found["text"] == known("context", "redis integration").out
@@ -125,7 +146,10 @@ def test_an_empty_start_is_valid_json_too(ralph: Project) -> None:
 
 
 def test_it_explains_itself_beside_the_answer(known: Project) -> None:
-    plain, explained = known("context", "redis integration"), known("context", "redis integration", "--explain")
+    plain, explained = (
+        known("context", "redis integration"),
+        known("context", "redis integration", "--explain"),
+    )
     assert explained.out == plain.out
     assert plain.err == ""
     assert explained.err.startswith(f"{shortened(REDIS)} ")
@@ -172,7 +196,9 @@ def test_a_machine_made_prompt_asks_nothing(known: Project) -> None:
 
 
 def test_control_characters_do_not_get_through(ralph: Project) -> None:
-    ralph.memories(Block("Redis \x1b[31mred\x1b[0m \x07 tests", REDIS, "redis", "2026-11-10", "fix"))
+    ralph.memories(
+        Block("Redis \x1b[31mred\x1b[0m \x07 tests", REDIS, "redis", "2026-11-10", "fix")
+    )
     said = ralph("context", "redis").out
     assert "Redis red" in said
     assert "\x1b" not in said
@@ -185,7 +211,9 @@ def test_it_says_why_others_are_not_given(known: Project) -> None:
     told = known("context", "redis integration", "--explain")
     left = [line for line in told.err.splitlines() if line.startswith("not ")]
     assert "others that fit better take the room" in left[0]
-    assert not any(line.startswith("not ") for line in known("context", "redis integration").err.splitlines())
+    assert not any(
+        line.startswith("not ") for line in known("context", "redis integration").err.splitlines()
+    )
 
 
 def test_the_best_matches_are_given_on_request_where_a_hook_gives_nothing(ralph: Project) -> None:
@@ -203,6 +231,8 @@ def test_the_best_matches_are_given_on_request_where_a_hook_gives_nothing(ralph:
     assert all(name in named["text"] for name in (numbered(1), numbered(2)))
     assert "curl" not in ralph("context", "--best", "previous instructions curl").out
     assert "curl" in ralph("context", "--best", shortened(numbered(3))).out
-    assert (ralph("context", "--best", "-", stdin="xylophone\n").err) == "Nothing relates to that.\n"
+    assert (
+        ralph("context", "--best", "-", stdin="xylophone\n").err
+    ) == "Nothing relates to that.\n"
     assert ralph("context", "--best", "mem-ffff").code == 1
     assert ralph("context", "--best").code == 2

@@ -53,7 +53,9 @@ def record(tmp_path: Path) -> str:
     return (tmp_path / "record").read_text(encoding="utf-8")
 
 
-def test_a_chat_is_begun_listed_resumed_shown_and_exported(chats: Project, task: str, tmp_path: Path) -> None:
+def test_a_chat_is_begun_listed_resumed_shown_and_exported(
+    chats: Project, task: str, tmp_path: Path
+) -> None:
     said = chats("session", "new", "--task", task, "--mode", "plan", "--agent", "claude", "How?")
     assert (said.code, said.out) == (0, "You said: How?\n")
     assert f": plan, claude, {task}" in said.err
@@ -63,7 +65,15 @@ def test_a_chat_is_begun_listed_resumed_shown_and_exported(chats: Project, task:
     again = chats("session", "resume", name[:12], "-", stdin=b"And then?")
     assert (again.code, again.out) == (0, "You said: And then?\n")
     listed = chats("session", "list", "--task", task).out.splitlines()
-    assert listed[0].split()[:7] == ["session", "start", "length", "host", "mode", "messages", "first"]
+    assert listed[0].split()[:7] == [
+        "session",
+        "start",
+        "length",
+        "host",
+        "mode",
+        "messages",
+        "first",
+    ]
     assert listed[1].split()[-4:] == ["claude", "plan", "4", "How?"]
     assert chats("session", "show", name).out.count("You said: ") == 2
     assert chats("session", "show", name, "--limit", "1").out.endswith("You said: And then?\n")
@@ -75,21 +85,38 @@ def test_a_chat_is_begun_listed_resumed_shown_and_exported(chats: Project, task:
 
 def test_json_holds_the_answer_and_nothing_else_is_printed(chats: Project, task: str) -> None:
     said = chats("session", "new", "--task", task, "--agent", "claude", "How?", "--format", "json")
-    assert (said.json["text"], said.json["mode"], said.json["stop"]) == ("You said: How?", "agent", "end_turn")
+    assert (said.json["text"], said.json["mode"], said.json["stop"]) == (
+        "You said: How?",
+        "agent",
+        "end_turn",
+    )
     assert said.err == ""
     again = chats("session", "resume", said.json["id"], "Again?", "--format", "json").json
-    assert (again["id"], again["mode"], again["text"]) == (said.json["id"], "agent", "You said: Again?")
+    assert (again["id"], again["mode"], again["text"]) == (
+        said.json["id"],
+        "agent",
+        "You said: Again?",
+    )
 
 
-def test_an_agent_that_does_not_answer_is_an_error_and_leaves_no_session(chats: Project, task: str) -> None:
+def test_an_agent_that_does_not_answer_is_an_error_and_leaves_no_session(
+    chats: Project, task: str
+) -> None:
     said = chats("session", "new", "--task", task, "--agent", "claude", "fail")
     assert said.code == 1
     assert "claude did not answer to its end: claude exited with 1: Not logged in" in said.err
     assert chats("session", "list", "--format", "json").json == []
-    assert chats("session", "new", "--task", task, "--agent", "claude", "fail", "--format", "json").code == 1
+    assert (
+        chats(
+            "session", "new", "--task", task, "--agent", "claude", "fail", "--format", "json"
+        ).code
+        == 1
+    )
 
 
-def test_a_task_that_is_not_there_is_told_and_one_without_sessions_lists_none(chats: Project, task: str) -> None:
+def test_a_task_that_is_not_there_is_told_and_one_without_sessions_lists_none(
+    chats: Project, task: str
+) -> None:
     assert chats("session", "list", "--task", task).out == "No sessions.\n"
     assert chats("session", "list", "--task", task, "--format", "json").json == []
     assert "there is no task t-nope" in chats("session", "list", "--task", "t-nope").err
@@ -113,9 +140,24 @@ def test_while_capture_is_paused_a_chat_keeps_no_word(chats: Project, task: str)
     assert b"A quiet word" not in chats.everything()
 
 
-def test_ctrl_c_ends_the_agent_and_keeps_the_chat(chats: Project, task: str, tmp_path: Path) -> None:
-    words = [*command(), "session", "new", "--task", task, "--mode", "plan", "--agent", "claude", "wait"]
-    with subprocess.Popen(words, cwd=chats.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+def test_ctrl_c_ends_the_agent_and_keeps_the_chat(
+    chats: Project, task: str, tmp_path: Path
+) -> None:
+    words = [
+        *command(),
+        "session",
+        "new",
+        "--task",
+        task,
+        "--mode",
+        "plan",
+        "--agent",
+        "claude",
+        "wait",
+    ]
+    with subprocess.Popen(
+        words, cwd=chats.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
         while running.poll() is None and not (tmp_path / "record.waits").exists():
             os.sched_yield()
         running.send_signal(2)

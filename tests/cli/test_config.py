@@ -29,7 +29,9 @@ def ralph(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return code, out, err
 
 
-def test_show_prints_values_and_where_they_come_from(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_values_and_where_they_come_from(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = ralph(capfd, "--origin")
     rows = [line.split() for line in out.splitlines()]
     assert code == 0
@@ -67,7 +69,9 @@ def test_get_of_an_unknown_key_is_wrong_usage_with_the_nearest(
     assert "unknown key memories.bugdet; did you mean memories.budget?" in err
 
 
-def test_set_changes_one_key_and_keeps_the_comments(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_changes_one_key_and_keeps_the_comments(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = ralph(capfd, "memories.inject", "none")
     assert code == 0
     assert out.startswith("Set memories.inject = none in ")
@@ -77,7 +81,9 @@ def test_set_changes_one_key_and_keeps_the_comments(project: Path, capfd: pytest
     assert ralph(capfd, "memories.inject")[1] == "none\n"
 
 
-def test_set_says_when_a_higher_layer_wins(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_says_when_a_higher_layer_wins(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert ralph(capfd, "memories.budget", "5", "--local")[2] == ""
     code, _, err = ralph(capfd, "memories.budget", "7", "--user")
     assert code == 0
@@ -86,7 +92,9 @@ def test_set_says_when_a_higher_layer_wins(project: Path, capfd: pytest.CaptureF
     assert ralph(capfd, "memories.budget", "7", "--user", "--local")[0] == 2
 
 
-def test_set_says_when_a_value_counts_only_after_trust(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_says_when_a_value_counts_only_after_trust(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = ralph(capfd, "summarize.command", "make summary")
     assert (code, err) == (0, "note: in a project's file this counts after `ralph trust`\n")
     assert out.startswith("Set summarize.command = make summary in ")
@@ -99,14 +107,18 @@ def test_set_says_when_a_value_counts_only_after_trust(project: Path, capfd: pyt
     assert "counts after" not in ralph(capfd, "embedding.provider", "none")[2]
 
 
-def test_set_refuses_where_it_cannot_change_one_key(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_refuses_where_it_cannot_change_one_key(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (project / "ralph.yml").write_text("memories: {budget: 1}\n", encoding="utf-8", newline="")
     code, _, err = ralph(capfd, "memories.budget", "5")
     assert code == 1
     assert "error: ralph.yml:1: cannot be changed here" in err
 
 
-def test_set_tells_of_an_error_elsewhere_but_does_its_work(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_set_tells_of_an_error_elsewhere_but_does_its_work(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (project / ".ralph.toml").write_text("[execution]\nverify = 1\n", encoding="utf-8", newline="")
     code, out, err = ralph(capfd, "memories.budget", "5")
     assert code == 0
@@ -114,11 +126,17 @@ def test_set_tells_of_an_error_elsewhere_but_does_its_work(project: Path, capfd:
     assert "warning: .ralph.toml: execution.verify: expected true or false" in err
 
 
-def test_a_wrong_value_in_a_file_is_told_with_its_line(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (project / "ralph.yml").write_text("\nmemories:\n  budget: many\n", encoding="utf-8", newline="")
+def test_a_wrong_value_in_a_file_is_told_with_its_line(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "ralph.yml").write_text(
+        "\nmemories:\n  budget: many\n", encoding="utf-8", newline=""
+    )
     code, out, err = ralph(capfd)
     assert (code, out) == (2, "")
-    assert "error: ralph.yml:3: memories.budget: expected a whole number from 0 up, got 'many'" in err
+    assert (
+        "error: ralph.yml:3: memories.budget: expected a whole number from 0 up, got 'many'" in err
+    )
 
 
 def test_path_says_which_files_are_there(project: Path, capfd: pytest.CaptureFixture[str]) -> None:

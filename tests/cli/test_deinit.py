@@ -43,7 +43,9 @@ def fill(ralph: Project) -> None:
     ralph("init")
     ralph("memory", "add", "Uses barrel exports")
     ralph("memory", "add", "--in", "guardrails", "npm test fails: build first")
-    ralph("memory", "add", "--in", "knowledge", "--title", "Release", "--tags", "a", "Tag, then push")
+    ralph(
+        "memory", "add", "--in", "knowledge", "--title", "Release", "--tags", "a", "Tag, then push"
+    )
     ralph("memory", "init", "--force")
     ralph("task", "add", "A task")
     ralph("scratchpad", "--replace", "A note")
@@ -95,7 +97,9 @@ def test_files_of_others_stay_and_are_named(repository: Project, tmp_path: Path)
     }
     for name, text in others.items():
         repository.put(name, text)
-    lines = [line.strip().split(": stays, ") for line in repository("deinit", "--yes").out.splitlines()]
+    lines = [
+        line.strip().split(": stays, ") for line in repository("deinit", "--yes").out.splitlines()
+    ]
     stays = {line[0]: line[1] for line in lines if len(line) == 2}
     assert set(stays) == set(others) - {"guardrails.md", ".claude/skills/deploy/SKILL.md"}
     assert stays["ralph.yml"] == "it has settings of another program: hats"
@@ -105,7 +109,9 @@ def test_files_of_others_stay_and_are_named(repository: Project, tmp_path: Path)
     assert not repository.file(".agent/memories.md").exists()
 
 
-def test_a_link_that_leads_out_of_the_project_is_not_followed(repository: Project, tmp_path: Path) -> None:
+def test_a_link_that_leads_out_of_the_project_is_not_followed(
+    repository: Project, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     (outside / "tasks").mkdir(parents=True)
     (outside / "guardrails.md").write_text("mine\n", encoding="utf-8")
@@ -148,7 +154,9 @@ def test_at_a_terminal_it_asks(repository: Project, answer: bytes, stays: bool) 
     try:
         os.write(outer, answer)
         words = [*command(), "deinit"]
-        done = subprocess.run(words, cwd=repository.root, stdin=inner, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(
+            words, cwd=repository.root, stdin=inner, capture_output=True, timeout=60, check=False
+        )
     finally:
         os.close(outer)
         os.close(inner)

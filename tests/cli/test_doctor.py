@@ -44,7 +44,11 @@ def test_a_clean_project_is_in_order(ralph: Project, filled: bool) -> None:
 
 TEXT_ODDITIES = {
     "duplicate-id": (page(ONE, Block("Another", ONE.id, kind="fix")), 13, "error"),
-    "no-text": (page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\n<!-- tags: -->\n"), 9, "warning"),
+    "no-text": (
+        page().replace("## Fixes\n", f"## Fixes\n\n### {ONE.id}\n<!-- tags: -->\n"),
+        9,
+        "warning",
+    ),
     "bad-date": (page(Block("x", created="last week")), 5, "warning"),
     "loose-bullets": (page(ONE).replace("## Fixes\n", "## Fixes\n\n- a loose one\n"), 11, "note"),
 }
@@ -129,7 +133,9 @@ def test_a_second_store_in_a_sub_folder_is_told(ralph: Project) -> None:
     assert ralph("doctor").code == 1
 
 
-def test_links_are_told_and_those_that_lead_nowhere_or_outside_are_errors(ralph: Project, tmp_path: Path) -> None:
+def test_links_are_told_and_those_that_lead_nowhere_or_outside_are_errors(
+    ralph: Project, tmp_path: Path
+) -> None:
     memories = ralph.file(".agent/memories.md")
     memories.parent.mkdir()
     ralph.put("docs/memories.md", page(ONE))
@@ -182,7 +188,9 @@ def test_the_config_is_examined_with_its_lines(ralph: Project) -> None:
     assert codes(ralph) == [("ralph.yml", 2, "warning", "config")]
     assert "memories.budget" in ralph("doctor").out
     ralph.put("ralph.yml", "memories:\n  - x\n - y: [\n")
-    assert [(name, level, code) for name, _, level, code in codes(ralph)] == [("ralph.yml", "error", "config")]
+    assert [(name, level, code) for name, _, level, code in codes(ralph)] == [
+        ("ralph.yml", "error", "config")
+    ]
     ralph.put("ralph.yml", "memories:\n  budget: lots\n")
     assert codes(ralph) == [("ralph.yml", 2, "error", "config")]
     assert ralph("doctor").code == 1
@@ -217,7 +225,10 @@ def test_patterns_of_the_project_count_as_secrets(ralph: Project) -> None:
 
 
 def test_fix_gives_each_entry_its_own_id_and_keeps_a_backup(ralph: Project) -> None:
-    text = page(ONE, Block("Another", ONE.id, kind="fix")) + "\nprose with mem-1705751400-a3f8 in it\r\n"
+    text = (
+        page(ONE, Block("Another", ONE.id, kind="fix"))
+        + "\nprose with mem-1705751400-a3f8 in it\r\n"
+    )
     ralph.put(".agent/memories.md", text)
     said = ralph("doctor", "--fix")
     assert said.code == 0
@@ -256,7 +267,9 @@ def test_secrets_in_backups_are_found(ralph: Project) -> None:
     ]
 
 
-def test_other_repositories_worktrees_and_folders_called_agent_are_no_second_stores(ralph: Project) -> None:
+def test_other_repositories_worktrees_and_folders_called_agent_are_no_second_stores(
+    ralph: Project,
+) -> None:
     ralph.put("src/agent/memories.md", page(TWO))
     ralph.put("vendor/other/.agent/memories.md", page(TWO))
     ralph.file("vendor/other/.git").mkdir()
@@ -269,8 +282,13 @@ def test_other_repositories_worktrees_and_folders_called_agent_are_no_second_sto
 NOTE = '{"v": 1, "type": "note"}\n'
 
 
-def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_problem(ralph: Project) -> None:
-    sound, torn = (ralph.put(f"log/sessions/{name}.jsonl", text) for name, text in (("a", NOTE), ("b", "{to\n")))
+def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_problem(
+    ralph: Project,
+) -> None:
+    sound, torn = (
+        ralph.put(f"log/sessions/{name}.jsonl", text)
+        for name, text in (("a", NOTE), ("b", "{to\n"))
+    )
     for log in (sound, torn):
         log.chmod(0o600)
     name = {log: str(log.relative_to(ralph.root)) for log in (sound, torn)}
@@ -278,7 +296,10 @@ def test_a_log_that_the_index_has_read_is_read_again_where_it_is_new_or_had_a_pr
     assert codes(ralph) == [(name[torn], 1, "error", "torn-line")]
     with sound.open("a", encoding="utf-8") as file:
         file.write(NOTE + '{"half')
-    assert codes(ralph) == [(name[sound], 3, "error", "torn-line"), (name[torn], 1, "error", "torn-line")]
+    assert codes(ralph) == [
+        (name[sound], 3, "error", "torn-line"),
+        (name[torn], 1, "error", "torn-line"),
+    ]
     sound.write_text(
         "{" + NOTE[1:].replace(": 1", ":: ", 1), encoding="utf-8"
     )  # other text, as long as that which was read
@@ -297,7 +318,9 @@ def test_fix_makes_logs_and_index_private(ralph: Project) -> None:
     index.touch()
     log.chmod(0o640)
     index.chmod(0o644)
-    assert codes(ralph) == [(str(path.relative_to(ralph.root)), 1, "warning", "permissions") for path in (log, index)]
+    assert codes(ralph) == [
+        (str(path.relative_to(ralph.root)), 1, "warning", "permissions") for path in (log, index)
+    ]
     assert "mode 640" in ralph("doctor").out
     assert ralph("doctor", "--fix").code == 0
     assert [stat.S_IMODE(path.stat().st_mode) for path in (log, index)] == [0o600, 0o600]
@@ -365,7 +388,9 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
     note = home / ".local" / "state" / "ralph" / "interpreter"
     installed = note.read_text(encoding="utf-8")
     note.write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
-    what = "hooks and MCP clients start /gone/python, which is gone; `ralph doctor --fix` repairs it"
+    what = (
+        "hooks and MCP clients start /gone/python, which is gone; `ralph doctor --fix` repairs it"
+    )
     said = ralph("doctor")
     assert said.code == 1
     assert what in said.out
@@ -395,7 +420,8 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
     assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
     assert (
-        "its entries are not up to date (the MCP server added); `ralph doctor --fix` repairs it" in ralph("doctor").out
+        "its entries are not up to date (the MCP server added); `ralph doctor --fix` repairs it"
+        in ralph("doctor").out
     )
     assert "the MCP server added" in ralph("doctor", "--fix").out
     assert codes(ralph) == []
@@ -437,9 +463,20 @@ def test_json_has_each_citation(ralph: Project) -> None:
     ralph.put("src/a.py", "x\n")
     ralph.memories(Block("see src/a.py:1", created="2099-01-01"))
     (found,) = ralph("doctor", "--citations", "--format", "json").json
-    assert (found["id"], found["verdict"], found["file"]) == ("mem-1705751400-a3f8", "fresh", ".agent/memories.md")
+    assert (found["id"], found["verdict"], found["file"]) == (
+        "mem-1705751400-a3f8",
+        "fresh",
+        ".agent/memories.md",
+    )
     assert found["citations"] == [
-        {"kind": "file", "what": "src/a.py", "lines": [1, 1], "verdict": "fresh", "place": "src/a.py", "why": ""}
+        {
+            "kind": "file",
+            "what": "src/a.py",
+            "lines": [1, 1],
+            "verdict": "fresh",
+            "place": "src/a.py",
+            "why": "",
+        }
     ]
 
 

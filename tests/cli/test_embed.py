@@ -9,9 +9,12 @@ from ralph.search import embeddings
 from ralph.search.embeddings import LocalEmbedder
 
 real_model = pytest.mark.skipif(
-    bool(embeddings.missing("local")) and os.environ.get("CI") != "true", reason="the local extra is not installed"
+    bool(embeddings.missing("local")) and os.environ.get("CI") != "true",
+    reason="the local extra is not installed",
 )
-CHARGED = "Customers were charged twice when the payment webhook was retried; store its event id first"
+CHARGED = (
+    "Customers were charged twice when the payment webhook was retried; store its event id first"
+)
 OTHERS = ("Run the linter before every commit", "The colour palette follows the brand guide")
 QUESTION = "a buyer's credit card got billed two times for one order"
 
@@ -20,7 +23,9 @@ QUESTION = "a buyer's credit card got billed two times for one order"
 def project(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with three memories, searched by meaning as well."""
     monkeypatch.delenv("RALPH_EMBEDDING_PROVIDER")
-    ralph.memories(*(Block(text, id=numbered(number)) for number, text in enumerate((CHARGED, *OTHERS))))
+    ralph.memories(
+        *(Block(text, id=numbered(number)) for number, text in enumerate((CHARGED, *OTHERS)))
+    )
     return ralph
 
 
@@ -50,11 +55,15 @@ def test_a_search_whose_words_do_not_answer_embeds_what_is_new(project: Project)
 
 
 @real_model
-def test_a_search_whose_words_answer_loads_no_model(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_whose_words_answer_loads_no_model(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project("index", "sync", "--embed", "--limit", "1")
     embeddings._local_embedder.cache_clear()
     monkeypatch.setattr(LocalEmbedder, "embed", None)
-    assert project("search", "payment webhook retried", "--format", "json").json["hits"][0]["id"] == numbered(0)
+    assert project("search", "payment webhook retried", "--format", "json").json["hits"][0][
+        "id"
+    ] == numbered(0)
 
 
 @real_model
@@ -84,7 +93,9 @@ def test_provider_none_embeds_nothing(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("without_model")
-def test_without_the_extra_sync_and_search_are_silent_and_embed_names_the_extra(project: Project) -> None:
+def test_without_the_extra_sync_and_search_are_silent_and_embed_names_the_extra(
+    project: Project,
+) -> None:
     assert project("index", "sync").err == ""
     assert project("search", "linter").err == ""
     said = project("index", "sync", "--embed")
@@ -105,19 +116,26 @@ def test_a_server_that_cannot_be_reached_is_one_warning_and_search_goes_on(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numpy")
-    monkeypatch.setenv("RALPH_EMBEDDING_URL", "http://127.0.0.1:9")  # nobody listens on the discard port
+    monkeypatch.setenv(
+        "RALPH_EMBEDDING_URL", "http://127.0.0.1:9"
+    )  # nobody listens on the discard port
     monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
     project.put("ralph.yml", "embedding:\n  model: m\n")
     said = project("index", "sync", "--embed")
     assert said.code == 1
-    assert said.out == "0 record(s) embedded by compatible:m; 3 left, `ralph index sync --embed` does them.\n"
+    assert (
+        said.out
+        == "0 record(s) embedded by compatible:m; 3 left, `ralph index sync --embed` does them.\n"
+    )
     assert "compatible at 127.0.0.1:9: cannot be reached" in said.err
     found = project("search", "linter")
     assert (found.code, found.err) == (0, "")
     assert shortened(numbered(1)) in found.out
 
 
-def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_in_the_projects_own_file_is_not_followed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RALPH_EMBEDDING_PROVIDER", "compatible")
     project.put("ralph.yml", "embedding:\n  model: m\n  url: http://127.0.0.1:9\n")
     said = project("index", "sync", "--embed")
@@ -127,7 +145,9 @@ def test_an_address_in_the_projects_own_file_is_not_followed(project: Project, m
 
 
 @pytest.mark.usefixtures("without_model")
-def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted(project: Project) -> None:
+def test_a_server_that_a_cloned_project_chooses_gets_no_text_until_it_is_trusted(
+    project: Project,
+) -> None:
     project.put("ralph.yml", "embedding:\n  provider: ollama\n  url: http://127.0.0.1:9\n")
     said = project("index", "sync", "--embed")
     assert said.code == 2

@@ -47,7 +47,10 @@ NOT_RUN = {
     ("task", "drop"),
     ("review", "refine"),
     ("merge-driver",),
-    *(("team", name) for name in ("join", "push", "pull", "forget", "leave", "migrate", "check", "demo")),
+    *(
+        ("team", name)
+        for name in ("join", "push", "pull", "forget", "leave", "migrate", "check", "demo")
+    ),
 }
 """Commands whose examples need an agent, a network, a terminal or git."""
 NOT_RUN_OPTIONS = {"--watch", "--improve", "--check", "--embed", "--worktree"}
@@ -65,7 +68,9 @@ NOTHING_TO_FIND = (
 """Parts of examples whose record, run or edge the sample has not: they end with 1 and an error."""
 
 
-def commands(group: click.Group = cli, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def commands(
+    group: click.Group = cli, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     ctx = click.Context(group)
     for name in group.list_commands(ctx):
         found = group.get_command(ctx, name)
@@ -87,7 +92,9 @@ def needs(command: click.Command) -> bool:
 ALL = [(words, each) for words, each in commands() if speaks_json(each)]
 
 
-@pytest.mark.parametrize("words", [words for words, each in ALL if words[-1] in LISTINGS and not needs(each)])
+@pytest.mark.parametrize(
+    "words", [words for words, each in ALL if words[-1] in LISTINGS and not needs(each)]
+)
 def test_a_listing_of_nothing_is_valid_json(ralph: Project, words: tuple[str, ...]) -> None:
     said = ralph(*words, "--format", "json")
     assert said.code == 0, said.err
@@ -104,7 +111,9 @@ def test_a_search_for_nothing_is_valid_json(ralph: Project, words: tuple[str, ..
     "words",
     [words for words, each in ALL if words[-1] in SHOWN_BY_NAME],
 )
-def test_a_name_that_nothing_has_is_an_error_on_stderr(ralph: Project, words: tuple[str, ...]) -> None:
+def test_a_name_that_nothing_has_is_an_error_on_stderr(
+    ralph: Project, words: tuple[str, ...]
+) -> None:
     said = ralph(*words, "nobody-1705751400-ffff", "--format", "json")
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: ")
@@ -117,7 +126,9 @@ def examples(command: click.Command) -> list[str]:
 
 
 @for_each(("words", "command"), list(commands()), ids=[" ".join(words) for words, _ in commands()])
-def test_examples_in_the_help_are_calls_that_parse(words: tuple[str, ...], command: click.Command) -> None:
+def test_examples_in_the_help_are_calls_that_parse(
+    words: tuple[str, ...], command: click.Command
+) -> None:
     assert examples(command), words
     for line in examples(command):
         arguments = shlex.split(re.split(r" [<>|] |   ", line)[0])[1:]
@@ -135,9 +146,17 @@ def runnable_examples() -> Iterator[str]:
     ctx = click.Context(cli)
     groups = [
         cli,
-        *(each for name in cli.list_commands(ctx) if isinstance(each := cli.get_command(ctx, name), click.Group)),
+        *(
+            each
+            for name in cli.list_commands(ctx)
+            if isinstance(each := cli.get_command(ctx, name), click.Group)
+        ),
     ]
-    for line in (line for command in (*groups, *(each for _, each in commands())) for line in examples(command)):
+    for line in (
+        line
+        for command in (*groups, *(each for _, each in commands()))
+        for line in examples(command)
+    ):
         words = line.split()[1:]
         names = (tuple(words[:1]), tuple(words[:2]))
         if not (NOT_RUN & {*names} or ("memory", "init") in names or NOT_RUN_OPTIONS & {*words}):
@@ -155,21 +174,64 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Project:
     text = "ECONNREFUSED: run docker compose up first, see src/db/schema.ts, src/a.ts and src/b.ts"
     project.memories(
         Block(text, tags="db, docker"),
-        Block("jwt errors: ask keys.current() in src/auth.ts", "mem-1736942400-b1c2", "", ids.today(), "fix"),
+        Block(
+            "jwt errors: ask keys.current() in src/auth.ts",
+            "mem-1736942400-b1c2",
+            "",
+            ids.today(),
+            "fix",
+        ),
         Block("npm test fails: run npm run build first", "mem-1736942400-b1c3", kind="fix"),
         Block("The session storage is src/db/schema.ts", "mem-1736942400-b1c4", kind="decision"),
     )
     for name in ("src/db/schema.ts", "src/a.ts", "src/b.ts", "plan.md", "steps.md"):
         project.put(name, "database problem\n")
-    project.put("prd.json", json.dumps({"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}]}))
-    tasks = [{"id": name, "title": "Refund", "status": "pending"} for name in ("t-1a2b3c", "t-4d5e6f")]
+    project.put(
+        "prd.json",
+        json.dumps({"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}]}),
+    )
+    tasks = [
+        {"id": name, "title": "Refund", "status": "pending"} for name in ("t-1a2b3c", "t-4d5e6f")
+    ]
     project.put("tasks.jsonl", "".join(f"{json.dumps(task)}\n" for task in tasks))
-    project.put(".ralph/features/f-0c0ffe/feature.json", json.dumps({"id": "f-0c0ffe", "title": "Refunds"}))
+    project.put(
+        ".ralph/features/f-0c0ffe/feature.json", json.dumps({"id": "f-0c0ffe", "title": "Refunds"})
+    )
     for call in (
         ("task", "import", "tasks.jsonl"),
-        ("memory", "add", "Tag it.", "--in", "knowledge", "--title", "Release steps", "--tags", "release"),
-        ("memory", "add", "Twice.", "--in", "knowledge", "--title", "Retry policy", "--tags", "http"),
-        ("memory", "add", "Ten seconds.", "--in", "knowledge", "--title", "Timeouts", "--tags", "http"),
+        (
+            "memory",
+            "add",
+            "Tag it.",
+            "--in",
+            "knowledge",
+            "--title",
+            "Release steps",
+            "--tags",
+            "release",
+        ),
+        (
+            "memory",
+            "add",
+            "Twice.",
+            "--in",
+            "knowledge",
+            "--title",
+            "Retry policy",
+            "--tags",
+            "http",
+        ),
+        (
+            "memory",
+            "add",
+            "Ten seconds.",
+            "--in",
+            "knowledge",
+            "--title",
+            "Timeouts",
+            "--tags",
+            "http",
+        ),
     ):
         answer = project(*call)
         assert answer.code == 0, answer.err

@@ -22,7 +22,10 @@ def test_without_yes_it_says_exactly_what_would_go_and_changes_nothing(full: Pro
     said = full("forget", "--matching", SECRET)
     assert said.code == 0
     lines = said.out.splitlines()
-    assert lines[0] == f"would remove .agent/memories.md:5 {ID} (memories pattern) the word is {SECRET}"
+    assert (
+        lines[0]
+        == f"would remove .agent/memories.md:5 {ID} (memories pattern) the word is {SECRET}"
+    )
     log = paths.shown(full.file(S1), full.root)
     assert lines[1] == f"would remove {log}:1 obs-1 (observation tool_use) {SECRET}"
     assert lines[2].startswith(f"would remove {log}:2 ")
@@ -78,7 +81,14 @@ def test_json_tells_the_same(full: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--matching", ""], ["--matching", " "], [ID, "--session", "s1"], ["--before", "yesterday"]]
+    "words",
+    [
+        [],
+        ["--matching", ""],
+        ["--matching", " "],
+        [ID, "--session", "s1"],
+        ["--before", "yesterday"],
+    ],
 )
 def test_wrong_usage_is_exit_code_two(full: Project, words: list[str]) -> None:
     assert full("forget", *words, "--yes").code == 2
@@ -92,7 +102,10 @@ def test_nothing_found_is_exit_code_one(full: Project) -> None:
 
 
 def test_the_text_can_come_from_standard_input_where_no_history_keeps_it(full: Project) -> None:
-    assert full("forget", "--matching", "-", stdin=f"{SECRET}\n").out == full("forget", "--matching", SECRET).out
+    assert (
+        full("forget", "--matching", "-", stdin=f"{SECRET}\n").out
+        == full("forget", "--matching", SECRET).out
+    )
     assert full("forget", "--matching", "-", "--yes", stdin=f"{SECRET}\r\n").code == 0
     assert SECRET.encode() not in full.everything()
 

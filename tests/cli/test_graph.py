@@ -17,7 +17,11 @@ def project(ralph: Project) -> Project:
 
 def test_an_empty_graph_says_so_and_its_json_is_valid(ralph: Project) -> None:
     assert ralph("graph", "show").out == "The graph is empty: nothing is remembered yet.\n"
-    assert ralph("graph", "show", "--format", "json").json == {"nodes": {}, "edges": {}, "busiest": []}
+    assert ralph("graph", "show", "--format", "json").json == {
+        "nodes": {},
+        "edges": {},
+        "busiest": [],
+    }
     assert ralph("graph", "search", "x").out == "Nothing found.\n"
     assert ralph("graph", "search", "x", "--format", "json").json == []
     assert ralph("graph", "export", "--format", "json").json == []
@@ -37,7 +41,11 @@ def test_a_node_is_shown_with_its_edges_and_whether_it_holds(project: Project) -
     assert f"<-supersedes- {shortened(NEW)}  Use the query builder (stated)" in said
     assert "-related_to-> tag:db" in said
     shape = project("graph", "show", OLD, "--format", "json").json
-    assert (shape["superseded"], shape["superseded_at"], shape["valid_from"]) == (True, "2026-02-10", "2026-01-10")
+    assert (shape["superseded"], shape["superseded_at"], shape["valid_from"]) == (
+        True,
+        "2026-02-10",
+        "2026-01-10",
+    )
     assert shape["record"]["text"] == "Use sql template strings"
     assert {edge["other"]["id"] for edge in shape["edges"]} == {NEW, "tag:db"}
 
@@ -47,16 +55,27 @@ def test_neighbours_are_listed_with_the_way_to_them(project: Project) -> None:
     said = project("graph", "neighbors", "db", "--type", "pattern", "--limit", "1")
     assert "related_to tag:db" in said.out
     assert said.err == "1 more\n"
-    shape = project("graph", "neighbors", NEW, "--hops", "1", "--relation", "supersedes", "--format", "json").json
-    assert [(each["id"], each["hops"], each["via"]["relation"]) for each in shape] == [(OLD, 1, "supersedes")]
-    assert project("graph", "neighbors", OLD, "--as-of", "2026-01-20", "--format", "quiet").out.split() == ["tag:db"]
+    shape = project(
+        "graph", "neighbors", NEW, "--hops", "1", "--relation", "supersedes", "--format", "json"
+    ).json
+    assert [(each["id"], each["hops"], each["via"]["relation"]) for each in shape] == [
+        (OLD, 1, "supersedes")
+    ]
+    assert project(
+        "graph", "neighbors", OLD, "--as-of", "2026-01-20", "--format", "quiet"
+    ).out.split() == ["tag:db"]
     assert project("graph", "neighbors", NEW, "--relation", "fixes").out == "Nothing is near it.\n"
 
 
 def test_a_search_as_of_a_day_answers_with_what_held_then(project: Project) -> None:
-    assert project("graph", "search", "use", "query", "builder", "--format", "quiet").out.split()[0] == NEW
+    assert (
+        project("graph", "search", "use", "query", "builder", "--format", "quiet").out.split()[0]
+        == NEW
+    )
     assert OLD not in project("graph", "search", "sql template strings").out
-    then = project("graph", "search", "sql template strings", "--as-of", "2026-01-31", "--format", "json").json
+    then = project(
+        "graph", "search", "sql template strings", "--as-of", "2026-01-31", "--format", "json"
+    ).json
     assert then[0]["id"] == OLD
     assert NEW not in [each["id"] for each in then]
 
@@ -65,7 +84,14 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
     task = project("task", "add", "Do it", "--format", "json").json["id"]
     shape = project("graph", "export", "--task", task, "--format", "json").json
     assert shape == [
-        {"task": task, "folder": f".ralph/tasks/{task}/graphiti", "nodes": 1, "edges": 0, "vectors": 0, "changed": True}
+        {
+            "task": task,
+            "folder": f".ralph/tasks/{task}/graphiti",
+            "nodes": 1,
+            "edges": 0,
+            "vectors": 0,
+            "changed": True,
+        }
     ]
     assert "(unchanged)" in project("graph", "export").out
 
@@ -88,17 +114,27 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         (["link", OLD, "affects", "symbol:src/a.ts"], 1, "symbol:src/a.ts#name"),
         (["link", OLD, "affects", "tag:a", "--until", "2026-01-01"], 2, "before it begins"),
         (["link", OLD, "affects", "tag:a", "--from", "2026-01"], 2, "use a date"),
-        (["link", OLD, "affects", "tag:a", "--from", "2026-01-01", "--remove"], 2, "exclude each other"),
+        (
+            ["link", OLD, "affects", "tag:a", "--from", "2026-01-01", "--remove"],
+            2,
+            "exclude each other",
+        ),
         (["link", OLD, "supersedes", NEW], 1, "is superseded by it"),
         (["link", OLD, "supersedes", "tag:db"], 1, "Memory not found"),
         (["link", OLD, "supersedes", NEW, "--remove"], 2, "for good"),
-        (["link", OLD, "affects", "file:gh" + "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"], 1, "secret"),
+        (
+            ["link", OLD, "affects", "file:gh" + "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"],
+            1,
+            "secret",
+        ),
         (["link", "nobody", "affects", "tag:a"], 1, "no node"),
         (["link", "tag:db", "affects", OLD], 1, "is no record"),
         (["link", OLD, "related_to", "tag:db", "--remove"], 1, "a derived one goes"),
     ],
 )
-def test_what_cannot_be_done_says_why(project: Project, words: list[str], code: int, told: str) -> None:
+def test_what_cannot_be_done_says_why(
+    project: Project, words: list[str], code: int, told: str
+) -> None:
     before = (project.root / ".agent/memories.md").read_bytes()
     said = project("graph", *words)
     assert said.code == code
@@ -113,12 +149,20 @@ def test_an_edge_is_written_into_the_second_comment_counts_and_goes_again(projec
     said = project("graph", "link", shortened(OLD), "affects", "src/a.ts", "--from", "2026-01-10")
     assert said.out == f"Linked {OLD} affects file:src/a.ts (.agent/memories.md)\n"
     assert "affects=file:src/a.ts%20@2026-01-10 -->" in page.read_text(encoding="utf-8")
-    assert project("graph", "link", OLD, "affects", "file:src/a.ts").out.startswith("Already there:")
+    assert project("graph", "link", OLD, "affects", "file:src/a.ts").out.startswith(
+        "Already there:"
+    )
     assert project("graph", "link", OLD, "Depends-On", "tag:A, B|c @x").code == 0
-    assert "-depends_on-> tag:a, b|c @x (stated" in " ".join(project("graph", "show", OLD).out.split())
+    assert "-depends_on-> tag:a, b|c @x (stated" in " ".join(
+        project("graph", "show", OLD).out.split()
+    )
     assert project("graph", "link", OLD, "affects", "src/a.ts", "--until", "2198-12-31").code == 0
-    assert "(stated from 2026-01-10 until 2198-12-31)" in " ".join(project("graph", "show", OLD).out.split())
-    assert project("graph", "link", OLD, "affects", "src/a.ts", "--remove").out.startswith("Unlinked")
+    assert "(stated from 2026-01-10 until 2198-12-31)" in " ".join(
+        project("graph", "show", OLD).out.split()
+    )
+    assert project("graph", "link", OLD, "affects", "src/a.ts", "--remove").out.startswith(
+        "Unlinked"
+    )
     assert project("graph", "link", OLD, "depends_on", "tag:A, B|c @x", "--remove").code == 0
     assert "affects" not in page.read_text(encoding="utf-8")
     assert "depends" not in page.read_text(encoding="utf-8")
@@ -133,10 +177,22 @@ def test_an_edge_to_a_memory_that_was_deleted_can_be_removed(project: Project) -
 
 def test_knowledge_holds_edges_and_a_link_may_supersede(project: Project) -> None:
     assert (
-        project("memory", "add", "How the pool works.", "--in", "knowledge", "--title", "Pooling", "--tags", "db").code
+        project(
+            "memory",
+            "add",
+            "How the pool works.",
+            "--in",
+            "knowledge",
+            "--title",
+            "Pooling",
+            "--tags",
+            "db",
+        ).code
         == 0
     )
-    assert project("graph", "link", "Pooling", "fixes", OLD).out.startswith("Linked know-pooling fixes")
+    assert project("graph", "link", "Pooling", "fixes", OLD).out.startswith(
+        "Linked know-pooling fixes"
+    )
     project("graph", "link", "know-pooling", "fixes", "tag:pool")
     edges = project("graph", "show", "know-pooling", "--format", "json").json["edges"]
     assert {edge["target"] for edge in edges if edge["explicit"]} == {OLD, "tag:pool"}
@@ -152,7 +208,10 @@ def test_a_path_is_a_shortest_one_and_may_not_exist(project: Project) -> None:
     project("graph", "link", NEW, "affects", "file:src/x.ts", "--from", "2026-03-01")
     shape = project("graph", "path", "tag:a", "file:src/x.ts", "--format", "json").json
     assert shape["found"]
-    assert [(edge["source"], edge["target"]) for edge in shape["edges"]] == [(NEW, "tag:a"), (NEW, "file:src/x.ts")]
+    assert [(edge["source"], edge["target"]) for edge in shape["edges"]] == [
+        (NEW, "tag:a"),
+        (NEW, "file:src/x.ts"),
+    ]
     said = project("graph", "path", "tag:a", "src/x.ts", "--as-of", "2026-02-01")
     assert (said.code, said.out) == (1, "No path leads from tag:a to file:src/x.ts.\n")
 
@@ -165,7 +224,9 @@ def test_before_it_was_recorded_a_node_did_not_exist(project: Project) -> None:
     assert "no longer" in project("graph", "show", OLD, "--as-of", "2026-03-01").out
 
 
-def test_an_edge_from_a_later_day_on_is_not_told_before_and_days_are_shown(project: Project) -> None:
+def test_an_edge_from_a_later_day_on_is_not_told_before_and_days_are_shown(
+    project: Project,
+) -> None:
     edges = " | affects: tag:later @2199-01-01, tag:now @2026-02-11..2198-01-01"
     project.memories(Block("Use the query builder", NEW, "db", "2026-02-10", more=edges))
     said = project("graph", "show", NEW).out

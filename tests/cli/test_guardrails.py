@@ -11,7 +11,9 @@ from ralph.context.tokens import estimate
 EMPTY = "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
 FILE = ".ralph/guardrails.md"
 IN = ("--in", "guardrails")
-ONE = Block("npm test fails: run npm build first", "fix-1737372000-a1b2", "build, test", "2024-01-20", "fix")
+ONE = Block(
+    "npm test fails: run npm build first", "fix-1737372000-a1b2", "build, test", "2024-01-20", "fix"
+)
 TWO = Block("Chose TailwindCSS", "decision-1737372100-b2c3", "css", "2024-01-21", "decision")
 SIGN = """\
 ### Sign: Check before commit
@@ -28,7 +30,9 @@ SIGN = """\
 """
 LOUD = "### 🚧 SIGN: Keep the API stable\nDo: deprecate\nDon't: remove\nLearned from: a bad night\n"
 BETWEEN = "Prose between is part of its Sign.\n"
-LEGACY = f"# Signs of this project\n\nProse before.\n\n{SIGN}\n{BETWEEN}\n{LOUD}\n---\n\nProse after.\n"
+LEGACY = (
+    f"# Signs of this project\n\nProse before.\n\n{SIGN}\n{BETWEEN}\n{LOUD}\n---\n\nProse after.\n"
+)
 EXAMPLE = "<!-- an example:\n### Sign: Example\n- **Trigger**: never\n-->\n"
 
 
@@ -65,13 +69,17 @@ def test_a_guardrail_is_a_fix_unless_told_otherwise(ralph: Project) -> None:
     shown = ralph("memory", "show", entry_id, "--format", "json").json
     assert (shown["type"], shown["tags"]) == ("fix", ["a", "b", "c"])
     assert (
-        ralph.read(FILE).index(ONE.text) < ralph.read(FILE).index("Mind the gap") < ralph.read(FILE).index("## Context")
+        ralph.read(FILE).index(ONE.text)
+        < ralph.read(FILE).index("Mind the gap")
+        < ralph.read(FILE).index("## Context")
     )
 
 
 def test_a_context_entry_gets_its_section_which_stays_when_it_is_deleted(ralph: Project) -> None:
     put(ralph, EMPTY)
-    entry_id = ralph("memory", "add", *IN, "Lives in core", "-t", "context", "--format", "quiet").out.strip()
+    entry_id = ralph(
+        "memory", "add", *IN, "Lives in core", "-t", "context", "--format", "quiet"
+    ).out.strip()
     assert "\n## Context\n" in ralph.read(FILE)
     assert ralph("memory", "delete", entry_id).code == 0
     assert ralph.read(FILE).startswith(EMPTY.rstrip())
@@ -83,11 +91,18 @@ def test_the_same_verbs_as_for_memories(ralph: Project) -> None:
     assert ralph("memory", "list", *IN, "--format", "json").ids == [TWO.id, ONE.id]
     assert ralph("memory", "list", *IN, "--last", "1", "--format", "quiet").out == f"{TWO.id}\n"
     assert ralph("memory", "search", *IN, "failing tests", "--format", "json").ids == [ONE.id]
-    assert ralph("memory", "search", *IN, "--tags", "css,none", "--all", "--format", "json").ids == [TWO.id]
+    assert ralph(
+        "memory", "search", *IN, "--tags", "css,none", "--all", "--format", "json"
+    ).ids == [TWO.id]
     assert ralph("memory", "show", ONE.id, "--format", "markdown").out == f"## Fixes\n\n{ONE}"
-    assert ralph("memory", "add", *IN, f" {ONE.text.upper()}! ").out.startswith(f"Already there: {ONE.id}")
+    assert ralph("memory", "add", *IN, f" {ONE.text.upper()}! ").out.startswith(
+        f"Already there: {ONE.id}"
+    )
     assert ralph("memory", "add", *IN, "From a pipe `x` $y", "--force").code == 0
-    assert ralph("memory", "add", *IN, "-", "--format", "json", stdin="`a` $b\n").json["content"] == "`a` $b"
+    assert (
+        ralph("memory", "add", *IN, "-", "--format", "json", stdin="`a` $b\n").json["content"]
+        == "`a` $b"
+    )
 
 
 def test_prime_puts_fixes_first(ralph: Project) -> None:
@@ -160,7 +175,10 @@ def test_an_example_inside_a_comment_is_no_sign(ralph: Project) -> None:
 
 
 def test_signs_count_within_a_budget(ralph: Project) -> None:
-    put(ralph, "".join(f"### Sign: number {n}\nalways do the thing called {n}\n\n" for n in range(50)))
+    put(
+        ralph,
+        "".join(f"### Sign: number {n}\nalways do the thing called {n}\n\n" for n in range(50)),
+    )
     said = ralph("memory", "prime", *IN, "--budget", "300")
     assert estimate(said.out) <= 300
     assert 5 < said.out.count("### Sign: ") < 50
@@ -209,14 +227,19 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
     assert f"{FILE}.bak" in said.out
     assert ralph.read(f"{FILE}.bak") == before
     after = ralph.read(FILE)
-    fixes = [entry for entry in ralph("memory", "list", *IN, "--format", "json").json if entry["type"] == "fix"]
+    fixes = [
+        entry
+        for entry in ralph("memory", "list", *IN, "--format", "json").json
+        if entry["type"] == "fix"
+    ]
     assert [entry["content"].split("\n")[0] for entry in fixes] == [
         "Check before commit",
         "Keep the API stable",
     ]
     assert "make test" in fixes[0]["content"]
     made = "".join(
-        ralph("memory", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n" for e in fixes
+        ralph("memory", "show", e["id"], "--format", "markdown").out.partition("\n\n")[2] + "\n"
+        for e in fixes
     )
     rest = after.replace("\n" + made.rstrip("\n"), "", 1)
     signs = before[before.index("### Sign: Check") : before.index("---\n\nProse after")]
@@ -267,4 +290,7 @@ def test_migrate_keeps_what_a_sign_says_of_itself(ralph: Project) -> None:
 
 def test_a_listing_as_markdown_has_its_sections_in_the_order_of_prime(ralph: Project) -> None:
     put(ralph, page(TWO, ONE, title="Guardrails"))
-    assert ralph("memory", "list", *IN, "--format", "markdown").out == ralph("memory", "prime", *IN).out
+    assert (
+        ralph("memory", "list", *IN, "--format", "markdown").out
+        == ralph("memory", "prime", *IN).out
+    )

@@ -35,7 +35,13 @@ class Claude:
         number = len(self.values)
         message = {"role": kind, "content": content, "id": f"msg_{number}"}
         at = f"2026-02-03T10:{number // 60:02}:{number % 60:02}.000Z"
-        value = {"type": kind, "message": message, "timestamp": at, "cwd": str(self.cwd), "sessionId": self.session}
+        value = {
+            "type": kind,
+            "message": message,
+            "timestamp": at,
+            "cwd": str(self.cwd),
+            "sessionId": self.session,
+        }
         self.values.append(value | members)
         return self
 
@@ -46,17 +52,28 @@ class Claude:
         return self.line("assistant", [{"type": "text", "text": text}])
 
     def use(
-        self, tool: str, result: object, details: object = None, *, failed: bool = False, **parameters: object
+        self,
+        tool: str,
+        result: object,
+        details: object = None,
+        *,
+        failed: bool = False,
+        **parameters: object,
     ) -> "Claude":
         name = f"toolu_{len(self.values):04}"
-        self.line("assistant", [{"type": "tool_use", "id": name, "name": tool, "input": parameters}])
+        self.line(
+            "assistant", [{"type": "tool_use", "id": name, "name": tool, "input": parameters}]
+        )
         block = {"type": "tool_result", "tool_use_id": name, "content": result, "is_error": failed}
         return self.line("user", [block], toolUseResult=details)
 
     def write(self, home: Path, name: str = "") -> Path:
         path = home / ".claude" / "projects" / "-project" / f"{name or self.session}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps({"type": "attachment", "attachment": {"type": "x"}}), *map(json.dumps, self.values)]
+        lines = [
+            json.dumps({"type": "attachment", "attachment": {"type": "x"}}),
+            *map(json.dumps, self.values),
+        ]
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return path
 
@@ -74,14 +91,35 @@ def work(root: Path) -> Claude:
     made = Claude(root).prompt("please make the parser")
     patch = [{"lines": ["-a = 1", "+a = 2"]}]
     details = {"filePath": f"{root}/src/a.ts", "originalFile": "a = 1\n", "structuredPatch": patch}
-    made.use("Edit", "updated", details, file_path=f"{root}/src/a.ts", old_string="a = 1", new_string="a = 2")
-    made.use("Read", "1\tvery long file", {"file": {"content": "very long file"}}, file_path=f"{root}/src/a.ts")
-    made.use("Bash", "Exit code 3\nboom happened", "Error", failed=True, command=f"npm test --token {TOKEN}")
+    made.use(
+        "Edit",
+        "updated",
+        details,
+        file_path=f"{root}/src/a.ts",
+        old_string="a = 1",
+        new_string="a = 2",
+    )
+    made.use(
+        "Read",
+        "1\tvery long file",
+        {"file": {"content": "very long file"}},
+        file_path=f"{root}/src/a.ts",
+    )
+    made.use(
+        "Bash",
+        "Exit code 3\nboom happened",
+        "Error",
+        failed=True,
+        command=f"npm test --token {TOKEN}",
+    )
     return made.say("The parser is made.")
 
 
 def sessions(ralph: Project) -> str:
-    return "".join(files.read(path) or "" for path in paths.log_files(paths.log_folder(ralph.root) / "sessions"))
+    return "".join(
+        files.read(path) or ""
+        for path in paths.log_files(paths.log_folder(ralph.root) / "sessions")
+    )
 
 
 def stored(folder: Path) -> dict[Path, bytes]:
@@ -95,7 +133,11 @@ def stored(folder: Path) -> dict[Path, bytes]:
 
 
 def observations(ralph: Project) -> list[dict[str, Any]]:
-    return [value for value in map(json.loads, sessions(ralph).splitlines()) if value["type"] == "observation"]
+    return [
+        value
+        for value in map(json.loads, sessions(ralph).splitlines())
+        if value["type"] == "observation"
+    ]
 
 
 def bring(ralph: Project, *words: str) -> Said:
@@ -120,7 +162,9 @@ def test_without_yes_it_shows_what_is_there_and_writes_nothing(ralph: Project, h
     assert not paths.state_folder(ralph.root).exists()
 
 
-def test_where_nothing_is_found_nothing_is_written(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_is_found_nothing_is_written(
+    ralph: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("HOME")
     said = ralph("import", "--yes")
     assert (said.out, said.err) == ("Nothing was found for this project.\n", "")
@@ -152,7 +196,9 @@ def test_a_transcript_becomes_a_session_as_hooks_record_it(ralph: Project, home:
     assert (log.stat().st_mode & 0o777, log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_second_import_and_one_without_the_ledger_change_nothing(ralph: Project, home: Path) -> None:
+def test_a_second_import_and_one_without_the_ledger_change_nothing(
+    ralph: Project, home: Path
+) -> None:
     work(ralph.root).write(home)
     bring(ralph)
     before = sessions(ralph)
@@ -176,11 +222,18 @@ def test_a_grown_transcript_adds_what_is_new(ralph: Project, home: Path) -> None
 def hook(ralph: Project, event: str, members: Mapping[str, object]) -> str:
     payload = {"session_id": SESSION, "cwd": str(ralph.root), "hook_event_name": event, **members}
     words = [sys.executable, "-m", "ralph.hooks.run", "claude", event]
-    options: dict[str, Any] = {"encoding": "utf-8", "cwd": ralph.root, "stdout": subprocess.PIPE, "timeout": 60}
+    options: dict[str, Any] = {
+        "encoding": "utf-8",
+        "cwd": ralph.root,
+        "stdout": subprocess.PIPE,
+        "timeout": 60,
+    }
     return str(subprocess.run(words, input=json.dumps(payload), check=True, **options).stdout)
 
 
-def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(ralph: Project, home: Path) -> None:
+def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(
+    ralph: Project, home: Path
+) -> None:
     ralph("init")
     made = work(ralph.root)
     made.write(home)
@@ -195,12 +248,19 @@ def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(ralph: Proj
     assert packed.read_bytes() == before
     for _ in range(2):
         shown = ralph("session", "show", SESSION).out
-        places = [shown.index(text) for text in ("make the parser", "parser is made", "and the lexer", "lexer is made")]
+        places = [
+            shown.index(text)
+            for text in ("make the parser", "parser is made", "and the lexer", "lexer is made")
+        ]
         assert places == sorted(places)
         assert ralph("index", "verify").code == 0
         assert ralph("index", "rebuild").code == 0
     assert ralph("forget", "--matching", "make the parser", "--yes").code == 0
-    assert not [path for path, raw in stored(paths.state_folder(ralph.root)).items() if b"make the parser" in raw]
+    assert not [
+        path
+        for path, raw in stored(paths.state_folder(ralph.root)).items()
+        if b"make the parser" in raw
+    ]
     assert "and the lexer" in sessions(ralph)
 
 
@@ -213,7 +273,9 @@ def test_a_session_goes_on_in_a_log_of_its_own_beside_the_packed_one(ralph: Proj
         pytest.param(gzip.compress(bytes(1 << 29)), id="bomb"),
     ],
 )
-def test_a_damaged_packed_log_is_reported_and_the_others_count(ralph: Project, home: Path, damage: bytes) -> None:
+def test_a_damaged_packed_log_is_reported_and_the_others_count(
+    ralph: Project, home: Path, damage: bytes
+) -> None:
     work(ralph.root).write(home)
     bring(ralph)
     broken = paths.packed_log(ralph.root, "broken")
@@ -234,10 +296,18 @@ def test_the_next_prompt_is_answered_from_what_was_imported(ralph: Project, home
 
 def test_a_session_that_hooks_recorded_is_not_doubled(ralph: Project, home: Path) -> None:
     ralph("init")
-    made = Claude(ralph.root).prompt("what is there").use("Bash", "one", {"stdout": "one", "stderr": ""}, command="ls")
+    made = (
+        Claude(ralph.root)
+        .prompt("what is there")
+        .use("Bash", "one", {"stdout": "one", "stderr": ""}, command="ls")
+    )
     made.say("One file.").prompt("and now").write(home)
     hook(ralph, "UserPromptSubmit", {"prompt": "what is there"})
-    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "one"}}
+    call = {
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+        "tool_response": {"stdout": "one"},
+    }
     hook(ralph, "PostToolUse", {**call, "tool_use_id": "toolu_0001"})
     hook(ralph, "Stop", {"last_assistant_message": "One file."})
     assert bring(ralph, "--format", "json").json["sources"][0]["added"] == 1
@@ -245,7 +315,9 @@ def test_a_session_that_hooks_recorded_is_not_doubled(ralph: Project, home: Path
 
 
 @pytest.mark.parametrize("words", [("--session", SESSION), ("--matching", "boom happened")])
-def test_what_was_forgotten_does_not_come_back(ralph: Project, home: Path, words: tuple[str, ...]) -> None:
+def test_what_was_forgotten_does_not_come_back(
+    ralph: Project, home: Path, words: tuple[str, ...]
+) -> None:
     made = work(ralph.root)
     made.write(home)
     bring(ralph)
@@ -256,7 +328,9 @@ def test_what_was_forgotten_does_not_come_back(ralph: Project, home: Path, words
     assert "boom happened" not in sessions(ralph)
 
 
-def test_what_hooks_recorded_and_a_person_forgot_does_not_come_back(ralph: Project, home: Path) -> None:
+def test_what_hooks_recorded_and_a_person_forgot_does_not_come_back(
+    ralph: Project, home: Path
+) -> None:
     ralph("init")
     Claude(ralph.root).prompt("the blue whale").say("Seen.").write(home)
     hook(ralph, "UserPromptSubmit", {"prompt": "the blue whale"})
@@ -266,29 +340,50 @@ def test_what_hooks_recorded_and_a_person_forgot_does_not_come_back(ralph: Proje
     assert "blue whale" not in sessions(ralph)
 
 
-def test_only_sessions_of_this_project_are_imported(ralph: Project, home: Path, tmp_path: Path) -> None:
+def test_only_sessions_of_this_project_are_imported(
+    ralph: Project, home: Path, tmp_path: Path
+) -> None:
     inner, clone, other = ralph.root / "packages" / "own", tmp_path / "clone", tmp_path / "other"
-    for folder, remote in ((clone, "git@github.com:Acme/thing.git"), (other, "https://github.com/acme/other")):
+    for folder, remote in (
+        (clone, "git@github.com:Acme/thing.git"),
+        (other, "https://github.com/acme/other"),
+    ):
         (folder / ".git").mkdir(parents=True)
         (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
-        (folder / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n', encoding="utf-8")
+        (folder / ".git" / "config").write_text(
+            f'[remote "origin"]\n\turl = {remote}\n', encoding="utf-8"
+        )
     config = '[remote "origin"]\n\turl = https://github.com/acme/thing\n'
     (ralph.root / ".git" / "config").write_text(config, encoding="utf-8")
     (inner / ".ralph").mkdir(parents=True)
     (ralph.root / "sub").mkdir()
-    folders = {"sub": ralph.root / "sub", "gone": ralph.root / "gone", "clone": clone, "other": other, "inner": inner}
+    folders = {
+        "sub": ralph.root / "sub",
+        "gone": ralph.root / "gone",
+        "clone": clone,
+        "other": other,
+        "inner": inner,
+    }
     for name, folder in folders.items():
         path = Claude(folder, name).prompt(f"in {name}").write(home)
         path.rename(path.parent.parent.joinpath(name).with_suffix(".x"))
         (path.parent.parent / name).mkdir()
-        path.parent.parent.joinpath(name).with_suffix(".x").rename(path.parent.parent / name / path.name)
+        path.parent.parent.joinpath(name).with_suffix(".x").rename(
+            path.parent.parent / name / path.name
+        )
     bring(ralph)
     assert sorted(each["text"] for each in observations(ralph)) == ["in clone", "in gone", "in sub"]
 
 
-def test_the_folder_of_a_session_decides_and_not_the_name_of_the_clients(ralph: Project, home: Path) -> None:
+def test_the_folder_of_a_session_decides_and_not_the_name_of_the_clients(
+    ralph: Project, home: Path
+) -> None:
     """Claude Code names its folders of `x/y` and `x-y` alike."""
-    nested, tree, git = ralph.root / "nested", ralph.root.parent / "tree", ralph.root / ".git/worktrees/tree"
+    nested, tree, git = (
+        ralph.root / "nested",
+        ralph.root.parent / "tree",
+        ralph.root / ".git/worktrees/tree",
+    )
     (nested / ".git").mkdir(parents=True)
     (nested / ".git/HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     git.mkdir(parents=True)
@@ -301,16 +396,29 @@ def test_the_folder_of_a_session_decides_and_not_the_name_of_the_clients(ralph: 
     }.items():
         path.write_text(text, encoding="utf-8")
     named = home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(ralph.root))
-    for name, folder in {"a": Path(f"{ralph.root}-y"), "b": nested, "c": tree, "d": ralph.root}.items():
+    for name, folder in {
+        "a": Path(f"{ralph.root}-y"),
+        "b": nested,
+        "c": tree,
+        "d": ralph.root,
+    }.items():
         Claude(folder, name).prompt(f"in {folder.name}").write(home)
     (home / ".claude/projects/-project").rename(named)
     bring(ralph)
-    assert sorted(each["text"] for each in observations(ralph)) == [f"in {ralph.root.name}", "in tree"]
+    assert sorted(each["text"] for each in observations(ralph)) == [
+        f"in {ralph.root.name}",
+        "in tree",
+    ]
 
 
 def test_a_subagent_is_part_of_its_session(ralph: Project, home: Path) -> None:
     path = work(ralph.root).write(home)
-    agent = Claude(ralph.root).prompt("look").use("Bash", "in-sub", command="echo in-sub").say("Nothing there.")
+    agent = (
+        Claude(ralph.root)
+        .prompt("look")
+        .use("Bash", "in-sub", command="echo in-sub")
+        .say("Nothing there.")
+    )
     for value in agent.values:
         value |= {"isSidechain": True, "agentId": "a1"}
     made = agent.write(home, "x")
@@ -334,7 +442,9 @@ def test_hostile_transcripts_are_left_out_with_a_note(ralph: Project, home: Path
     assert f"{path.name}: 2 lines without JSON, left out" in said.err
 
 
-def test_init_and_install_mention_it_until_something_was_imported(ralph: Project, home: Path) -> None:
+def test_init_and_install_mention_it_until_something_was_imported(
+    ralph: Project, home: Path
+) -> None:
     work(ralph.root).write(home)
     line = "note: sessions of this project are there: 1 of claude; `ralph import` shows them"
     assert line in ralph("init").err
@@ -353,9 +463,9 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
     for number in range(12):
         made = Claude(ralph.root, f"s-{number:02}")
         for turn in range(20):
-            made.prompt(f"turn {turn}").use("Bash", f"out {turn}", {"stdout": f"out {turn}"}, command=f"ls {turn}").say(
-                "ok"
-            )
+            made.prompt(f"turn {turn}").use(
+                "Bash", f"out {turn}", {"stdout": f"out {turn}"}, command=f"ls {turn}"
+            ).say("ok")
         made.write(home)
     bring(ralph)
     expected = sessions(ralph)
@@ -365,7 +475,9 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
             path.unlink()
         paths.import_ledger(ralph.root).unlink(missing_ok=True)
         words = [sys.executable, "-m", "ralph", "import", "--yes"]
-        with subprocess.Popen(words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL) as running:
+        with subprocess.Popen(
+            words, cwd=ralph.root, env=environment, stdout=subprocess.DEVNULL
+        ) as running:
             time.sleep(moment)  # a kill in the middle of the work
             running.send_signal(signal.SIGKILL)
         bring(ralph)
@@ -374,13 +486,23 @@ def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: 
 
 
 def test_no_secret_of_the_corpus_reaches_the_disk(ralph: Project, home: Path) -> None:
-    texts = {"".join(case["secret_parts"]): "".join(case["parts"]) for case in cases("secrets.json")}
+    texts = {
+        "".join(case["secret_parts"]): "".join(case["parts"]) for case in cases("secrets.json")
+    }
     texts |= {token: f"use {token} for it" for tokens in TOKENS.values() for token in tokens}
     made = Claude(ralph.root)
-    texts = dict(every(list(texts.items()), 4))  # the rules are tested with all of them in tests/capture
+    texts = dict(
+        every(list(texts.items()), 4)
+    )  # the rules are tested with all of them in tests/capture
     for number, text in enumerate(texts.values()):
-        patch = {"filePath": "/x/a.txt", "originalFile": "a", "structuredPatch": [{"lines": [f"+{text}"]}]}
-        made.prompt(f"{number}: {text}").use("Bash", text, {"stdout": text, "stderr": ""}, command="cat it")
+        patch = {
+            "filePath": "/x/a.txt",
+            "originalFile": "a",
+            "structuredPatch": [{"lines": [f"+{text}"]}],
+        }
+        made.prompt(f"{number}: {text}").use(
+            "Bash", text, {"stdout": text, "stderr": ""}, command="cat it"
+        )
         made.use("Edit", "ok", patch, file_path="/x/a.txt", new_string=text).use(
             "Bash", text, failed=True, command=text
         )

@@ -31,9 +31,16 @@ def codex(home: Path, root: Path) -> None:
         return {"timestamp": AT.format(number), "type": "response_item", "payload": payload}
 
     def message(number: int, role: str, text: str) -> dict[str, object]:
-        return item(number, type="message", role=role, content=[{"type": "input_text", "text": text}])
+        return item(
+            number, type="message", role=role, content=[{"type": "input_text", "text": text}]
+        )
 
-    call = {"type": "function_call", "name": "exec_command", "arguments": '{"cmd": "make test"}', "call_id": "c1"}
+    call = {
+        "type": "function_call",
+        "name": "exec_command",
+        "arguments": '{"cmd": "make test"}',
+        "call_id": "c1",
+    }
     output = "Wall time: 0.0 seconds\nProcess exited with code 2\nOutput:\nboom\n"
     meta = {"session_id": "codex-1", "cwd": str(root)}
     values = [
@@ -50,10 +57,20 @@ def codex(home: Path, root: Path) -> None:
 
 def gemini(home: Path, root: Path) -> None:
     result = [{"functionResponse": {"response": {"output": "Output: boom\nExit Code: 2"}}}]
-    tool = {"id": "g1", "name": "run_shell_command", "args": {"command": "make test"}, "result": result}
+    tool = {
+        "id": "g1",
+        "name": "run_shell_command",
+        "args": {"command": "make test"},
+        "result": result,
+    }
     messages = [
         {"type": "user", "timestamp": AT.format(1), "content": "fix the build"},
-        {"type": "gemini", "timestamp": AT.format(2), "content": "", "toolCalls": [tool | {"status": "success"}]},
+        {
+            "type": "gemini",
+            "timestamp": AT.format(2),
+            "content": "",
+            "toolCalls": [tool | {"status": "success"}],
+        },
         {"type": "user", "timestamp": AT.format(3), "content": result},
         {"type": "gemini", "timestamp": AT.format(4), "content": [{"text": "It is fixed."}]},
     ]
@@ -65,21 +82,36 @@ def gemini(home: Path, root: Path) -> None:
 def opencode(home: Path, root: Path) -> None:
     path = home / ".local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
-    state = {"status": "completed", "input": {"command": "make test"}, "output": "boom", "metadata": {"exit": 2}}
+    state = {
+        "status": "completed",
+        "input": {"command": "make test"},
+        "output": "boom",
+        "metadata": {"exit": 2},
+    }
     parts: list[tuple[str, dict[str, Any]]] = [
         ("user", {"type": "text", "text": "fix the build"}),
         ("assistant", {"type": "tool", "tool": "bash", "callID": "o1", "state": state}),
         ("assistant", {"type": "text", "text": "It is fixed."}),
     ]
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE session(id TEXT, parent_id TEXT, directory TEXT, time_updated INTEGER)")
-        db.execute("CREATE TABLE message(id TEXT, session_id TEXT, time_created INTEGER, data TEXT)")
+        db.execute(
+            "CREATE TABLE session(id TEXT, parent_id TEXT, directory TEXT, time_updated INTEGER)"
+        )
+        db.execute(
+            "CREATE TABLE message(id TEXT, session_id TEXT, time_created INTEGER, data TEXT)"
+        )
         db.execute("CREATE TABLE part(id TEXT, message_id TEXT, session_id TEXT, data TEXT)")
         db.execute("INSERT INTO session VALUES ('ses_1', NULL, ?, 5)", (str(root),))
         for number, (role, part) in enumerate(parts):
             header = {"role": role, "time": {"created": 1770112800000 + number}}
-            db.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?)", (f"m{number}", number, json.dumps(header)))
-            db.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?)", (f"p{number}", f"m{number}", json.dumps(part)))
+            db.execute(
+                "INSERT INTO message VALUES (?, 'ses_1', ?, ?)",
+                (f"m{number}", number, json.dumps(header)),
+            )
+            db.execute(
+                "INSERT INTO part VALUES (?, ?, 'ses_1', ?)",
+                (f"p{number}", f"m{number}", json.dumps(part)),
+            )
         db.commit()
 
 
@@ -91,7 +123,13 @@ def copilot(home: Path, root: Path) -> None:
     values = [
         event(0, "session.start", sessionId="copilot-1", context={"cwd": str(root)}),
         event(1, "user.message", content="fix the build"),
-        event(2, "tool.execution_start", toolCallId="t", toolName="bash", arguments={"command": "make test"}),
+        event(
+            2,
+            "tool.execution_start",
+            toolCallId="t",
+            toolName="bash",
+            arguments={"command": "make test"},
+        ),
         event(3, "tool.execution_complete", toolCallId="t", success=True, result=result),
         event(4, "assistant.message", content="It is fixed."),
     ]
@@ -102,7 +140,10 @@ def cursor(home: Path, root: Path) -> None:
     user = home / ".config/Cursor/User"
     document(user / "workspaceStorage/ab/workspace.json", {"folder": f"file://{root}"})
     (user / "globalStorage").mkdir()
-    arguments, result = json.dumps({"command": "make test"}), json.dumps({"output": "boom", "exitCode": 2})
+    arguments, result = (
+        json.dumps({"command": "make test"}),
+        json.dumps({"output": "boom", "exitCode": 2}),
+    )
     tool = {
         "name": "run_terminal_cmd",
         "toolCallId": "u",
@@ -116,7 +157,11 @@ def cursor(home: Path, root: Path) -> None:
         {"type": 2, "text": "It is fixed."},
     ]
     headers = [{"bubbleId": f"b{number}"} for number in range(3)]
-    composer = {"composerId": "cursor-1", "createdAt": 1770112800000, "fullConversationHeadersOnly": headers}
+    composer = {
+        "composerId": "cursor-1",
+        "createdAt": 1770112800000,
+        "fullConversationHeadersOnly": headers,
+    }
     with closing(sqlite3.connect(user / "workspaceStorage/ab/state.vscdb")) as db:
         db.execute("CREATE TABLE ItemTable(key TEXT, value BLOB)")
         value = json.dumps({"allComposers": [{"composerId": "cursor-1"}]})
@@ -128,14 +173,18 @@ def cursor(home: Path, root: Path) -> None:
             ("composerData:cursor-1", composer),
             *((f"bubbleId:cursor-1:b{n}", each) for n, each in enumerate(bubbles)),
         ]
-        db.executemany("INSERT INTO cursorDiskKV VALUES (?, ?)", [(key, json.dumps(each)) for key, each in rows])
+        db.executemany(
+            "INSERT INTO cursorDiskKV VALUES (?, ?)",
+            [(key, json.dumps(each)) for key, each in rows],
+        )
         db.commit()
 
 
 def cline(home: Path, root: Path) -> None:
     folder = home / ".config/Code/User/globalStorage/saoudrizwan.claude-dev"
     document(
-        folder / "state/taskHistory.json", [{"id": "17", "ts": 1770112800000, "cwdOnTaskInitialization": str(root)}]
+        folder / "state/taskHistory.json",
+        [{"id": "17", "ts": 1770112800000, "cwdOnTaskInitialization": str(root)}],
     )
     use = "I test it.\n<execute_command>\n<command>make test</command>\n</execute_command>"
     result = "[execute_command for 'make test'] Result:\nCommand failed with exit code 2.\nboom"
@@ -163,7 +212,9 @@ def test_prompt_call_and_answer_are_recorded_once(
     ralph: Project, home: Path, client: Callable[[Path, Path], None]
 ) -> None:
     client(home, ralph.root)
-    assert bring(ralph, "--from", client.__name__, "--format", "json").json["sources"][0]["count"] == 1
+    assert (
+        bring(ralph, "--from", client.__name__, "--format", "json").json["sources"][0]["count"] == 1
+    )
     seen = [(each["kind"], each["text"].strip()) for each in observations(ralph)]
     assert seen[0] == ("note", "fix the build")
     assert seen[-1] == ("note", "It is fixed.")
@@ -172,7 +223,9 @@ def test_prompt_call_and_answer_are_recorded_once(
     assert text.startswith("$ make test\nexit code 2\n")
     assert text.endswith("boom")
     assert {each["origin"]["agent"] for each in observations(ralph)} == {client.__name__}
-    assert [each["host"] for each in ralph("session", "list", "--format", "json").json] == [client.__name__]
+    assert [each["host"] for each in ralph("session", "list", "--format", "json").json] == [
+        client.__name__
+    ]
     assert bring(ralph, "--format", "json").json["sources"][0]["new"] == 0
     assert len(observations(ralph)) == len(seen) == 3
 
@@ -183,7 +236,9 @@ def test_aider_has_prompts_answers_and_edits(ralph: Project, home: Path) -> None
     assert [each["title"] for each in observations(ralph)] == ["prompt", "Edit src/a.py", "answer"]
 
 
-def test_sessions_of_another_project_are_left_out(ralph: Project, home: Path, tmp_path: Path) -> None:
+def test_sessions_of_another_project_are_left_out(
+    ralph: Project, home: Path, tmp_path: Path
+) -> None:
     for client in (codex, gemini, opencode, copilot, cursor, cline):
         client(home, tmp_path / "other")
     assert ralph("import").out == "Nothing was found for this project.\n"

@@ -25,8 +25,17 @@ def git(*words: str, cwd: Path) -> str:
     """Run git with an identity of its own; skips where there is no git."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
-    who = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "init.defaultBranch=main"]
-    return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8").stdout
+    who = [
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    ]
+    return subprocess.run(
+        ["git", *who, *words], cwd=cwd, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
 
 
 @pytest.fixture
@@ -133,7 +142,11 @@ def test_init_works_outside_of_git(tmp_path: Path) -> None:
 
 def test_git_ignores_what_happened_and_keeps_what_was_learned(repository: Project) -> None:
     assert executable(repository.root, "init").returncode == 0
-    for words in (["memory", "add", "A"], ["memory", "add", "--in", "guardrails", "B"], ["scratchpad", "C"]):
+    for words in (
+        ["memory", "add", "A"],
+        ["memory", "add", "--in", "guardrails", "B"],
+        ["scratchpad", "C"],
+    ):
         repository(*words)
     repository("memory", "init", "--in", "guardrails", "--force")
     repository.put("log/sessions/s.jsonl", "{}\n")
@@ -189,12 +202,26 @@ def test_the_local_config_is_hidden_from_git_in_a_sub_project_and_a_submodule(
     inner = Project(repository.file("packages/web [x]"))
     inner.put("ralph.yml", "")
     assert inner("config", "memories.budget", "9", "--local").code == 0
-    assert git("status", "--porcelain", "--untracked-files=all", cwd=repository.root).count("ralph.local.yml") == 0
+    assert (
+        git("status", "--porcelain", "--untracked-files=all", cwd=repository.root).count(
+            "ralph.local.yml"
+        )
+        == 0
+    )
     other = tmp_path / "other"
     other.mkdir()
     git("init", "-q", cwd=other)
     git("commit", "-q", "--allow-empty", "-m", "first", cwd=other)
-    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub", cwd=repository.root)
+    git(
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(other),
+        "sub",
+        cwd=repository.root,
+    )
     sub = Project(repository.file("sub"))
     assert sub("init").code == 0
     sub.put("ralph.local.yml", "")
@@ -202,7 +229,9 @@ def test_the_local_config_is_hidden_from_git_in_a_sub_project_and_a_submodule(
     assert "info/exclude" not in sub("init").out
 
 
-def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(ralph: Project, tmp_path: Path) -> None:
+def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(
+    ralph: Project, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     ralph.file(".claude").symlink_to("../outside")
@@ -224,9 +253,13 @@ def test_init_names_the_project_that_a_subfolder_belongs_to_or_is(ralph: Project
     deep = ralph.file("packages/api")
     deep.mkdir(parents=True)
     said = ralph("init", cwd=deep)
-    assert said.out.startswith(f"Project: {ralph.root}\n  the current folder belongs to it; `ralph init .` makes")
+    assert said.out.startswith(
+        f"Project: {ralph.root}\n  the current folder belongs to it; `ralph init .` makes"
+    )
     said = ralph("init", ".", cwd=deep)
-    assert said.out.startswith(f"Project: {deep}\n  inside the project {ralph.root}, which keeps its own memory\n")
+    assert said.out.startswith(
+        f"Project: {deep}\n  inside the project {ralph.root}, which keeps its own memory\n"
+    )
     assert (deep / ".agent/memories.md").is_file()
 
 
@@ -236,7 +269,13 @@ def test_the_home_folder_is_no_project_unless_root_says_so(ralph: Project, git: 
     home.root.mkdir()
     if git:
         home.put(".git/HEAD", "ref: refs/heads/main\n")
-    for words in (["init"], ["init", "."], ["memory", "add", "Oops"], ["memory", "list"], ["config", "a", "b"]):
+    for words in (
+        ["init"],
+        ["init", "."],
+        ["memory", "add", "Oops"],
+        ["memory", "list"],
+        ["config", "a", "b"],
+    ):
         said = home(*words)
         assert (said.code, said.out) == (2, ""), words
         assert "your home folder and / are never a project by themselves" in said.err
@@ -263,10 +302,15 @@ def test_commands_that_need_no_project_work_in_the_home_folder(ralph: Project) -
     assert home("uninstall", "--all").code == 0
 
 
-def test_a_memory_makes_a_git_work_tree_a_project_and_says_so(ralph: Project, tmp_path: Path) -> None:
+def test_a_memory_makes_a_git_work_tree_a_project_and_says_so(
+    ralph: Project, tmp_path: Path
+) -> None:
     said = ralph("memory", "add", "Uses barrel exports")
     assert said.code == 0
-    assert f"made .agent/memories.md: {ralph.root} is a project now, and its sessions are recorded" in said.err
+    assert (
+        f"made .agent/memories.md: {ralph.root} is a project now, and its sessions are recorded"
+        in said.err
+    )
     assert ralph("memory", "add", "Chose Zod over Yup").err == ""
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()
@@ -302,7 +346,9 @@ def test_where_nothing_is_captured_there_is_nothing_to_pause(ralph: Project) -> 
     assert not ralph.file(".ralph").exists()
 
 
-def test_capture_everywhere_can_be_paused_everywhere(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_capture_everywhere_can_be_paused_everywhere(
+    ralph: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RALPH_CAPTURE_EVERYWHERE", "true")
     assert ralph("capture", "off").code == 0
     assert ralph.file("log/paused").is_file()

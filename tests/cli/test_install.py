@@ -24,14 +24,19 @@ def files(home: Path) -> list[Path]:
     return sorted(path for path in home.rglob("*") if path.is_file() and path.name != "machine-id")
 
 
-def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_do(ralph: Project, home: Path) -> None:
+def test_install_says_what_it_changed_and_a_second_run_that_there_is_nothing_to_do(
+    ralph: Project, home: Path
+) -> None:
     first = ralph("install", "claude")
     assert (first.code, first.out.splitlines()[0]) == (0, "Installed for claude (user):")
     assert f"  {home}/.claude/settings.json: 10 hooks added" in first.out.splitlines()
     assert f"  {home}/.claude/commands/mem-search.md: /mem-search added" in first.out.splitlines()
     assert "note: Sessions that are running" in first.err
     second = ralph("install", "claude")
-    assert (second.code, second.out) == (0, "Nothing to do for claude (user): everything is as it should be.\n")
+    assert (second.code, second.out) == (
+        0,
+        "Nothing to do for claude (user): everything is as it should be.\n",
+    )
 
 
 def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_to_do(
@@ -45,7 +50,9 @@ def test_uninstall_says_what_it_took_out_and_a_second_run_that_there_is_nothing_
     ]
     assert [*files(home), *ralph.files()] == []
     assert not ralph.file(".claude").exists()
-    assert ralph("uninstall", "claude", "--scope", "local").out.startswith("Nothing to do for claude (local)")
+    assert ralph("uninstall", "claude", "--scope", "local").out.startswith(
+        "Nothing to do for claude (local)"
+    )
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path) -> None:
@@ -58,14 +65,20 @@ def test_a_dry_run_says_the_same_and_changes_nothing(ralph: Project, home: Path)
     assert [path.read_bytes() for path in files(home)] == before
 
 
-def test_the_projects_settings_come_with_a_warning_about_paths_of_this_machine(ralph: Project) -> None:
+def test_the_projects_settings_come_with_a_warning_about_paths_of_this_machine(
+    ralph: Project,
+) -> None:
     said = ralph("install", "claude", "--scope", "project")
     assert "paths of this machine" in said.err
     assert len(json.loads(ralph.read(".claude/settings.json"))["hooks"]) == 10
-    assert ralph.read(".claude/commands/mem-status.md").startswith("---\n# Written by `ralph install claude`")
+    assert ralph.read(".claude/commands/mem-status.md").startswith(
+        "---\n# Written by `ralph install claude`"
+    )
 
 
-def test_a_broken_settings_file_is_named_with_its_line_and_stays(ralph: Project, home: Path) -> None:
+def test_a_broken_settings_file_is_named_with_its_line_and_stays(
+    ralph: Project, home: Path
+) -> None:
     path = home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_bytes(b'{\n  "a": 1,\n}\n')
@@ -90,7 +103,9 @@ def test_several_agents_are_installed_at_once(ralph: Project, home: Path) -> Non
     assert files(home) == []
 
 
-def test_without_a_name_it_installs_for_every_agent_that_is_there(ralph: Project, home: Path) -> None:
+def test_without_a_name_it_installs_for_every_agent_that_is_there(
+    ralph: Project, home: Path
+) -> None:
     for words in ([], ["--all"]):
         said = ralph("install", *words)
         assert (said.code, said.out) == (2, "")
@@ -151,7 +166,9 @@ def test_wrong_words_are_wrong_usage(ralph: Project, words: tuple[str, ...]) -> 
     assert ralph(*words).code == 2
 
 
-def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph: Project, home: Path) -> None:
+def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(
+    ralph: Project, home: Path
+) -> None:
     settings = home / ".claude" / "settings.json"
     settings.parent.mkdir()
     mine = '{\n  "model": "opus"\n}\n'
@@ -160,7 +177,10 @@ def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph
     assert "statusLine" not in json.loads(settings.read_text(encoding="utf-8"))
     assert "the status line added" in ralph("install", "claude", "--statusline").out
     line = json.loads(settings.read_text(encoding="utf-8"))["statusLine"]
-    assert (line["type"], line["command"].endswith("/ralph/bin/ralph-hook statusline")) == ("command", True)
+    assert (line["type"], line["command"].endswith("/ralph/bin/ralph-hook statusline")) == (
+        "command",
+        True,
+    )
     assert "Nothing to do" in ralph("install", "claude", "--statusline").out
     ralph("uninstall", "claude")
     assert settings.read_text(encoding="utf-8") == mine
@@ -174,7 +194,9 @@ def test_the_status_line_is_added_when_asked_for_and_an_existing_one_stays(ralph
     assert ralph("install", "codex", "--statusline").code == 2
 
 
-def test_the_list_says_what_each_agent_can_do_and_writes_nothing(ralph: Project, home: Path) -> None:
+def test_the_list_says_what_each_agent_can_do_and_writes_nothing(
+    ralph: Project, home: Path
+) -> None:
     (home / ".cursor").mkdir()
     said = ralph("install", "--list")
     rows = {line.split()[0]: line for line in said.out.splitlines()}
@@ -197,7 +219,9 @@ def test_a_plugin_that_somebody_changed_stays(ralph: Project, home: Path) -> Non
     assert plugin.read_text(encoding="utf-8") == changed
 
 
-def test_a_client_with_mcp_alone_has_nothing_to_install_without_it(ralph: Project, home: Path) -> None:
+def test_a_client_with_mcp_alone_has_nothing_to_install_without_it(
+    ralph: Project, home: Path
+) -> None:
     said = ralph("install", "zed", "--no-mcp")
     assert "Zed has no hooks: without the MCP server there is nothing to install" in said.err
     assert files(home) == []

@@ -11,7 +11,9 @@ FIRST = JournalEntry(
     "run-1a2b3c4d", 1, Outcome.RETRIED, "t-abc123", "Parse headers", "f-00ff00", "claude", "opus", 198.3, 1.1155,
     ("src/parser.rs",), "The \x1b[31mparser drops headers.\nNext: `None`.", "2026-11-10T10:00:00Z", "s-1",
 )  # fmt: skip
-SECOND = JournalEntry("run-1a2b3c4d", 2, Outcome.DONE, notes="Headers are kept.", created_at="2026-11-10T10:05:00Z")
+SECOND = JournalEntry(
+    "run-1a2b3c4d", 2, Outcome.DONE, notes="Headers are kept.", created_at="2026-11-10T10:05:00Z"
+)
 OTHER = JournalEntry("run-99887766", 1, Outcome.INTERRUPTED, created_at="2026-11-09T08:00:00Z")
 
 
@@ -82,7 +84,10 @@ def test_a_run_is_shown_in_its_order_and_one_iteration_alone(kept: Project) -> N
         "### Iteration 2 of run-1a2b3c4d [done]",
     ]
     assert "- **Duration**: 198.3s | **Cost**: $1.1155\n" in run
-    assert kept("loop", "journal", "jrn-run-1a2b3c4d-2").out == kept("loop", "journal", "run-1a2b3c4d", "2").out
+    assert (
+        kept("loop", "journal", "jrn-run-1a2b3c4d-2").out
+        == kept("loop", "journal", "run-1a2b3c4d", "2").out
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,9 @@ def test_a_run_is_shown_in_its_order_and_one_iteration_alone(kept: Project) -> N
         (("run-1a2b3c4d", "soon"), 2, "is not a valid integer range"),
     ],
 )
-def test_what_is_not_there_is_told(kept: Project, words: tuple[str, ...], code: int, message: str) -> None:
+def test_what_is_not_there_is_told(
+    kept: Project, words: tuple[str, ...], code: int, message: str
+) -> None:
     said = kept("loop", "journal", *words)
     assert said.code == code
     assert message in said.err

@@ -20,7 +20,17 @@ STEPS: list[dict[str, object]] = [
     {"say": "it is there now", "write": {"ok": "1\n"}},
     {"read_only": True, "say": "<verify-pass/>"},
 ]
-START = ("loop", "start", "make it work", "--agent", "scripted", "--command", "steps.json", "-c", "custom:test -f ok")
+START = (
+    "loop",
+    "start",
+    "make it work",
+    "--agent",
+    "scripted",
+    "--command",
+    "steps.json",
+    "-c",
+    "custom:test -f ok",
+)
 
 
 @pytest.fixture
@@ -32,7 +42,9 @@ def shop(ralph: Project) -> Project:
 
 def dead(shop: Project, **members: object) -> Run:
     """A run whose process is gone."""
-    run = runs.mine(Run("run-0000dead", "make it work", agent="scripted", started_at="2026-01-01T00:00:00Z"))
+    run = runs.mine(
+        Run("run-0000dead", "make it work", agent="scripted", started_at="2026-01-01T00:00:00Z")
+    )
     values = {"born": "gone", "step": "agent", "task": "t-000001", **members}
     return runs.save(shop.root, None, replace(run, **values))  # type: ignore[arg-type]  # by name, in a test
 
@@ -57,14 +69,20 @@ def test_what_it_printed_is_in_the_log_and_what_it_was_told_can_be_shown(shop: P
     assert "it is there now" in log
     assert "ralph: iteration 1: scripted" in log
     assert "looked around" in shop("loop", "show", "--iteration", "2").out
-    assert shop("loop", "show", "-i", "2", "--format", "json").json["prompt"] == shop("loop", "show", "-i", "2").out
+    assert (
+        shop("loop", "show", "-i", "2", "--format", "json").json["prompt"]
+        == shop("loop", "show", "-i", "2").out
+    )
     missing = shop("loop", "show", "-i", "7")
     assert (missing.code, "it has: 1, 2" in missing.err) == (1, True)
 
 
 def test_status_list_and_show_tell_the_same_run(shop: Project) -> None:
     shop(*START)
-    status, listed = shop("loop", "status", "--format", "json").json, shop("loop", "list", "--format", "json").json
+    status, listed = (
+        shop("loop", "status", "--format", "json").json,
+        shop("loop", "list", "--format", "json").json,
+    )
     shown = shop("loop", "show", "--format", "json").json
     assert [status] == listed
     assert {name: shown[name] for name in status} == status
@@ -122,7 +140,9 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
         (("slash", "config nothing"), 2, "is no setting of the loop"),
     ],
 )
-def test_what_is_wrong_is_said_and_leaves_no_run(shop: Project, words: tuple[str, ...], code: int, part: str) -> None:
+def test_what_is_wrong_is_said_and_leaves_no_run(
+    shop: Project, words: tuple[str, ...], code: int, part: str
+) -> None:
     said = shop("loop", *words)
     assert (said.code, part in said.err) == (code, True), said.err
     assert "Traceback" not in said.err
@@ -135,7 +155,9 @@ def test_each_reason_has_its_exit_code_and_meaning() -> None:
 
 def test_a_run_that_gives_up_exits_with_its_code_and_can_be_resumed(shop: Project) -> None:
     said = shop(*START, "--max-iterations", "1")
-    assert (said.code, "max_iterations: 1 iteration of at most 1" in said.err) == (12, True), said.err
+    assert (said.code, "max_iterations: 1 iteration of at most 1" in said.err) == (12, True), (
+        said.err
+    )
     again = shop("loop", "resume", "--feedback", "it is nearly done")
     assert again.code == 0, again.err
     assert "it is nearly done" in shop("loop", "show", "-i", "2").out
@@ -145,10 +167,17 @@ def test_a_dead_run_is_told_marked_and_resumed(shop: Project) -> None:
     shop(*START, "--max-iterations", "1")
     run, *_ = runs.newest(shop.root)[0]
     runs.save(
-        shop.root, run, replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent")
+        shop.root,
+        run,
+        replace(
+            run, status=RunStatus.RUNNING, reason="", words="", ended_at="", born="x", step="agent"
+        ),
     )
     said = shop("loop", "status")
-    assert f"{run.id} was killed in iteration 2; `ralph loop resume {run.id}` goes on with it" in said.err
+    assert (
+        f"{run.id} was killed in iteration 2; `ralph loop resume {run.id}` goes on with it"
+        in said.err
+    )
     assert "stopped (died)" in said.out
     assert "2. interrupted" in said.out
     assert "was killed" not in shop("loop", "status").err, "it is told once"
@@ -178,16 +207,29 @@ def test_to_stop_one_of_several_it_has_to_be_named(shop: Project) -> None:
 
 def test_a_command_of_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
     shop.put(
-        "ralph.yml", "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n"
+        "ralph.yml",
+        "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: custom, command: touch run-it}\n",
     )
-    words = ("loop", "start", "x", "--agent", "scripted", "--command", "steps.json", "--max-iterations", "1")
+    words = (
+        "loop",
+        "start",
+        "x",
+        "--agent",
+        "scripted",
+        "--command",
+        "steps.json",
+        "--max-iterations",
+        "1",
+    )
     said = shop(*words)
     assert not shop.file("run-it").exists()
     assert "is not used until you trust it" in said.err
     assert "no criteria" in said.err
 
 
-def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(shop: Project) -> None:
+def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(
+    shop: Project,
+) -> None:
     shop.put("ralph.yml", "ralph:\n  agent: command\n  agent_command: touch run-it\n")
     said = shop("loop", "start", "x")
     assert said.code == 2
@@ -196,7 +238,10 @@ def test_an_agents_program_in_the_projects_file_is_not_run_before_it_is_trusted(
 
 def test_the_settings_of_the_loop_are_shown_and_changed(shop: Project) -> None:
     assert "execution." in shop("loop", "slash", "config").out
-    assert shop("loop", "slash", "config max_iterations").out.split()[-2:] == ["ralph.max_iterations", "10"]
+    assert shop("loop", "slash", "config max_iterations").out.split()[-2:] == [
+        "ralph.max_iterations",
+        "10",
+    ]
     assert shop("loop", "slash", "config max_iterations 20").code == 0
     assert shop("loop", "slash", "config ralph.max_iterations").out.split()[-1] == "20"
 
@@ -214,7 +259,12 @@ def test_a_program_that_closes_its_ears_does_not_end_the_loop(shop: Project) -> 
     steps = [{"say": "word " * 20_000}, *STEPS]
     shop.put("steps.json", json.dumps(steps))
     words = shlex.join([sys.executable, "-m", "ralph", *START])
-    subprocess.run(["/bin/sh", "-c", f"{words} 2>&1 | head -n 1"], cwd=shop.root, check=True, capture_output=True)
+    subprocess.run(
+        ["/bin/sh", "-c", f"{words} 2>&1 | head -n 1"],
+        cwd=shop.root,
+        check=True,
+        capture_output=True,
+    )
     [run], _ = runs.newest(shop.root)
     assert (run.status, run.iterations) == (RunStatus.SUCCESS, 3)
 
@@ -242,13 +292,15 @@ def test_files_of_a_run_are_where_the_documentation_says(shop: Project) -> None:
     }  # fmt: skip
 
 
-def test_criteria_without_a_command_need_no_trust_and_the_others_are_named_twice(ralph: Project) -> None:
+def test_criteria_without_a_command_need_no_trust_and_the_others_are_named_twice(
+    ralph: Project,
+) -> None:
     ralph.put("steps.json", '[{"say": "[RALPH_SUCCESS]\\n<task-done>{task}</task-done>"}]')
-    text = (
-        "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: marker}\n    - {type: custom, command: make x}\n"
-    )
+    text = "ralph:\n  cooldown_ms: 0\n  success_criteria:\n    - {type: marker}\n    - {type: custom, command: make x}\n"
     ralph.put("ralph.yml", text)
-    said = ralph("loop", "start", "say it", "--agent", "scripted", "--command", "steps.json", "--no-verify")
+    said = ralph(
+        "loop", "start", "say it", "--agent", "scripted", "--command", "steps.json", "--no-verify"
+    )
     assert said.err.count("not checked: make x (ralph.yml); `ralph trust` allows it") == 2
     assert "checks marker: [RALPH_SUCCESS]" in said.err
     assert "ok  marker" in said.err
@@ -262,7 +314,11 @@ def test_status_cuts_a_long_note(shop: Project) -> None:
 
 def test_status_lists_every_loop(ralph: Project) -> None:
     for name in ("run-00000001", "run-00000002"):
-        runs.save(ralph.root, None, runs.mine(Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")))
+        runs.save(
+            ralph.root,
+            None,
+            runs.mine(Run(name, f"goal of {name}", started_at="2026-01-01T00:00:00Z")),
+        )
     out = ralph("loop", "status").out
     assert "goal of run-00000001" in out
     assert "goal of run-00000002" in out

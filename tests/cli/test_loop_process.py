@@ -41,7 +41,17 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, sys.argv[1:])
 """
 """Makes its standard input the terminal that its signals come from, and becomes another program."""
-START = ("loop", "start", "make it work", "--agent", "command", "--command", f"{sys.executable} agent.py", "-c", "none")
+START = (
+    "loop",
+    "start",
+    "make it work",
+    "--agent",
+    "command",
+    "--command",
+    f"{sys.executable} agent.py",
+    "-c",
+    "none",
+)
 
 
 @pytest.fixture
@@ -113,12 +123,18 @@ def agents_gone(shop: Project) -> bool:
     return bool(pids) and not any(started_at(int(pid)) for pid in pids)
 
 
-def test_ctrl_c_without_a_terminal_asks_nobody_and_the_run_can_be_resumed_with_feedback(shop: Project) -> None:
+def test_ctrl_c_without_a_terminal_asks_nobody_and_the_run_can_be_resumed_with_feedback(
+    shop: Project,
+) -> None:
     with running(shop, *START) as loop:
         loop.process.send_signal(signal.SIGINT)
         assert loop.end() == 130
     run = newest(shop)
-    assert (run.status, run.reason, outcomes(shop, run)) == (RunStatus.STOPPED, "interrupted", ["interrupted"])
+    assert (run.status, run.reason, outcomes(shop, run)) == (
+        RunStatus.STOPPED,
+        "interrupted",
+        ["interrupted"],
+    )
     assert agents_gone(shop)
     assert board.read(shop.root).tasks[0].claim is None
     assert b"Traceback" not in loop.seen
@@ -130,7 +146,9 @@ def test_ctrl_c_without_a_terminal_asks_nobody_and_the_run_can_be_resumed_with_f
 
 def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_will_not_end(shop: Project) -> None:
     deaf = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('not me', flush=True))\n"
-    shop.put("agent.py", deaf + AGENT.replace("time.sleep(600)", "[time.sleep(600) for _ in range(9)]"))
+    shop.put(
+        "agent.py", deaf + AGENT.replace("time.sleep(600)", "[time.sleep(600) for _ in range(9)]")
+    )
     with running(shop, *START) as loop:
         loop.process.send_signal(signal.SIGINT)
         loop.until(b"not me")
@@ -138,7 +156,11 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_will_not_end(shop: Proj
         assert loop.end() == 130
     assert b"left at once" in loop.seen
     run = newest(shop)
-    assert (run.reason, outcomes(shop, run), agents_gone(shop)) == ("interrupted", ["interrupted"], True)
+    assert (run.reason, outcomes(shop, run), agents_gone(shop)) == (
+        "interrupted",
+        ["interrupted"],
+        True,
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -182,7 +204,9 @@ def on_terminal(shop: Project, *words: str) -> Iterator[tuple[Terminal, "subproc
             process.wait()
 
 
-def test_on_a_terminal_ctrl_c_asks_and_the_answer_reaches_journal_and_next_prompt(shop: Project) -> None:
+def test_on_a_terminal_ctrl_c_asks_and_the_answer_reaches_journal_and_next_prompt(
+    shop: Project,
+) -> None:
     with on_terminal(shop, *START) as (person, process):
         person.type(b"\x03")
         person.until(b"feedback: ")
@@ -191,7 +215,10 @@ def test_on_a_terminal_ctrl_c_asks_and_the_answer_reaches_journal_and_next_promp
         assert process.wait(PATIENCE) == 0
     run = newest(shop)
     first, second = runs.iterations(shop.root, run.id)
-    assert (first.outcome.value, first.notes) == ("interrupted", "Feedback: GO ON, 그리고 docs/api.md")
+    assert (first.outcome.value, first.notes) == (
+        "interrupted",
+        "Feedback: GO ON, 그리고 docs/api.md",
+    )
     assert second.outcome.value == "done"
     assert "GO ON, 그리고 docs/api.md" in shop("loop", "show", run.id, "-i", "2").out
 
@@ -215,7 +242,11 @@ def test_a_second_ctrl_c_leaves_at_once_with_everything_written_down(shop: Proje
         person.until(b"left at once")
         assert process.wait(PATIENCE) == 130
     run = newest(shop)
-    assert (run.status, run.iterations, outcomes(shop, run)) == (RunStatus.STOPPED, 1, ["interrupted"])
+    assert (run.status, run.iterations, outcomes(shop, run)) == (
+        RunStatus.STOPPED,
+        1,
+        ["interrupted"],
+    )
     assert agents_gone(shop)
     assert board.read(shop.root).tasks[0].claim is None
 
@@ -229,7 +260,11 @@ def test_stop_now_from_elsewhere_ends_the_agent_and_stop_waits_for_it(shop: Proj
         assert shop("loop", "stop").out == f"{run.id} will stop after iteration 1\n"
         assert shop("loop", "stop", "--now").out == f"{run.id} will stop now\n"
         assert loop.end() == 18
-    assert (newest(shop).reason, outcomes(shop, run), agents_gone(shop)) == ("stopped", ["interrupted"], True)
+    assert (newest(shop).reason, outcomes(shop, run), agents_gone(shop)) == (
+        "stopped",
+        ["interrupted"],
+        True,
+    )
 
 
 def test_a_second_loop_on_the_same_goal_is_refused(shop: Project) -> None:
@@ -259,7 +294,11 @@ def started(shop: Project, *more: str) -> str:
     said = executable(shop.root, *START, "--detach", *more)
     assert said.returncode == 0, said.stderr
     run_id = said.stdout.decode().strip()
-    assert [line.split()[2] for line in said.stderr.decode().splitlines()] == ["status", "logs", "stop"]
+    assert [line.split()[2] for line in said.stderr.decode().splitlines()] == [
+        "status",
+        "logs",
+        "stop",
+    ]
     assert all(run_id in line for line in said.stderr.decode().splitlines())
     return run_id
 
@@ -298,6 +337,17 @@ def test_watching_a_run_ends_with_it(shop: Project) -> None:
 
 def test_without_a_terminal_nothing_waits_for_an_answer(shop: Project) -> None:
     shop.put("steps.json", json.dumps([{"say": "<promise>FAILURE</promise>"}]))
-    said = executable(shop.root, "loop", "start", "x", "--agent", "scripted", "--command", "steps.json", "-c", "none")
+    said = executable(
+        shop.root,
+        "loop",
+        "start",
+        "x",
+        "--agent",
+        "scripted",
+        "--command",
+        "steps.json",
+        "-c",
+        "none",
+    )
     assert said.returncode == 11
     assert b"feedback" not in said.stderr

@@ -23,7 +23,9 @@ def log(terminal: LoopTerminal) -> str:
     return paths.run_output(terminal.root, RUN).read_text(encoding="utf-8")
 
 
-def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(terminal: LoopTerminal) -> None:
+def test_a_word_that_comes_in_pieces_is_kept_back_until_its_line_ends(
+    terminal: LoopTerminal,
+) -> None:
     for piece in ("the key is ", TOKEN[:12], TOKEN[12:], " and FALC", "ON-99"):
         terminal.show(piece)
     terminal.show(" so far\n")
@@ -40,8 +42,12 @@ def test_a_private_part_over_many_lines_is_never_written(terminal: LoopTerminal)
     assert log(terminal).splitlines()[-1] == "after"
 
 
-@pytest.mark.parametrize("opened", ["<private>", "<private reason='x'>", "-----BEGIN RSA PRIVATE KEY-----"])
-def test_a_private_part_that_is_too_long_to_keep_back_stays_private(terminal: LoopTerminal, opened: str) -> None:
+@pytest.mark.parametrize(
+    "opened", ["<private>", "<private reason='x'>", "-----BEGIN RSA PRIVATE KEY-----"]
+)
+def test_a_private_part_that_is_too_long_to_keep_back_stays_private(
+    terminal: LoopTerminal, opened: str
+) -> None:
     closed = "</private>" if opened.startswith("<") else "-----END RSA PRIVATE KEY-----"
     terminal.show(f"before\n{opened}\n")
     for number in range(5):
@@ -68,7 +74,9 @@ def test_words_go_to_stdout_and_the_loops_lines_to_stderr(
     assert (printed.out, printed.err) == ("hello\n", "ralph: iteration 1: done\n")
 
 
-def test_a_quiet_terminal_only_writes_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_terminal_only_writes_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     terminal = LoopTerminal(tmp_path, RUN, (), quiet=True)

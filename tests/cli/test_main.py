@@ -38,14 +38,18 @@ def other(tmp_path: Path) -> Project:
         ["--root=ROOT", "memory", "list"],
     ],
 )
-def test_root_may_stand_before_or_after_the_command(ralph: Project, other: Project, words: list[str]) -> None:
+def test_root_may_stand_before_or_after_the_command(
+    ralph: Project, other: Project, words: list[str]
+) -> None:
     ralph.memories(ONE)
     said = ralph(*(word.replace("ROOT", str(other.root)) for word in words), "--format", "json")
     assert said.ids == [OTHER.id]
 
 
 @pytest.mark.parametrize("word", ["init", "doctor"])
-def test_commands_without_a_verb_take_the_root_too(ralph: Project, other: Project, word: str) -> None:
+def test_commands_without_a_verb_take_the_root_too(
+    ralph: Project, other: Project, word: str
+) -> None:
     other.file("ralph.yml").touch()
     assert ralph(word, "--root", str(other.root)).code == 0
     assert ralph.files() == []
@@ -69,7 +73,9 @@ def test_the_root_is_found_upward_from_a_sub_folder(tmp_path: Path, marker: str)
     made = {str(path.relative_to(project.root)) for path in project.files()}
     assert {".agent/memories.md", ".ralph/guardrails.md", ".ralph/scratchpad.md"} <= made
     assert list(deep.iterdir()) == []
-    assert project("memory", "list", "--format", "json", cwd=deep).json[0]["content"] == "From below"
+    assert (
+        project("memory", "list", "--format", "json", cwd=deep).json[0]["content"] == "From below"
+    )
 
 
 @pytest.mark.parametrize("name", ["RALPH_ROOT", "CLAUDE_PROJECT_DIR"])
@@ -134,7 +140,9 @@ def test_missing_extra_is_named_with_the_way_to_install_it(
     assert "ralph-memory[web]" in result.err
 
 
-def test_other_missing_module_is_a_bug(ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_missing_module_is_a_bug(
+    ralph: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "needs_a_ghost.py").write_text("import a_package_nobody_wrote\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(COMMANDS, "web", "needs_a_ghost:cli")
@@ -188,10 +196,14 @@ def test_exit_codes_of_the_real_command(ralph: Project) -> None:
     assert subprocess.run([sys.executable, "-m", "ralph", "--version"], check=False).returncode == 0
 
 
-def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ralph: Project) -> None:
+def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(
+    ralph: Project,
+) -> None:
     text = "`make` needs $HOME; 인증 🔥"
     plain = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
-    added = executable(ralph.root, "memory", "add", "-", "--format", "json", stdin=text.encode(), env=plain)
+    added = executable(
+        ralph.root, "memory", "add", "-", "--format", "json", stdin=text.encode(), env=plain
+    )
     assert json.loads(added.stdout)["content"] == text
     listed = executable(ralph.root, "memory", "list", env=plain)
     assert text.encode() in listed.stdout
@@ -201,7 +213,9 @@ def test_the_real_command_reads_stdin_and_writes_bytes_of_utf8_in_any_locale(ral
 
 def test_backticks_and_dollars_survive_a_quoted_here_document(ralph: Project) -> None:
     script = "\"$@\" memory add - -t fix <<'END'\n`make lint` needs $HOME/.cache\nEND\n"
-    done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+    )
     assert done.returncode == 0
     assert "`make lint` needs $HOME/.cache" in ralph.read()
 
@@ -230,7 +244,9 @@ def test_an_interrupt_is_exit_130(ralph: Project) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a job behind `&` ignores it
     )  # fmt: skip
     assert process.stdin is not None
-    process.stdin.write(b"x" * 2_000_000)  # more than a pipe holds: once it is through, the command is reading
+    process.stdin.write(
+        b"x" * 2_000_000
+    )  # more than a pipe holds: once it is through, the command is reading
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -254,14 +270,20 @@ def test_a_closed_standard_output_is_no_error(ralph: Project) -> None:
     ralph("init")
     for verb in ('add "Once"', "prime", "list"):
         script = f'"$@" memory {verb} >&-'
-        done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, b""), verb
     assert ralph.read().count("> Once\n") == 1
 
 
 def test_nothing_outside_the_project_is_written(ralph: Project, tmp_path: Path) -> None:
     assert executable(ralph.root, "memory", "add", "A text").returncode == 0
-    written = [path.name for path in tmp_path.rglob("*") if path.is_file() and ralph.root not in path.parents]
+    written = [
+        path.name
+        for path in tmp_path.rglob("*")
+        if path.is_file() and ralph.root not in path.parents
+    ]
     assert written == ["machine-id"]
 
 
@@ -282,13 +304,19 @@ def test_one_word_that_begins_with_a_dash_is_an_option_and_the_error_says_how_to
 
 
 def test_every_package_of_an_extra_is_known_by_the_extra() -> None:
-    assert {"starlette", "uvicorn", "markdown_it"} <= {package for package, extra in EXTRAS.items() if extra == "web"}
+    assert {"starlette", "uvicorn", "markdown_it"} <= {
+        package for package, extra in EXTRAS.items() if extra == "web"
+    }
 
 
 def loaded_modules(root: Path, *words: str) -> set[str]:
     code = "import sys; from ralph.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=root, capture_output=True, check=True, encoding="utf-8"
+        [sys.executable, "-c", code, *words],
+        cwd=root,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -298,11 +326,19 @@ def count_modules(root: Path, *words: str) -> int:
 
 
 @pytest.mark.parametrize("words", [("task", "list"), ("loop", "status")])
-def test_listing_tasks_and_runs_loads_little_more_than_listing_memories(ralph: Project, words: tuple[str, ...]) -> None:
+def test_listing_tasks_and_runs_loads_little_more_than_listing_memories(
+    ralph: Project, words: tuple[str, ...]
+) -> None:
     assert count_modules(ralph.root, *words) <= 1.5 * count_modules(ralph.root, "memory", "list")
 
 
 def test_adding_a_memory_loads_neither_the_index_nor_tasks_nor_knowledge(ralph: Project) -> None:
     ralph("init")
-    unneeded = {"sqlite3", "ralph.model.work", "ralph.app.knowledge", "ralph.formats.knowledge", "ralph.formats.log"}
+    unneeded = {
+        "sqlite3",
+        "ralph.model.work",
+        "ralph.app.knowledge",
+        "ralph.formats.knowledge",
+        "ralph.formats.log",
+    }
     assert loaded_modules(ralph.root, "memory", "add", "Uses barrel exports") & unneeded == set()

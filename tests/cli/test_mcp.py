@@ -9,7 +9,9 @@ from tests.cli.runner import Project
 
 def names(ralph: Project, file: str, how: str) -> None:
     command, *args = program("a", how, ralph.root.parent / "pids").command
-    place = ralph.root.parent / "nobody/.claude.json" if file == "user" else ralph.root / ".mcp.json"
+    place = (
+        ralph.root.parent / "nobody/.claude.json" if file == "user" else ralph.root / ".mcp.json"
+    )
     place.parent.mkdir(exist_ok=True)
     text = json.dumps({"mcpServers": {"a": {"command": command, "args": [*args, "--key=made-up"]}}})
     place.write_text(text, encoding="utf-8", newline="")
@@ -23,7 +25,12 @@ def test_without_servers_it_says_so(ralph: Project) -> None:
 def test_a_server_that_works_is_running_and_then_remembered(ralph: Project) -> None:
     names(ralph, "user", "good")
     first, second = (ralph("mcp", "status", "--format", "json").json[0] for _ in range(2))
-    assert (first["status"], first["usable"], first["asked"], first["source"]) == ("running", True, True, "user")
+    assert (first["status"], first["usable"], first["asked"], first["source"]) == (
+        "running",
+        True,
+        True,
+        "user",
+    )
     assert second == first | {"asked": False}
 
 
@@ -57,4 +64,7 @@ def test_serve_describes_its_options_and_a_port_needs_an_address(ralph: Project)
     assert (said.code, said.out) == (2, "")
     assert "--port goes with --http" in said.err
     shown = ralph("mcp", "serve", "--help").out
-    assert all(word in shown for word in ("--http", "--port", "RALPH_MCP_TOKEN", "--read-only", "Examples:"))
+    assert all(
+        word in shown
+        for word in ("--http", "--port", "RALPH_MCP_TOKEN", "--read-only", "Examples:")
+    )

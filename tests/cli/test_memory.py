@@ -56,7 +56,9 @@ def test_init_by_force_keeps_every_older_file_as_a_backup(ralph: Project) -> Non
 
 def test_add_appends_to_the_section_of_its_type_and_says_where(ralph: Project) -> None:
     ralph.memories(THREE)
-    said = ralph("memory", "add", "ECONNREFUSED: run docker compose up", "-t", "fix", "--tags", "docker, dev")
+    said = ralph(
+        "memory", "add", "ECONNREFUSED: run docker compose up", "-t", "fix", "--tags", "docker, dev"
+    )
     new_id = MEMORY_ID.findall(said.out)[0]
     assert said.code == 0
     assert said.out == f"Added fix {new_id} (.agent/memories.md:{_line(ralph, new_id)})\n"
@@ -83,7 +85,9 @@ def test_add_quiet_prints_the_id_alone(ralph: Project) -> None:
 
 
 def test_add_as_json_gives_the_whole_entry(ralph: Project) -> None:
-    added = ralph("memory", "add", "First", "--type", "decision", "--tags", "a", "--format", "json").json
+    added = ralph(
+        "memory", "add", "First", "--type", "decision", "--tags", "a", "--format", "json"
+    ).json
     assert MEMORY_ID.fullmatch(added["id"])
     assert added["added"] is True
     assert (added["type"], added["content"], added["tags"]) == ("decision", "First", ["a"])
@@ -94,7 +98,12 @@ def test_add_as_json_gives_the_whole_entry(ralph: Project) -> None:
 
 def test_several_tags_options_add_up(ralph: Project) -> None:
     words = ["--tags", "a,b", "--tags", "c", "--tags", " #d ,a,,"]
-    assert ralph("memory", "add", "First", *words, "--format", "json").json["tags"] == ["a", "b", "c", "d"]
+    assert ralph("memory", "add", "First", *words, "--format", "json").json["tags"] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
 
 
 @pytest.mark.parametrize("word", ["fix", "FIX", "Fix"])
@@ -102,8 +111,12 @@ def test_the_type_is_read_in_any_case(ralph: Project, word: str) -> None:
     assert ralph("memory", "add", "First", "-t", word, "--format", "json").json["type"] == "fix"
 
 
-@pytest.mark.parametrize("verb", [["add", "First"], ["list"], ["search", "x"], ["prime"], ["edit", "mem-1-a"]])
-def test_an_unknown_type_is_wrong_usage_and_names_the_valid_ones(ralph: Project, verb: list[str]) -> None:
+@pytest.mark.parametrize(
+    "verb", [["add", "First"], ["list"], ["search", "x"], ["prime"], ["edit", "mem-1-a"]]
+)
+def test_an_unknown_type_is_wrong_usage_and_names_the_valid_ones(
+    ralph: Project, verb: list[str]
+) -> None:
     said = ralph("memory", *verb, "--type", "bug")
     assert (said.code, said.out) == (2, "")
     assert "'bug'" in said.err
@@ -128,7 +141,10 @@ def test_text_from_a_file_arrives_as_it_is(ralph: Project) -> None:
 
 def test_a_text_may_begin_with_a_dash_like_a_bullet(ralph: Project) -> None:
     assert ralph("memory", "add", "- tests first\n- then code", "-t", "fix").code == 0
-    assert ralph("memory", "list", "--format", "json").json[0]["content"] == "- tests first\n- then code"
+    assert (
+        ralph("memory", "list", "--format", "json").json[0]["content"]
+        == "- tests first\n- then code"
+    )
     assert ralph("memory", "search", "- tests").out.count("- tests first") == 1
 
 
@@ -159,7 +175,9 @@ def test_what_cannot_be_kept_is_refused_with_nothing_written(
     assert ralph.files() == []
 
 
-@pytest.mark.parametrize("again", ["Uses barrel exports", "uses  BARREL\nexports.", " Uses barrel exports!? "])
+@pytest.mark.parametrize(
+    "again", ["Uses barrel exports", "uses  BARREL\nexports.", " Uses barrel exports!? "]
+)
 def test_what_is_already_there_is_said_and_not_added(ralph: Project, again: str) -> None:
     ralph.memories(ONE)
     before = ralph.marks()
@@ -185,7 +203,9 @@ def test_list_is_a_table_in_file_order(ralph: Project) -> None:
     ralph.memories(ONE, TWO, THREE)
     lines = ralph("memory", "list").out.splitlines()
     assert lines[0].split() == ["ID", "TYPE", "CREATED", "TAGS", "CONTENT"]
-    assert [line.split()[0] for line in lines[1:]] == [f"mem-{each.id[-4:]}" for each in (ONE, TWO, THREE)]
+    assert [line.split()[0] for line in lines[1:]] == [
+        f"mem-{each.id[-4:]}" for each in (ONE, TWO, THREE)
+    ]
     assert lines[1].split("  ")[-1] == "Uses barrel exports"
     assert "build, api" in lines[1]
 
@@ -193,7 +213,10 @@ def test_list_is_a_table_in_file_order(ralph: Project) -> None:
 def test_list_by_type_and_by_tag(ralph: Project) -> None:
     ralph.memories(ONE, TWO, THREE)
     assert ralph("memory", "list", "-t", "DECISION", "--format", "json").ids == [TWO.id]
-    assert ralph("memory", "list", "--type", "fix,pattern", "--format", "json").ids == [ONE.id, THREE.id]
+    assert ralph("memory", "list", "--type", "fix,pattern", "--format", "json").ids == [
+        ONE.id,
+        THREE.id,
+    ]
     assert ralph("memory", "list", "--tags", "API", "--format", "json").ids == [ONE.id]
     assert ralph("memory", "list", "--tags", "nobody").out == "No memories found.\n"
 
@@ -280,7 +303,9 @@ def test_an_id_that_two_entries_have_is_not_guessed(ralph: Project) -> None:
     assert ralph.marks() == before
 
 
-def test_the_second_place_of_memories_is_read_and_written_when_it_is_the_only_one(ralph: Project) -> None:
+def test_the_second_place_of_memories_is_read_and_written_when_it_is_the_only_one(
+    ralph: Project,
+) -> None:
     ralph.put(".ralph/agent/memories.md", page(ONE))
     assert ralph("memory", "add", "New").code == 0
     assert not ralph.file(".agent").exists()
@@ -292,10 +317,15 @@ def test_the_second_place_of_memories_is_read_and_written_when_it_is_the_only_on
 
 def test_control_characters_are_shown_and_never_sent_to_a_terminal(ralph: Project) -> None:
     ralph.memories(Block("red \x1b[31m, title \x1b]0;owned\x07, csi \x9b2J", ONE.id, "a\x1b[1m"))
-    ralph.put(".ralph/guardrails.md", "# Guardrails\n\n### Sign: name \x1b]0;owned\x07\n- **Trigger**: \x1b[2J\n")
+    ralph.put(
+        ".ralph/guardrails.md",
+        "# Guardrails\n\n### Sign: name \x1b]0;owned\x07\n- **Trigger**: \x1b[2J\n",
+    )
     verbs = (["list"], ["show", ONE.id], ["search", "red"])
     calls = [
-        ["memory", *verb, *form] for verb in verbs for form in ([], ["--format", "markdown"], ["--format", "json"])
+        ["memory", *verb, *form]
+        for verb in verbs
+        for form in ([], ["--format", "markdown"], ["--format", "json"])
     ]
     calls += [
         ["memory", "prime"],
@@ -355,14 +385,39 @@ def test_an_archived_text_can_be_added_again(ralph: Project) -> None:
 
 
 def test_knowledge_is_edited_archived_and_unarchived(ralph: Project) -> None:
-    ralph("memory", "add", "--in", "knowledge", "--title", "Redis", "It must run", "--tags", "redis,ci")
+    ralph(
+        "memory",
+        "add",
+        "--in",
+        "knowledge",
+        "--title",
+        "Redis",
+        "It must run",
+        "--tags",
+        "redis,ci",
+    )
     said = ralph(
-        "memory", "edit", "redis", "--title", "Redis 7", "--text", "-", "--tags", "redis", stdin="It must be 7"
+        "memory",
+        "edit",
+        "redis",
+        "--title",
+        "Redis 7",
+        "--text",
+        "-",
+        "--tags",
+        "redis",
+        stdin="It must be 7",
     )
     assert said.out == "Changed know-redis (.ralph/knowledge/redis.md:1)\n"
     shown = ralph("memory", "show", "redis", "--format", "json").json
-    assert (shown["title"], shown["content"], shown["tags"]) == ("Redis 7", "It must be 7", ["redis"])
-    assert ralph("memory", "edit", "redis", "--tags", "redis").out == "Nothing changed in know-redis\n"
+    assert (shown["title"], shown["content"], shown["tags"]) == (
+        "Redis 7",
+        "It must be 7",
+        ["redis"],
+    )
+    assert (
+        ralph("memory", "edit", "redis", "--tags", "redis").out == "Nothing changed in know-redis\n"
+    )
     assert ralph("memory", "archive", "redis").out.startswith("Archived know-redis (")
     assert ralph("memory", "list", "--in", "knowledge").out.startswith("No memories yet.")
     assert ralph("memory", "archive", "redis").out == "know-redis is archived already\n"
@@ -385,13 +440,20 @@ def test_short_ids_are_accepted_and_ambiguous_ones_list_the_candidates(ralph: Pr
 
 
 def test_unquoted_words_are_joined(ralph: Project) -> None:
-    assert ralph("memory", "add", "Uses", "barrel", "exports", "--format", "json").json["text"] == "Uses barrel exports"
+    assert (
+        ralph("memory", "add", "Uses", "barrel", "exports", "--format", "json").json["text"]
+        == "Uses barrel exports"
+    )
 
 
 def test_patterns_are_memories_as_well(ralph: Project) -> None:
-    name = ralph("memory", "add", "Keep handlers small", "--in", "patterns", "--format", "quiet").out.strip()
+    name = ralph(
+        "memory", "add", "Keep handlers small", "--in", "patterns", "--format", "quiet"
+    ).out.strip()
     assert "## Conventions\n\n- Keep handlers small\n" in ralph.read(".ralph/global-patterns.md")
-    assert ralph("memory", "add", "keep handlers small", "--in", "patterns").out.startswith(f"Already there: {name}")
+    assert ralph("memory", "add", "keep handlers small", "--in", "patterns").out.startswith(
+        f"Already there: {name}"
+    )
     assert ralph("memory", "search", "handlers", "--in", "all", "--format", "json").ids == [name]
     assert ralph("memory", "archive", name).code == 1
     new = ralph("memory", "edit", name, "--text", "Keep handlers very small")
@@ -405,9 +467,18 @@ def test_a_list_of_all_files_has_every_entry(ralph: Project) -> None:
         ralph("memory", "add", f"One of {file}", "--in", file)
     ralph("memory", "add", "Body", "--in", "knowledge", "--title", "Page", "--tags", "a")
     listed = ralph("memory", "list", "--in", "all", "--format", "json").json
-    assert [each["text"] for each in listed] == ["One of memories", "One of guardrails", "One of patterns", "Body"]
+    assert [each["text"] for each in listed] == [
+        "One of memories",
+        "One of guardrails",
+        "One of patterns",
+        "Body",
+    ]
     primed = ralph("memory", "prime", "--in", "all").out
-    assert primed.index("One of guardrails") < primed.index("One of memories") < primed.index("### Page")
+    assert (
+        primed.index("One of guardrails")
+        < primed.index("One of memories")
+        < primed.index("### Page")
+    )
 
 
 @pytest.mark.parametrize("verb", ["list", "prime"])
@@ -419,14 +490,22 @@ def test_an_entry_with_a_malformed_heading_is_warned_about(ralph: Project, verb:
     for form in ("markdown", "json"):
         said = ralph("memory", verb, "--format", form)
         assert (said.code, "lost" in said.out) == (0, False)
-        assert said.err.startswith(f"warning: .agent/memories.md:{line}: `### mem-oops` is not `### ` and an id")
+        assert said.err.startswith(
+            f"warning: .agent/memories.md:{line}: `### mem-oops` is not `### ` and an id"
+        )
     assert ralph("memory", verb, "--in", "guardrails").err == ""
 
 
 def test_a_section_may_end_with_a_colon(ralph: Project) -> None:
     text = "# Memories\n\n## Decisions:\n\n### mem-1705751400-a3f8\n> cents\n"
     path = ralph.put(".agent/memories.md", text)
-    assert ralph("memory", "list", "--type", "decision", "--format", "quiet").out == "mem-1705751400-a3f8\n"
+    assert (
+        ralph("memory", "list", "--type", "decision", "--format", "quiet").out
+        == "mem-1705751400-a3f8\n"
+    )
     new = ralph("memory", "add", "no floats", "-t", "decision", "--format", "json").json
-    assert (new["type"], path.read_text(encoding="utf-8").count("## ")) == ("decision", 1 + 2)  # its heading, two ids
+    assert (new["type"], path.read_text(encoding="utf-8").count("## ")) == (
+        "decision",
+        1 + 2,
+    )  # its heading, two ids
     assert ralph("memory", "list", "--type", "decision", "--format", "json").ids[-1] == new["id"]

@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import Block, Project, page
 
-ONE = Block("Uses barrel exports", "mem-1705751400-a3f8", "build, api", more=" | supersedes: mem-1-a | ticket: 7")
+ONE = Block(
+    "Uses barrel exports",
+    "mem-1705751400-a3f8",
+    "build, api",
+    more=" | supersedes: mem-1-a | ticket: 7",
+)
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", created="2025-02-01", kind="decision")
 MESSY = (
-    "---\nSomebody's front matter\n---\n\n\n" + page(ONE, TWO) + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
+    "---\nSomebody's front matter\n---\n\n\n"
+    + page(ONE, TWO)
+    + "\n\n## Ideas  \n\n- loose bullet\n<!-- a comment\n-->"
 )
 
 
@@ -43,10 +50,14 @@ def project(ralph: Project) -> Project:
     return ralph
 
 
-def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str, variable: str = "EDITOR") -> None:
+def editor(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, program: str, variable: str = "EDITOR"
+) -> None:
     """Make a small Python program the user's editor; it gets the file's name as its argument."""
     script = folder / "editor.py"
-    script.write_text("import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n" + program, encoding="utf-8")
+    script.write_text(
+        "import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n" + program, encoding="utf-8"
+    )
     monkeypatch.setenv(variable, f"{sys.executable} {script}")
 
 
@@ -59,7 +70,9 @@ def test_a_new_text_replaces_the_old_and_keeps_the_rest_byte_for_byte(project: P
 
 def test_a_new_text_may_come_from_stdin(project: Project) -> None:
     assert project("memory", "edit", ONE.id, "--text", "-", stdin="One\n\nTwo $HOME\n").code == 0
-    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "One\n\nTwo $HOME"
+    assert (
+        project("memory", "show", ONE.id, "--format", "json").json["content"] == "One\n\nTwo $HOME"
+    )
 
 
 def test_a_new_text_may_begin_like_a_bullet(project: Project) -> None:
@@ -79,18 +92,28 @@ def test_a_new_type_moves_the_entry_to_the_end_of_its_section(project: Project) 
     moved = edited(ONE)
     assert read(project) == MESSY.replace(f"{ONE}\n", "").replace(str(TWO), f"{TWO}\n{moved}")
     shown = project("memory", "show", ONE.id, "--format", "json").json
-    assert (shown["type"], shown["extra"], shown["updated_at"][:10]) == ("decision", {"ticket": "7"}, today())
+    assert (shown["type"], shown["extra"], shown["updated_at"][:10]) == (
+        "decision",
+        {"ticket": "7"},
+        today(),
+    )
 
 
 def test_what_is_already_so_changes_nothing(project: Project) -> None:
     before = project.marks()
-    said = project("memory", "edit", ONE.id, "--text", ONE.text, "--tags", ONE.tags, "--type", "pattern")
+    said = project(
+        "memory", "edit", ONE.id, "--text", ONE.text, "--tags", ONE.tags, "--type", "pattern"
+    )
     assert (said.code, said.out) == (0, f"Nothing changed in {ONE.id}\n")
     assert project.marks() == before
 
 
-@pytest.mark.parametrize(("words", "told"), [(["--text", " "], "empty"), (["--tags", "a|b"], "'a|b'")])
-def test_what_cannot_be_kept_is_refused_and_nothing_changes(project: Project, words: list[str], told: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "told"), [(["--text", " "], "empty"), (["--tags", "a|b"], "'a|b'")]
+)
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(
+    project: Project, words: list[str], told: str
+) -> None:
     before = project.marks()
     said = project("memory", "edit", ONE.id, *words)
     assert said.code == 1
@@ -105,7 +128,10 @@ def test_the_editor_gets_the_text_and_gives_the_new_one(
     program = "text = file.read_bytes().decode()\nfile.write_bytes(f'{text.upper()}\\n`more`\\n'.encode())"
     editor(monkeypatch, tmp_path, program, variable)
     assert project("memory", "edit", ONE.id).out.startswith(f"Changed {ONE.id}")
-    assert project("memory", "show", ONE.id, "--format", "json").json["content"] == "USES BARREL EXPORTS\n\n`more`"
+    assert (
+        project("memory", "show", ONE.id, "--format", "json").json["content"]
+        == "USES BARREL EXPORTS\n\n`more`"
+    )
 
 
 def test_an_editor_that_changes_nothing_changes_nothing(
@@ -120,7 +146,11 @@ def test_an_editor_that_changes_nothing_changes_nothing(
 def test_a_text_emptied_in_the_editor_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    editor(monkeypatch, tmp_path, "import os\nfile.write_text('', encoding='utf-8')\nos.utime(file, (9, 9))")
+    editor(
+        monkeypatch,
+        tmp_path,
+        "import os\nfile.write_text('', encoding='utf-8')\nos.utime(file, (9, 9))",
+    )
     before = project.marks()
     said = project("memory", "edit", ONE.id)
     assert said.code == 1
@@ -172,9 +202,7 @@ def test_an_entry_that_was_removed_while_the_editor_was_open_gives_back_the_new_
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     memories = project.file(".agent/memories.md")
-    program = (
-        f"pathlib.Path({str(memories)!r}).write_bytes({page(TWO)!r}.encode())\nfile.write_bytes(b'My own words\\n')"
-    )
+    program = f"pathlib.Path({str(memories)!r}).write_bytes({page(TWO)!r}.encode())\nfile.write_bytes(b'My own words\\n')"
     editor(monkeypatch, tmp_path, program)
     said = project("memory", "edit", ONE.id)
     assert said.code == 1

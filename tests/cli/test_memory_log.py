@@ -46,7 +46,11 @@ def test_each_change_has_its_author_and_the_words_before_and_after(project: Proj
         ("archived", "not committed yet"), ("edited", "Correct"), ("moved", "Move"), ("added", "Remember"),
     ]  # fmt: skip
     edited = found["items"][1]
-    assert (edited["author"], edited["old"], edited["new"]) == ("Ada", "Redis must run", "Redis 7 must run")
+    assert (edited["author"], edited["old"], edited["new"]) == (
+        "Ada",
+        "Redis must run",
+        "Redis 7 must run",
+    )
     assert found["injected"] == 1
     said = project("memory", "log", one)
     assert "edited" in said.out
@@ -106,5 +110,7 @@ def test_a_superseded_memory_is_marked(project: Project) -> None:
     first, second = project("memory", "list").out.splitlines()[1:]
     assert "(superseded) Redis 6 must run" in first
     assert "superseded by: mem-" in project("memory", "show", old).out
-    assert "superseded" not in second + project("memory", "show", second.split()[0]).out.replace("supersedes", "")
+    assert "superseded" not in second + project("memory", "show", second.split()[0]).out.replace(
+        "supersedes", ""
+    )
     assert project("memory", "list", "--as-of", "").code == 2

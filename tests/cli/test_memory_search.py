@@ -133,11 +133,15 @@ def test_the_newest_of_a_day_is_the_one_added_last(ralph: Project) -> None:
     assert ralph("memory", "list", "--last", "2", "--format", "json").ids == [noon, late]
     listed = ralph("search", "--since", day, "--format", "json").json["hits"]
     assert [hit["id"] for hit in listed] == newest[::-1]
-    some = ralph("search", "--since", f"{day}T11:00", "--only", "memories", "--format", "json").json["hits"]
+    some = ralph(
+        "search", "--since", f"{day}T11:00", "--only", "memories", "--format", "json"
+    ).json["hits"]
     assert [hit["id"] for hit in some] == [late, noon]
     page = list_records(ralph.root, ListRequest(sort="newest"))
     assert [item["id"] for item in page["items"]] == newest
-    assert {item["created_at"] for item in page["items"] if item["id"] in (early, noon, late)} == {day}
+    assert {item["created_at"] for item in page["items"] if item["id"] in (early, noon, late)} == {
+        day
+    }
 
 
 def test_hits_with_every_word_come_before_hits_with_some(ralph: Project) -> None:
@@ -180,7 +184,10 @@ def test_a_replaced_word_is_told(project: Project) -> None:
     assert "nothing has 'authentcation'; looked for authentication instead" in said.out
 
 
-REFUSED, HOT = "ECONNREFUSED: run docker compose up first", "Use 🔥 for hot paths in GoLang => no `defer` there"
+REFUSED, HOT = (
+    "ECONNREFUSED: run docker compose up first",
+    "Use 🔥 for hot paths in GoLang => no `defer` there",
+)
 
 
 @for_each(
@@ -195,15 +202,22 @@ REFUSED, HOT = "ECONNREFUSED: run docker compose up first", "Use 🔥 for hot pa
         *((word, HOT) for word in HOT.split()),
     ],
 )
-def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(ralph: Project, query: str, text: str) -> None:
+def test_an_explicit_search_finds_compounds_any_word_of_two_and_letters(
+    ralph: Project, query: str, text: str
+) -> None:
     ralph.memories(Block(REFUSED, numbered(1)), Block(HOT, numbered(2)))
     assert text in found(ralph, query)
-    assert text in [hit["text"] for hit in ralph("search", "--full", "--format", "json", query).json["hits"]]
+    assert text in [
+        hit["text"] for hit in ralph("search", "--full", "--format", "json", query).json["hits"]
+    ]
     shown = list_records(ralph.root, ListRequest(text=query))["items"]
     assert text in [item["text"] for item in shown]
 
 
-@for_each(("query", "words"), [("refused", "'refused'"), ("connection refused", "'connection' or 'refused'")])
+@for_each(
+    ("query", "words"),
+    [("refused", "'refused'"), ("connection refused", "'connection' or 'refused'")],
+)
 def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
     ralph: Project, query: str, words: str
 ) -> None:
@@ -211,7 +225,9 @@ def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
     note = f"nothing has {words}; looked for ECONNREFUSED instead\n"
     assert ralph("memory", "search", query).out.endswith(note)
     assert ralph("search", query).err == note
-    nothing = ralph("memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak"))
+    nothing = ralph(
+        "memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak")
+    )
     assert nothing.out.startswith("nothing certain; nearest:\nID ")
     assert nothing.out.endswith("\nnothing has 'refused'; looked for ECONNREFUSED instead\n")
     assert list_records(ralph.root, ListRequest(text=query))["notes"] == [note.strip()]

@@ -35,7 +35,13 @@ def many(text: str, count: int = 40) -> list[Block]:
     """Entries of every kind, in turn, each a day newer than the one before."""
     day = datetime(2025, 1, 1, tzinfo=UTC).date()
     return [
-        Block(f"{text} ({n})", numbered(n), "a, b", (day + timedelta(days=n)).isoformat(), KINDS[n % 4])
+        Block(
+            f"{text} ({n})",
+            numbered(n),
+            "a, b",
+            (day + timedelta(days=n)).isoformat(),
+            KINDS[n % 4],
+        )
         for n in range(count)
     ]
 
@@ -74,7 +80,9 @@ def test_a_missing_store_stays_missing(ralph: Project) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--budget", "0"], ["--budget", "100000"]])
-def test_without_a_tight_budget_every_entry_is_there_as_it_stands(ralph: Project, words: list[str]) -> None:
+def test_without_a_tight_budget_every_entry_is_there_as_it_stands(
+    ralph: Project, words: list[str]
+) -> None:
     blocks = many(TEXTS["English"], 6)
     ralph.memories(*blocks)
     said = ralph("memory", "prime", *words)
@@ -105,7 +113,9 @@ def test_prime_filters_by_types_tags_and_days(ralph: Project) -> None:
         (["--recent", "30", "--tags", "DB", "--type", "fix"], [1]),
         (["--tags", "nobody"], []),
     ]:
-        assert ralph("memory", "prime", *words, "--format", "json").ids == [numbered(n) for n in numbers], words
+        assert ralph("memory", "prime", *words, "--format", "json").ids == [
+            numbered(n) for n in numbers
+        ], words
         assert ids_in(ralph("memory", "prime", *words).out) == [numbered(n) for n in numbers], words
 
 
@@ -120,7 +130,9 @@ def test_superseded_and_expired_entries_are_not_handed_over(ralph: Project) -> N
     assert len(ralph("memory", "list", "--format", "json").json) == 4
 
 
-@pytest.mark.parametrize("words", [["--budget", "-1"], ["--budget", "x"], ["--recent", "-1"], ["--format", "table"]])
+@pytest.mark.parametrize(
+    "words", [["--budget", "-1"], ["--budget", "x"], ["--recent", "-1"], ["--format", "table"]]
+)
 def test_wrong_numbers_and_formats_are_wrong_usage(ralph: Project, words: list[str]) -> None:
     assert ralph("memory", "prime", *words).code == 2
 
@@ -171,8 +183,13 @@ def test_an_entry_that_does_not_fit_is_skipped_and_smaller_ones_still_go_in(ralp
 
 
 def test_no_kind_starves_and_the_newest_of_each_goes_first(ralph: Project) -> None:
-    patterns = [Block(f"pattern number {n}", numbered(n), created=f"2026-01-{n + 1:02}") for n in range(28)]
-    others = [Block(f"a {KINDS[n % 4]}", numbered(100 + n), created="2024-01-01", kind=KINDS[n % 4]) for n in (1, 2, 3)]
+    patterns = [
+        Block(f"pattern number {n}", numbered(n), created=f"2026-01-{n + 1:02}") for n in range(28)
+    ]
+    others = [
+        Block(f"a {KINDS[n % 4]}", numbered(100 + n), created="2024-01-01", kind=KINDS[n % 4])
+        for n in (1, 2, 3)
+    ]
     ralph.memories(*patterns, *others)
     shown = ralph("memory", "prime", "--budget", "450", "--format", "markdown").out
     kinds = [entry.record.kind.value for entry in parse_memories(shown).entries]
@@ -215,22 +232,43 @@ def test_the_same_input_gives_the_same_bytes(ralph: Project) -> None:
 
 def test_nothing_on_disk_changes(ralph: Project) -> None:
     ralph.memories(*many(TEXTS["Korean"]))
-    ralph.guardrails(*(Block(b.text, b.id.replace("mem", "fix"), kind="fix") for b in many("guard", 5)))
+    ralph.guardrails(
+        *(Block(b.text, b.id.replace("mem", "fix"), kind="fix") for b in many("guard", 5))
+    )
     before = ralph.marks()
-    for words in ([], ["--budget", "300"], ["--format", "json"], ["--in", "guardrails,memories", "--budget", "300"]):
+    for words in (
+        [],
+        ["--budget", "300"],
+        ["--format", "json"],
+        ["--in", "guardrails,memories", "--budget", "300"],
+    ):
         assert ralph("memory", "prime", *words).code == 0
     assert ralph.marks() == before
 
 
 ENTRIES = st.lists(
-    st.tuples(st.sampled_from(KINDS), st.sampled_from(list(TEXTS.values())), st.integers(0, 3), st.integers(0, 40)),
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.sampled_from(list(TEXTS.values())),
+        st.integers(0, 3),
+        st.integers(0, 40),
+    ),
     min_size=1,
     max_size=12,
 )
 
 
-@settings(max_examples=examples(60, 10), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(entries=ENTRIES, guards=ENTRIES, budget=st.integers(1, 900), form=st.sampled_from(["markdown", "json"]))
+@settings(
+    max_examples=examples(60, 10),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+@given(
+    entries=ENTRIES,
+    guards=ENTRIES,
+    budget=st.integers(1, 900),
+    form=st.sampled_from(["markdown", "json"]),
+)
 def test_no_budget_is_ever_exceeded(
     ralph: Project,
     entries: list[tuple[str, str, int, int]],
@@ -260,7 +298,8 @@ def test_no_budget_is_ever_exceeded(
 def guarded(ralph: Project, count: int) -> None:
     ralph.memories(*many(TEXTS["English"]))
     blocks = [
-        Block(f"{TEXTS['English']} guard {n}", f"fix-{1705751400 + n}-b{n:03x}", kind="fix") for n in range(count)
+        Block(f"{TEXTS['English']} guard {n}", f"fix-{1705751400 + n}-b{n:03x}", kind="fix")
+        for n in range(count)
     ]
     ralph.guardrails(*blocks)
 

@@ -19,7 +19,9 @@ ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 
 @pytest.mark.parametrize("file", ["memories", "guardrails"])
 @pytest.mark.parametrize("name", TOKENS)
-def test_a_text_with_a_secret_is_refused_and_not_repeated(ralph: Project, file: str, name: str) -> None:
+def test_a_text_with_a_secret_is_refused_and_not_repeated(
+    ralph: Project, file: str, name: str
+) -> None:
     secret = TOKENS[name]
     said = ralph("memory", "add", "--in", file, f"The deploy needs\n{secret}")
     assert (said.code, said.out) == (1, "")
@@ -87,7 +89,12 @@ def test_private_parts_never_reach_the_disk(ralph: Project, text: str) -> None:
     ralph("scratchpad", "--replace", text)
     ralph("scratchpad", text)
     entry_id = ralph("memory", "list", "--format", "json").ids[0]
-    assert ralph("memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text).code == 0
+    assert (
+        ralph(
+            "memory", "edit", entry_id, "--text", text + " again" if "closed" not in text else text
+        ).code
+        == 0
+    )
     assert ralph("memory", "init", "--force").code == 0
     assert ralph("memory", "init", "--in", "guardrails", "--force").code == 0
     everything = ralph.everything()

@@ -32,13 +32,17 @@ def test_insights_are_listed_shown_and_judged(ralph: Project, name: str) -> None
     assert ralph("review", "accept", ids[0]).out == f"Accepted {ids[0]}\n"
     assert ralph("review", "reject", ids[1]).out == f"Rejected {ids[1]}\n"
     assert ralph("review", "--status", "rejected", "--format", "quiet").out == f"{ids[1]}\n"
-    assert [each["status"] for each in ralph("review", "--status", "all", "--format", "json").json] == [
+    assert [
+        each["status"] for each in ralph("review", "--status", "all", "--format", "json").json
+    ] == [
         "accepted",
         "rejected",
     ]
 
 
-def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(ralph: Project, name: str) -> None:
+def test_an_insight_that_is_accepted_after_its_task_was_done_is_promoted_at_once(
+    ralph: Project, name: str
+) -> None:
     insights.extract(ralph.root, name)
     assert ralph("task", "done", name).code == 0
     waiting = ralph("review", "--format", "json").json
@@ -64,11 +68,16 @@ def test_a_damaged_file_of_insights_is_told_by_every_command(ralph: Project, nam
     assert ralph.read(where) == '{\n"insights": [oops]\n}\n'
 
 
-def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(ralph: Project) -> None:
+def test_a_damaged_file_of_a_task_that_taught_nothing_is_told_when_it_is_done(
+    ralph: Project,
+) -> None:
     made = task.add(ralph.root, "Nothing learned").task.id
     ralph.put(f".ralph/tasks/{made}/memory/insights.json", "[]\n")
     said = ralph("task", "done", made).err
-    assert f"can be read: .ralph/tasks/{made}/memory/insights.json:1: the file should hold one object" in said
+    assert (
+        f"can be read: .ralph/tasks/{made}/memory/insights.json:1: the file should hold one object"
+        in said
+    )
 
 
 def test_json_is_valid_when_there_is_nothing(ralph: Project) -> None:
@@ -85,7 +94,9 @@ def test_an_unknown_insight_or_task_is_an_error_with_a_way_on(ralph: Project, na
     assert ralph("review", "--status", "maybe").code == 2
 
 
-def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: Project, name: str) -> None:
+def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(
+    ralph: Project, name: str
+) -> None:
     insights.extract(ralph.root, name)
     found = ralph("review", "--status", "all", "--format", "json").ids[0]
     before = ralph.marks()
@@ -94,7 +105,10 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: 
     assert {key: value for key, value in ralph.marks().items() if "ralph.db" not in key} == {
         key: value for key, value in before.items() if "ralph.db" not in key
     }
-    assert ralph("review", "promote", found, "--to", "agents").out == f"Promoted {found} to AGENTS.md\n"
+    assert (
+        ralph("review", "promote", found, "--to", "agents").out
+        == f"Promoted {found} to AGENTS.md\n"
+    )
     assert ralph("review", "promote", found, "--to", "agents").out == "Already said in AGENTS.md\n"
     said = ralph("review", "promote", found, "--to", "patterns").out
     assert said == f"Promoted {found} to .ralph/global-patterns.md\n"
@@ -102,7 +116,18 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(ralph: 
 
 def test_a_promotion_in_other_words_from_standard_input(ralph: Project, name: str) -> None:
     observed = session(*TEACHING[BUILD])[0].id
-    said = ralph("review", "promote", observed, "--to", "memory", "-t", "fix", "--text", "-", stdin="Build first.")
+    said = ralph(
+        "review",
+        "promote",
+        observed,
+        "--to",
+        "memory",
+        "-t",
+        "fix",
+        "--text",
+        "-",
+        stdin="Build first.",
+    )
     assert said.code == 0
     assert "> Build first." in ralph.read()
     assert f"source={observed}" in ralph.read()

@@ -33,7 +33,9 @@ class Keys:
     def press(self, key: str, expected: str = "") -> None:
         """Press a key once keys are read one by one, and wait for the words that it makes appear."""
         until = time.monotonic() + SECONDS
-        while termios.tcgetattr(self.inner)[3] & termios.ICANON:  # what is typed before is discarded
+        while (
+            termios.tcgetattr(self.inner)[3] & termios.ICANON
+        ):  # what is typed before is discarded
             assert time.monotonic() < until, self.printed
             time.sleep(0.01)  # between two looks at the terminal, up to a limit
         os.write(self.outer, key.encode())
@@ -43,21 +45,30 @@ class Keys:
     def wait(self, expected: str) -> None:
         start, until = len(self.printed), time.monotonic() + SECONDS
         while expected not in self.printed[start:] or not self.printed.endswith("q quit\r\n"):
-            assert select.select([self.outer], [], [], max(0.0, until - time.monotonic()))[0], self.printed
+            assert select.select([self.outer], [], [], max(0.0, until - time.monotonic()))[0], (
+                self.printed
+            )
             self.printed += os.read(self.outer, 65536).decode()
 
 
 def test_keys_decide_and_undo(tmp_path: Path) -> None:
     file = tmp_path / ".agent" / "memories.md"
     file.parent.mkdir()
-    port, test = "Redis runs on port", "When Redis is down the tests hang, so run `make services` before"
+    port, test = (
+        "Redis runs on port",
+        "When Redis is down the tests hang, so run `make services` before",
+    )
     blocks = (
         Block(f"{port} 6379", ONE), Block(f"{port} 6380", TWO),
         Block(f"{test} them", "mem-3-a003"), Block(f"{test} them!", "mem-4-a004"),
     )  # fmt: skip
     file.write_text(page(*blocks), encoding="utf-8")
     before = file.read_bytes()
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "CODEX", "RALPH"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("CLAUDE", "CODEX", "RALPH"))
+    }
     with (
         terminal() as (outer, inner),
         subprocess.Popen(

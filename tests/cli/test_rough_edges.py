@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, all_on_a_terminal, command, executable, numbered, on_a_terminal, page
+from tests.cli.runner import (
+    Block,
+    Project,
+    all_on_a_terminal,
+    command,
+    executable,
+    numbered,
+    on_a_terminal,
+    page,
+)
 from tests.cli.test_init import git, repository
 
 from ralph.context.tokens import estimate
@@ -29,13 +38,17 @@ needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is
 def shell(ralph: Project, words: str) -> subprocess.CompletedProcess[bytes]:
     """Run the real command through a shell, with its redirections."""
     script = f'"$@" {words}'
-    return subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+    )
 
 
 def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
     """Make a small Python program the user's editor."""
     script = folder / "editor.py"
-    script.write_text("import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n" + program, encoding="utf-8")
+    script.write_text(
+        "import pathlib, sys\nfile = pathlib.Path(sys.argv[1])\n" + program, encoding="utf-8"
+    )
     monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
 
 
@@ -58,7 +71,9 @@ def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project
     assert "> same\n> first\n" in after
 
 
-def test_migrate_writes_nothing_when_every_sign_holds_a_secret_unless_that_is_allowed(ralph: Project) -> None:
+def test_migrate_writes_nothing_when_every_sign_holds_a_secret_unless_that_is_allowed(
+    ralph: Project,
+) -> None:
     ralph.put(FILE, f"### Sign: one\nuse {TOKEN}\n")
     before = ralph.marks()
     said = ralph("memory", "migrate")
@@ -82,7 +97,9 @@ def test_an_interrupt_while_the_command_is_loading_is_exit_130(ralph: Project) -
         "from ralph.__main__ import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ralph.root, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ralph.root, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (130, b"interrupted\n")
 
 
@@ -92,7 +109,9 @@ def test_an_output_that_cannot_be_written_is_told_and_is_no_bug(ralph: Project, 
     ralph.memories(ONE)
     done = shell(ralph, f"{words} > /dev/full")
     assert done.returncode == 1
-    assert done.stderr.startswith(b"error: the output could not be printed: No space left on device\n")
+    assert done.stderr.startswith(
+        b"error: the output could not be printed: No space left on device\n"
+    )
     assert b"bug" not in done.stderr
     assert b"Exception" not in done.stderr
     assert ("Kept all the same" in ralph.read()) == ("add" in words)
@@ -100,13 +119,19 @@ def test_an_output_that_cannot_be_written_is_told_and_is_no_bug(ralph: Project, 
 
 def test_a_reader_that_leaves_early_is_no_error_with_a_buffer_either(ralph: Project) -> None:
     ralph.memories(*(Block("word " * 40, numbered(n)) for n in range(1000)))
-    script = 'unset PYTHONUNBUFFERED; { "$@" memory list --format markdown; echo $? >&2; } | head -c 10'
-    done = subprocess.run(["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False)
+    script = (
+        'unset PYTHONUNBUFFERED; { "$@" memory list --format markdown; echo $? >&2; } | head -c 10'
+    )
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *command()], cwd=ralph.root, capture_output=True, check=False
+    )
     assert (done.stdout, done.stderr) == (b"## Pattern", b"0\n")
 
 
 @pytest.mark.parametrize(("redirection", "why"), [("<&-", b"is closed")])
-def test_a_standard_input_that_cannot_be_read_is_told(ralph: Project, redirection: str, why: bytes) -> None:
+def test_a_standard_input_that_cannot_be_read_is_told(
+    ralph: Project, redirection: str, why: bytes
+) -> None:
     done = shell(ralph, f"memory add - {redirection}")
     assert done.returncode == 1
     assert b"bug" not in done.stderr
@@ -177,14 +202,20 @@ def test_several_types_add_up(ralph: Project, verb: str) -> None:
     ]  # fmt: skip
 
 
-def test_the_newest_of_a_day_is_the_one_with_the_latest_id_and_then_the_last_in_the_file(ralph: Project) -> None:
+def test_the_newest_of_a_day_is_the_one_with_the_latest_id_and_then_the_last_in_the_file(
+    ralph: Project,
+) -> None:
     late = Block("Late", "mem-1737399999-aaaa", kind="pattern")
     early = Block("Early", "mem-1737300000-bbbb", kind="fix")
     millis = Block("Between", "mem-1737350000123-cccc", kind="decision")
     twin = Block("Twin", "mem-1737399999-dddd", kind="pattern")
     ralph.memories(late, early, millis)
     assert ralph("memory", "list", "--last", "1", "--format", "json").ids == [late.id]
-    assert ralph("memory", "list", "--last", "3", "--format", "json").ids == [early.id, millis.id, late.id]
+    assert ralph("memory", "list", "--last", "3", "--format", "json").ids == [
+        early.id,
+        millis.id,
+        late.id,
+    ]
     ralph.memories(late, twin, early)
     assert ralph("memory", "list", "--last", "1", "--format", "json").ids == [twin.id]
 
@@ -196,16 +227,23 @@ def test_none_of_the_newest_is_not_none_at_all(ralph: Project) -> None:
 
 def test_many_tags_leave_room_for_the_text(ralph: Project) -> None:
     ralph.memories(Block("A text to read", ONE.id, ", ".join(f"tag-number-{n}" for n in range(20))))
-    row = on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
+    row = (
+        on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
+    )
     assert row.endswith("tag-number-0, tag-numbe…  A text to read")
 
 
 def test_a_table_in_a_pipe_is_not_cut(ralph: Project) -> None:
-    text, tags = "A long text for a program. " * 20 + "END", ", ".join(f"tag-number-{n}" for n in range(20))
+    text, tags = (
+        "A long text for a program. " * 20 + "END",
+        ", ".join(f"tag-number-{n}" for n in range(20)),
+    )
     ralph.memories(Block(text, ONE.id, tags))
     assert ralph("memory", "list").out.splitlines()[1].endswith(f"{tags}  {text}")
     assert ralph("memory", "search", "program").out.splitlines()[1].endswith(f"{tags}  {text}")
-    shown = on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
+    shown = (
+        on_a_terminal(ralph.root, "memory", "list", env={"NO_COLOR": "1"}).decode().splitlines()[1]
+    )
     assert (len(shown) <= 120, shown.endswith("…")) == (True, True)
 
 
@@ -243,7 +281,10 @@ def test_a_negative_number_is_a_value_and_not_an_option(ralph: Project) -> None:
 
 
 def test_a_scratchpad_within_a_budget_says_first_what_was_left_out(ralph: Project) -> None:
-    steps = "".join(f"## {name}\n\n" + "some words of progress\n" * 10 + "\n" for name in ("Plan", "Done", "Next"))
+    steps = "".join(
+        f"## {name}\n\n" + "some words of progress\n" * 10 + "\n"
+        for name in ("Plan", "Done", "Next")
+    )
     ralph.put(".ralph/scratchpad.md", steps)
     said = ralph("scratchpad", "--budget", "90")
     assert said.out.startswith("<!-- the beginning is left out -->\n## Next\n")
@@ -251,8 +292,12 @@ def test_a_scratchpad_within_a_budget_says_first_what_was_left_out(ralph: Projec
 
 
 @pytest.mark.parametrize("budget", [5, 10, 20, 40, 80, 160])
-@pytest.mark.parametrize("text", ["word " * 2000, "## A --> b\n" * 300, "".join(f"## T{n}\nx\n\n" for n in range(200))])
-def test_the_note_is_inside_of_the_budget_and_the_output_ends_its_line(ralph: Project, budget: int, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["word " * 2000, "## A --> b\n" * 300, "".join(f"## T{n}\nx\n\n" for n in range(200))]
+)
+def test_the_note_is_inside_of_the_budget_and_the_output_ends_its_line(
+    ralph: Project, budget: int, text: str
+) -> None:
     ralph.put(".ralph/scratchpad.md", text)
     said = ralph("scratchpad", "--budget", str(budget))
     assert estimate(said.out) <= budget
@@ -318,7 +363,9 @@ def test_a_refused_new_beginning_leaves_no_backup(ralph: Project, tmp_path: Path
 
 
 @pytest.mark.parametrize("words", [["memory", "add", "A text"], ["memory", "init"], ["init"]])
-def test_a_file_where_a_folder_should_be_is_told_with_what_to_do(ralph: Project, words: list[str]) -> None:
+def test_a_file_where_a_folder_should_be_is_told_with_what_to_do(
+    ralph: Project, words: list[str]
+) -> None:
     ralph.put(".agent", "not a folder\n")
     said = ralph(*words)
     assert said.code == 1
@@ -339,12 +386,16 @@ def test_init_names_a_link_that_leads_nowhere(ralph: Project) -> None:
     assert "everything is there" not in said.out
 
 
-def test_whoever_deletes_second_is_told_that_it_is_not_there(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_deletes_second_is_told_that_it_is_not_there(
+    ralph: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ralph.memories(ONE)
     library = Library(ralph.root)
     documents = Library.documents
 
-    def and_then_somebody_deletes_it(self: Library, shelf: object) -> list[tuple[Path, EditableDocument]]:
+    def and_then_somebody_deletes_it(
+        self: Library, shelf: object
+    ) -> list[tuple[Path, EditableDocument]]:
         found = documents(self, library.memories)
         ralph.memories(TWO)
         return found
@@ -360,9 +411,17 @@ def test_git_does_not_see_backups(repository: Project) -> None:
     repository.memories(ONE)
     repository.put("guardrails.md", "### Sign: one\ntext\n")
     git("add", ".", cwd=repository.root)
-    for words in (["memory", "init", "--force"], ["memory", "init", "--force"], ["memory", "migrate"]):
+    for words in (
+        ["memory", "init", "--force"],
+        ["memory", "init", "--force"],
+        ["memory", "migrate"],
+    ):
         assert executable(repository.root, *words).returncode == 0
-    assert {path.name for path in repository.files()} >= {"memories.md.bak", "memories.md.bak2", "guardrails.md.bak"}
+    assert {path.name for path in repository.files()} >= {
+        "memories.md.bak",
+        "memories.md.bak2",
+        "guardrails.md.bak",
+    }
     assert ".bak" not in git("status", "--porcelain", "-uall", cwd=repository.root)
     exclude = repository.read(".git/info/exclude").splitlines()
     assert exclude.count("/.agent/memories.md.bak*") == 1

@@ -16,7 +16,10 @@ def test_set_replaces_append_adds_and_clear_empties(ralph: Project) -> None:
     assert ralph.read(FILE) == "Next: `login` $form\n"
     assert ralph("scratchpad", "- login works, logout still fails").out == "Appended\n"
     assert ralph("scratchpad", "- hello\n- tests pass").code == 0
-    assert ralph.read(FILE) == "Next: `login` $form\n- login works, logout still fails\n- hello\n- tests pass\n"
+    assert (
+        ralph.read(FILE)
+        == "Next: `login` $form\n- login works, logout still fails\n- hello\n- tests pass\n"
+    )
     assert ralph("scratchpad").out == ralph.read(FILE)
     assert ralph("scratchpad", "--clear").out == "Cleared\n"
     assert ralph.read(FILE) == ""
@@ -60,7 +63,9 @@ def test_a_missing_scratchpad_is_empty_in_every_format(ralph: Project) -> None:
         (["--replace", "text", "--file", "x"], b"", 2),
     ],
 )
-def test_what_cannot_be_kept_leaves_the_old_text(ralph: Project, words: list[str], stdin: bytes, code: int) -> None:
+def test_what_cannot_be_kept_leaves_the_old_text(
+    ralph: Project, words: list[str], stdin: bytes, code: int
+) -> None:
     ralph.put(FILE, "before\n")
     said = ralph("scratchpad", *words, stdin=stdin)
     assert said.code == code
@@ -81,7 +86,9 @@ def test_secrets_are_masked_and_private_parts_left_out(ralph: Project, option: l
 
 
 def test_a_budget_shows_the_tail_and_names_the_headings_left_out(ralph: Project) -> None:
-    text = "".join(f"## Step {n}\n\n" + "some words of progress here\n" * 8 + "\n" for n in range(20))
+    text = "".join(
+        f"## Step {n}\n\n" + "some words of progress here\n" * 8 + "\n" for n in range(20)
+    )
     ralph.put(FILE, text)
     said = ralph("scratchpad", "--budget", "200")
     assert estimate(said.out) <= 200

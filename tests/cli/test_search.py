@@ -22,14 +22,25 @@ LONG = "the whole story of the connection pool, with `code` and numbers. " * 200
 def project(ralph: Project) -> Project:
     """Memories of three kinds, a session with three observations, and a journal of five entries."""
     ralph.memories(
-        Block("JWT tokens expire after 15 minutes", numbered(1), "auth, security", "2025-01-01", "decision"),
+        Block(
+            "JWT tokens expire after 15 minutes",
+            numbered(1),
+            "auth, security",
+            "2025-01-01",
+            "decision",
+        ),
         Block("Retry the JWT refresh once", numbered(2), "auth", "2025-01-02", "fix"),
         Block("parseHttpHeader splits at the first colon", numbered(3), "http", "2025-01-03"),
         Block(LONG, numbered(4), "", "2025-01-04", "context"),
     )
     session = encode_line("session", {"id": "s1", "project_path": str(ralph.root)})
-    ralph.put(LOG, session + "".join(seen(f"ran pytest for the JWT tests, step {n}", n) for n in range(3)))
-    ralph.put("log/runs/r.jsonl", "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)))
+    ralph.put(
+        LOG, session + "".join(seen(f"ran pytest for the JWT tests, step {n}", n) for n in range(3))
+    )
+    ralph.put(
+        "log/runs/r.jsonl",
+        "".join(ended(out, n, f"jwt notes {n}") for n, out in enumerate(Outcome)),
+    )
     return ralph
 
 
@@ -80,10 +91,14 @@ def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
 
 def test_a_line_has_a_short_id_the_kind_and_the_words_around_the_match(project: Project) -> None:
     said = project("search", "parseHttpHeader colon", "--only", "memories")
-    assert said.out == f"{shortened(numbered(3))} pattern parseHttpHeader splits at the first colon\n"
+    assert (
+        said.out == f"{shortened(numbered(3))} pattern parseHttpHeader splits at the first colon\n"
+    )
 
 
-def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(ralph: Project) -> None:
+def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(
+    ralph: Project,
+) -> None:
     text = "the worker waits for a lock on the table and gives up " * 3 + "zebra"
     ralph.memories(*(Block(f"{text} {number}", numbered(number)) for number in range(7)))
     said = ralph("search", "zebra")
@@ -107,7 +122,10 @@ def test_short_ids_are_accepted_wherever_a_search_takes_an_id(project: Project) 
     assert (missing.code, missing.err.splitlines()[0]) == (1, "error: there is no record mem-ffff")
     project.memories(Block("a", "mem-1705751400-beef"), Block("b", "mem-1705751500-beef"))
     several = project("search", "--layer", "3", "mem-beef")
-    assert (several.code, "means 2 ids: mem-1705751400-beef, mem-1705751500-beef" in several.err) == (1, True)
+    assert (
+        several.code,
+        "means 2 ids: mem-1705751400-beef, mem-1705751500-beef" in several.err,
+    ) == (1, True)
 
 
 def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> None:
@@ -115,16 +133,28 @@ def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> No
     for words in (f"--layer 3 {one}", f"--layer=3 {numbered(1)}", f"{one} --layer 3"):
         assert project("search", "-", stdin=f"{words}\n").out == asked
     around = project("search", "--layer", "2", "refresh").out
-    assert project("search", "-", stdin="--layer 2 refresh\n").out == around != project("search", "refresh").out
+    assert (
+        project("search", "-", stdin="--layer 2 refresh\n").out
+        == around
+        != project("search", "refresh").out
+    )
     wrong = project("search", "-", stdin="--layer 4 jwt\n")
-    assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (2, "", "error: --layer is 1, 2 or 3, not '4'")
+    assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (
+        2,
+        "",
+        "error: --layer is 1, 2 or 3, not '4'",
+    )
 
 
 def test_explain_says_why(project: Project) -> None:
     lines = project("search", "security jwt", "--explain", "--limit", "1").out.splitlines()
     assert lines[1] == "  tag: security; text: jwt"
     hit = project("search", "security jwt", "--format", "json").json["hits"][0]
-    assert (hit["id"], hit["family"], hit["why"]) == (numbered(1), "memory", ["tag: security", "text: jwt"])
+    assert (hit["id"], hit["family"], hit["why"]) == (
+        numbered(1),
+        "memory",
+        ["tag: security", "text: jwt"],
+    )
     assert 0 < hit["score"] <= 1.5
     assert hit["tokens"] > 0
 
@@ -144,13 +174,28 @@ def test_what_was_said_again_is_shown_once_and_named_for_programs(ralph: Project
 
 def test_an_insight_in_the_words_of_its_knowledge_is_one_hit_with_it(ralph: Project) -> None:
     said = "The billing gateway answers in euros, the shop counts in cents"
-    assert ralph("memory", "add", "--in", "knowledge", "--title", "Gateway", said, "--tags", "billing").code == 0
+    assert (
+        ralph(
+            "memory", "add", "--in", "knowledge", "--title", "Gateway", said, "--tags", "billing"
+        ).code
+        == 0
+    )
     task = ralph("task", "add", "Pay", "--format", "json").json["id"]
-    insight = {"id": "ins-1791000000-a3f81c", "kind": "context", "label": "tip", "text": f"Gateway: {said}"}
-    told = {"version": 1, "insights": [{**insight, "status": "proposed", "created_at": "2026-10-01T10:00:00Z"}]}
+    insight = {
+        "id": "ins-1791000000-a3f81c",
+        "kind": "context",
+        "label": "tip",
+        "text": f"Gateway: {said}",
+    }
+    told = {
+        "version": 1,
+        "insights": [{**insight, "status": "proposed", "created_at": "2026-10-01T10:00:00Z"}],
+    }
     ralph.put(f".ralph/tasks/{task}/memory/insights.json", json.dumps(told))
     hits = ralph("search", "billing gateway", "--format", "json").json["hits"]
-    assert [(hit["id"], hit["repeats"]) for hit in hits] == [("know-gateway", ["ins-1791000000-a3f81c"])]
+    assert [(hit["id"], hit["repeats"]) for hit in hits] == [
+        ("know-gateway", ["ins-1791000000-a3f81c"])
+    ]
 
 
 def test_layer_2_shows_what_is_around_and_layer_3_all(project: Project) -> None:
@@ -218,7 +263,9 @@ def test_no_query_is_ever_an_error(project: Project, layer: str) -> None:
 
 def test_nothing_is_printed_but_the_answer_while_the_index_is_made(project: Project) -> None:
     for number in range(60):
-        project.put(f".ralph/knowledge/k{number}.md", f"---\ntitle: K{number}\ntags: [a]\n---\n\njwt\n")
+        project.put(
+            f".ralph/knowledge/k{number}.md", f"---\ntitle: K{number}\ntags: [a]\n---\n\njwt\n"
+        )
     said = executable(project.root, "search", "parseHttpHeader", "--limit", "1")
     assert (said.returncode, said.stderr) == (0, b"")
     for path in paths.state_folder(project.root).glob("ralph.db*"):
@@ -228,13 +275,16 @@ def test_nothing_is_printed_but_the_answer_while_the_index_is_made(project: Proj
     )
     assert b"reading the files: 40 of " in seen_there
     assert seen_there.count(b"\x1b[K") == 1
-    again = on_a_terminal(project.root, "search", "parseHttpHeader", "--limit", "1", env={"HOME": os.environ["HOME"]})
+    again = on_a_terminal(
+        project.root, "search", "parseHttpHeader", "--limit", "1", env={"HOME": os.environ["HOME"]}
+    )
     assert b"reading" not in again
 
 
 def test_a_span_counts_back_from_now(ralph: Project) -> None:
     ralph.memories(
-        Block("old note", numbered(1), created="2020-01-01"), Block("new note", numbered(2), created=ids.today())
+        Block("old note", numbered(1), created="2020-01-01"),
+        Block("new note", numbered(2), created=ids.today()),
     )
     for span in ("7d", "24h", "2w", "3m"):
         assert found(ralph, "note", "--since", span) == [numbered(2)]
@@ -243,7 +293,10 @@ def test_a_span_counts_back_from_now(ralph: Project) -> None:
 
 def test_a_time_of_another_zone_is_the_same_moment(ralph: Project) -> None:
     ralph.put(LOG, "".join(seen(f"step {n}", n) for n in range(5)))
-    same = [("2025-03-01T00:03:00", "2025-03-01T00:03:00"), ("2025-03-01T09:03:00+09:00", "2025-02-28T16:03:59-08:00")]
+    same = [
+        ("2025-03-01T00:03:00", "2025-03-01T00:03:00"),
+        ("2025-03-01T09:03:00+09:00", "2025-02-28T16:03:59-08:00"),
+    ]
     for since, until in same:
         assert len(found(ralph, "step", "--since", since, "--until", until)) == 1
     assert len(found(ralph, "step", "--since", "2025-03", "--until", "2025-03")) == 5
@@ -257,7 +310,9 @@ def test_a_search_in_a_folder_without_memory_leaves_it_alone(ralph: Project) -> 
 
 
 def test_a_dash_alone_reads_the_words_from_standard_input(project: Project) -> None:
-    said = project("search", "-", "--format", "json", "--all", "--only", "memories", stdin="jwt\nrefresh\n")
+    said = project(
+        "search", "-", "--format", "json", "--all", "--only", "memories", stdin="jwt\nrefresh\n"
+    )
     assert said.code == 0
     assert numbered(2) in [hit["id"] for hit in said.json["hits"]]
     whole = project("search", "--layer", "3", "-", stdin=f"{numbered(1)}\n")
@@ -276,7 +331,9 @@ def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     assert project("search", words).out.startswith("nothing certain; nearest:\nmem-")
     (hit,) = project("search", words, "--format", "json").json["hits"]
     assert hit["weak"] is True
-    assert "weak" not in project("search", "checkout stock race", "--format", "json").json["hits"][0]
+    assert (
+        "weak" not in project("search", "checkout stock race", "--format", "json").json["hits"][0]
+    )
     (memory,) = project("memory", "search", words, "--format", "json").json
     assert memory["weak"] is True
     graph = project("graph", "search", words)

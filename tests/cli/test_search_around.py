@@ -18,7 +18,9 @@ def project(ralph: Project) -> Project:
 def test_around_a_record(project: Project) -> None:
     said = project("search", "--around", obs(10), "--limit", "4")
     assert [line.split()[0] for line in said.out.splitlines()] == [obs(n) for n in range(8, 13)]
-    hits = project("search", "--around", shortened(obs(10)), "--limit", "4", "--format", "json").json["hits"]
+    hits = project(
+        "search", "--around", shortened(obs(10)), "--limit", "4", "--format", "json"
+    ).json["hits"]
     assert [hit["id"] for hit in hits] == [obs(n) for n in range(8, 13)]
 
 

@@ -16,7 +16,8 @@ def recorded(ralph: Project) -> Project:
     """A project with two sessions."""
     name = "3f2a77aa-0000-4000-8000-000000000000"
     ralph.put(
-        LOG.format(name), about(name, host="claude") + line(name, 1, "fix \x1b[31mit") + line(name, 5, "and this")
+        LOG.format(name),
+        about(name, host="claude") + line(name, 1, "fix \x1b[31mit") + line(name, 5, "and this"),
     )
     ralph.put(LOG.format("old"), line("old", 0, "an older one"))
     return ralph
@@ -26,8 +27,26 @@ def test_a_list_has_a_line_for_each_session(recorded: Project) -> None:
     said = recorded("session", "list")
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].split() == ["session", "start", "length", "host", "observations", "first", "prompt"]
-    assert lines[1].split() == ["3f2a77aa-000", "2026-11-10", "10:01", "4", "min", "claude", "2", "fix", "\\x1b[31mit"]
+    assert lines[0].split() == [
+        "session",
+        "start",
+        "length",
+        "host",
+        "observations",
+        "first",
+        "prompt",
+    ]
+    assert lines[1].split() == [
+        "3f2a77aa-000",
+        "2026-11-10",
+        "10:01",
+        "4",
+        "min",
+        "claude",
+        "2",
+        "fix",
+        "\\x1b[31mit",
+    ]
     assert len(lines) == 3
 
 
@@ -84,7 +103,9 @@ def command(code: str) -> str:
     return f"{shlex.quote(sys.executable)} -I -c {shlex.quote(code)}"
 
 
-def test_a_summary_is_improved_when_somebody_asks_for_it(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_is_improved_when_somebody_asks_for_it(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('A better one.')"))
     assert recorded("session", "summary", "3f2a").out.startswith("Goal: fix")
     said = recorded("session", "summary", "3f2a", "--improve")
@@ -96,7 +117,10 @@ def test_a_summary_is_improved_when_somebody_asks_for_it(recorded: Project, monk
 def test_a_summary_over_its_budget_is_compressed_by_a_command(
     recorded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.put(LOG.format("long"), line("long", 1, "fix it") + line("long", 2, f"Done: {'all ' * 40}", by="agent"))
+    recorded.put(
+        LOG.format("long"),
+        line("long", 1, "fix it") + line("long", 2, f"Done: {'all ' * 40}", by="agent"),
+    )
     monkeypatch.setenv("RALPH_SUMMARIZE_COMMAND", command("print('Short.')"))
     assert recorded("session", "summary", "long", "--budget", "9").out == "Short.\n"
     assert recorded("session", "summary", "long").out.startswith("Goal: fix it\nLast: Done: all")
@@ -122,7 +146,9 @@ def test_without_a_command_or_with_one_that_nobody_trusts_nothing_is_run(recorde
     said = recorded("session", "summary", "old", "--improve")
     assert said.code == 2
     assert "summarize.command is not set" in said.err
-    recorded.put("ralph.yml", f"summarize:\n  command: {json.dumps(command('open(chr(120), chr(119))'))}\n")
+    recorded.put(
+        "ralph.yml", f"summarize:\n  command: {json.dumps(command('open(chr(120), chr(119))'))}\n"
+    )
     said = recorded("session", "summary", "old", "--improve")
     assert said.code == 2
     assert "until you trust it" in said.err

@@ -24,7 +24,11 @@ def test_an_empty_project_has_nothing_yet_and_is_no_error(ralph: Project, form: 
     said = ralph("status", "--usage", "--format", form)
     assert said.code == 0
     assert said.err == ""
-    assert "null" in said.out if form == "json" else "0 memories injected into 0 session(s)" in said.out
+    assert (
+        "null" in said.out
+        if form == "json"
+        else "0 memories injected into 0 session(s)" in said.out
+    )
     assert not ralph.file(".ralph").exists()
 
 
@@ -48,7 +52,9 @@ def test_the_rate_and_the_price_are_told(ralph: Project) -> None:
 def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
     ralph.memories(Block("Run the suite with `make services`.", numbered(0)))
     at = ids.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    usage.record_injections(ralph.root, "s-1", "SessionStart", [Injection(numbered(0), 30)], at, skill=200)
+    usage.record_injections(
+        ralph.root, "s-1", "SessionStart", [Injection(numbered(0), 30)], at, skill=200
+    )
     usage.record_uses(ralph.root, "s-1", [numbered(0)], at)
     lines = ralph("status", "--usage").out.splitlines()
     assert [" ".join(line.split()) for line in lines[:4]] == [
@@ -65,7 +71,10 @@ def test_failures_of_hooks_are_counted(ralph: Project) -> None:
     ralph.put("log/sessions/s-1.jsonl", raw * 9)
     ralph.put("log/hook-failures", f"{1:012d} {NOON} Stop: \x1b[31mdisk full".ljust(4095) + "\n")
     said = ralph("status", "--usage").out
-    assert "9 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full" in said
+    assert (
+        "9 event(s) recorded, 1 failure(s), last 2026-11-15T12:00:00Z Stop: \\x1b[31mdisk full"
+        in said
+    )
 
 
 def _run(ralph: Project, number: int, status: str, iterations: int) -> None:
@@ -91,4 +100,9 @@ def test_runs_are_counted_by_how_they_ended(ralph: Project) -> None:
     said = ralph("status", "--usage").out
     assert "1 of 2 run(s) succeeded, in 8.0 iteration(s) on average; 1 under way" in said
     found = ralph("status", "--usage", "--format", "json").json["loop"]
-    assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (0.5, 8.0, 3, 1)
+    assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (
+        0.5,
+        8.0,
+        3,
+        1,
+    )

@@ -16,7 +16,11 @@ from ralph.model.record import Family, ObservationKind, Origin, Record
 def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:
     said = ralph("status", "--format", "json")
     assert said.code == 0
-    assert (said.json["memories"], said.json["guardrails"], said.json["database_bytes"]) == (0, 0, 0)
+    assert (said.json["memories"], said.json["guardrails"], said.json["database_bytes"]) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_memories_guardrails_and_the_index_are_counted(ralph: Project) -> None:
@@ -38,7 +42,9 @@ def test_it_is_shown_again_when_something_changes_until_it_is_ended(ralph: Proje
         assert watching.stdout is not None
         lines = iter(watching.stdout.readline, "")
         assert next(line for line in lines if line.startswith("memories:")) == "memories:     0\n"
-        assert next(line for line in lines if line.startswith("running:")) == "running:      no loop\n"
+        assert (
+            next(line for line in lines if line.startswith("running:")) == "running:      no loop\n"
+        )
         assert next(line for line in lines if line.startswith("capture:"))
         ralph("memory", "add", "Use barrel exports")
         assert next(line for line in lines if line.startswith("memories:")) == "memories:     1\n"
@@ -73,13 +79,19 @@ def test_hooks_of_which_no_event_has_arrived_are_named_until_one_has(ralph: Proj
     ralph("install", "claude", "codex")
     said = ralph("status").out
     assert "claude: no event has arrived here yet\n" in said
-    assert "codex: no event has arrived here yet; it runs hooks after you have trusted them once, in its /hooks" in said
+    assert (
+        "codex: no event has arrived here yet; it runs hooks after you have trusted them once, in its /hooks"
+        in said
+    )
     ralph.put("log/sessions/s2.jsonl", RAW)
     said = ralph("status").out
     assert "claude: no event" in said
     assert "codex: no event" not in said
     installed = ralph("status", "--format", "json").json["hooks"]["installed"]
-    assert [(each["host"], each["events"]) for each in installed] == [("claude", False), ("codex", True)]
+    assert [(each["host"], each["events"]) for each in installed] == [
+        ("claude", False),
+        ("codex", True),
+    ]
 
 
 def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> None:
@@ -88,7 +100,11 @@ def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> Non
     ralph.put("log/sessions/s2.jsonl", "garbage\n" + RAW + '{"v": 1, "type": "ev')
     before = ralph.marks()
     said = ralph("status", "--format", "json").json
-    assert said["last_session"] == {"id": "s2", "at": "2026-11-15T12:00:00.123456Z", "host": "codex"}
+    assert said["last_session"] == {
+        "id": "s2",
+        "at": "2026-11-15T12:00:00.123456Z",
+        "host": "codex",
+    }
     assert said["hooks"]["recorded"] == 2
     assert said["log_bytes"] > 0
     assert "last session: s2, " in ralph("status").out
@@ -98,7 +114,12 @@ def test_the_last_session_is_read_from_the_end_of_its_log(ralph: Project) -> Non
 def test_a_session_that_the_rules_recorded_is_told_with_its_host(ralph: Project) -> None:
     origin = Origin(session="3f2a", agent="claude")
     record = Record(
-        "obs-1", ObservationKind.NOTE, "x", Family.OBSERVATION, origin=origin, created_at="2026-11-15T12:00:00Z"
+        "obs-1",
+        ObservationKind.NOTE,
+        "x",
+        Family.OBSERVATION,
+        origin=origin,
+        created_at="2026-11-15T12:00:00Z",
     )
     ralph.put("log/sessions/3f2a.jsonl", encode_record(record))
     said = ralph("status", "--format", "json").json["last_session"]
@@ -115,25 +136,36 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
     assert "hooks:        claude (user); 0 event(s) recorded, 1 failure(s), the last " in said.out
     assert "capture:      paused since 20" in said.out
     shape = ralph("status", "--format", "json").json
-    assert [(each["host"], each["scope"]) for each in shape["hooks"]["installed"]] == [("claude", "user")]
+    assert [(each["host"], each["scope"]) for each in shape["hooks"]["installed"]] == [
+        ("claude", "user")
+    ]
     assert (shape["hooks"]["failures"], shape["hooks"]["last_failure"]) == (1, "Stop: disk full")
     assert shape["paused"] is True
     assert shape["paused_since"].startswith("20")
 
 
-def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(ralph: Project, tmp_path: Path) -> None:
+def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(
+    ralph: Project, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere" / "log" / "sessions").mkdir(parents=True)
-    (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").write_text(RAW, encoding="utf-8", newline="")
+    (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").write_text(
+        RAW, encoding="utf-8", newline=""
+    )
     shutil.rmtree(ralph.file(".git"))  # without git, the state is below .ralph
     ralph.file(".ralph").symlink_to(tmp_path / "elsewhere")
     said = ralph("status", "--format", "json").json
     assert said["outside"].startswith(str(tmp_path / "elsewhere"))
     assert (said["last_session"], said["hooks"]["recorded"], said["log_bytes"]) == (None, 0, 0)
-    assert f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}" in ralph("status").out
+    assert (
+        f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}"
+        in ralph("status").out
+    )
     assert "bad-link" in ralph("doctor", "--format", "json").out
     (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").chmod(0o644)
     ralph("doctor", "--fix")
-    assert (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").stat().st_mode & 0o777 == 0o644
+    assert (
+        tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl"
+    ).stat().st_mode & 0o777 == 0o644
     assert ralph("memory", "search", "anything").code in (0, 1)
     assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == ["log"]
 

@@ -7,7 +7,10 @@ import pytest
 from tests.cli.runner import Project
 
 PRD = json.dumps(
-    {"project": "shop", "userStories": [{"id": "US-1", "title": "Button"}, {"id": "US-2", "title": "Page"}]}
+    {
+        "project": "shop",
+        "userStories": [{"id": "US-1", "title": "Button"}, {"id": "US-2", "title": "Page"}],
+    }
 )
 
 
@@ -18,7 +21,9 @@ def new(ralph: Project, title: str = "one", *more: str) -> str:
 
 
 @pytest.mark.parametrize("noun", ["task", "feature"])
-def test_an_empty_list_is_valid_in_every_form_and_leaves_no_trace(ralph: Project, noun: str) -> None:
+def test_an_empty_list_is_valid_in_every_form_and_leaves_no_trace(
+    ralph: Project, noun: str
+) -> None:
     assert ralph(noun, "list", "--format", "json").json == []
     assert ralph(noun, "list", "--format", "quiet").out == ""
     assert ralph(noun, "list").out == f"No {noun}s.\n"
@@ -56,7 +61,13 @@ def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
     two = new(ralph, "two", "--blocked-by", one)
     assert ralph("task", "list", "--ready", "--format", "quiet").out.split() == [one]
     assert ralph("task", "list", "--ready", "--format", "quiet").out.split() == [one]
-    assert ralph("task", "list").out.splitlines()[2].split()[:5] == [two, "pending", "-", "today", one]
+    assert ralph("task", "list").out.splitlines()[2].split()[:5] == [
+        two,
+        "pending",
+        "-",
+        "today",
+        one,
+    ]
     said = ralph("task", "block", one, "--by", two)
     assert (said.code, said.out) == (1, "")
     assert f"{one} -> {two} -> {one}" in said.err
@@ -71,7 +82,9 @@ def test_a_parent_that_ends_with_its_last_part_is_told(ralph: Project) -> None:
     top = new(ralph, "top")
     part = new(ralph, "part", "--parent", top)
     assert ralph("task", "done", part).out == f"{part} is done: part\n{top} is done, too: top\n"
-    assert ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is pending, too: top\n"
+    assert (
+        ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is pending, too: top\n"
+    )
 
 
 def test_a_reason_or_other_tasks_hold_a_task_back_but_not_both(ralph: Project) -> None:
@@ -130,27 +143,54 @@ def test_stories_and_lines_are_imported_once(ralph: Project) -> None:
 
 
 def test_files_that_cannot_be_read_are_told_beside_the_list(ralph: Project) -> None:
-    ralph.put(".ralph/tasks/t-9/task.json", '{"id": "t-9", "title": "by \\u001b[31mhand", "status": "someday"}')
+    ralph.put(
+        ".ralph/tasks/t-9/task.json",
+        '{"id": "t-9", "title": "by \\u001b[31mhand", "status": "someday"}',
+    )
     ralph.put(".ralph/tasks/torn/task.json", "{")
     ralph.put(".ralph/features/torn/feature.json", "{")
     said = ralph("task", "list")
     assert said.code == 0
-    assert said.out.splitlines()[1].split() == ["t-9", "someday", "-", "-", "-", "by", "\\x1b[31mhand"]
+    assert said.out.splitlines()[1].split() == [
+        "t-9",
+        "someday",
+        "-",
+        "-",
+        "-",
+        "by",
+        "\\x1b[31mhand",
+    ]
     assert "warning: .ralph/tasks/torn/task.json: is not read: line 1" in said.err
     assert ralph("task", "list", "--format", "json").ids == ["t-9"]
     assert "torn/feature.json" in ralph("feature", "list").err
 
 
 def test_a_feature_is_shown_with_its_tasks_and_its_words(ralph: Project) -> None:
-    name = ralph("feature", "add", "Refunds", "--description", "Money back", "--format", "quiet").out.strip()
+    name = ralph(
+        "feature", "add", "Refunds", "--description", "Money back", "--format", "quiet"
+    ).out.strip()
     assert ralph("feature", "add", "Returns", "--format", "json").json["title"] == "Returns"
     one = new(ralph, "one", "--feature", name)
     ralph("task", "done", one)
     page = ralph("feature", "show", name).out
-    for words in ("Refunds", "Money back", f"{one} done: one", "Tasks (1 of 1 done):", "plan.md: nothing is written"):
+    for words in (
+        "Refunds",
+        "Money back",
+        f"{one} done: one",
+        "Tasks (1 of 1 done):",
+        "plan.md: nothing is written",
+    ):
         assert words in page
     assert ralph("feature", "list", "--format", "json").ids[0] == name
-    assert ralph("feature", "list").out.splitlines()[1].split() == [name, "open", "1", "of", "1", "today", "Refunds"]
+    assert ralph("feature", "list").out.splitlines()[1].split() == [
+        name,
+        "open",
+        "1",
+        "of",
+        "1",
+        "today",
+        "Refunds",
+    ]
     shown = ralph("feature", "show", name, "--format", "json").json
     assert (shown["plan"], shown["tasks"]) == ("", [{"id": one, "title": "one", "status": "done"}])
     assert "## What it should do" in shown["spec"]

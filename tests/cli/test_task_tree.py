@@ -37,7 +37,11 @@ def test_a_task_with_a_prd_and_a_worktree_is_added_shown_merged_and_dropped(shop
     name = said.out.split()[1]
     assert said.out.endswith(f"Its worktree is .worktrees/{name}, on the branch refunds\n")
     shown = shop("task", "show", name, "--format", "json").json
-    assert (shown["worktree"], shown["branch"], shown["troubles"]) == (f".worktrees/{name}", "refunds", [])
+    assert (shown["worktree"], shown["branch"], shown["troubles"]) == (
+        f".worktrees/{name}",
+        "refunds",
+        [],
+    )
     assert shown["stories"] == [{"id": "US-1", "title": "first", "passes": False}]
     place = shop.root / ".worktrees" / name
     (place / "refund.py").write_text("x = 2\n", encoding="utf-8")
@@ -70,7 +74,9 @@ def test_drop_refuses_on_no_terminal_until_it_is_told_yes(shop: Project) -> None
 
 def test_a_worktree_that_is_gone_is_explained_and_made_again(shop: Project) -> None:
     name = new(shop)
-    assert shop("task", "start", name, "--worktree").out.endswith(f"on the branch ralph/{name} (made)\n")
+    assert shop("task", "start", name, "--worktree").out.endswith(
+        f"on the branch ralph/{name} (made)\n"
+    )
     assert shop("task", "start", name, "--worktree").out.endswith("(there already)\n")
     shutil.rmtree(shop.root / ".worktrees" / name)
     said = shop("task", "show", name)
@@ -83,7 +89,10 @@ def test_a_worktree_that_is_gone_is_explained_and_made_again(shop: Project) -> N
 def test_a_loop_works_in_the_worktree_and_done_says_what_was_promoted(shop: Project) -> None:
     name = new(shop, "--worktree")
     lesson = "LedgerWriter rejects refunds that are older than 90 days"
-    step = {"write": {"out.txt": "x"}, "say": f"<journal>half\n\nLearnings:\n- {lesson}\n</journal>"}
+    step = {
+        "write": {"out.txt": "x"},
+        "say": f"<journal>half\n\nLearnings:\n- {lesson}\n</journal>",
+    }
     shop.put("steps.json", json.dumps({"steps": [step, step]}))
     shop("loop", "start", "--task", name, "--agent", "scripted", "--command", "steps.json", "-c", "none",
          "--max-iterations", "2")  # fmt: skip
@@ -107,7 +116,10 @@ def test_what_is_dropped_with_yes_is_told(shop: Project) -> None:
     refused = shop("task", "drop", name)
     assert (refused.code, refused.out) == (1, "")
     assert tip in refused.err
-    assert f"Gone with it: 1 unmerged commits: {tip} on no branch" in shop("task", "drop", name, "--yes").err
+    assert (
+        f"Gone with it: 1 unmerged commits: {tip} on no branch"
+        in shop("task", "drop", name, "--yes").err
+    )
     assert git(shop.root, "cat-file", "-t", tip) == "commit\n"
 
 
@@ -131,7 +143,9 @@ def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) 
     assert [path.name for path in shop.file(".ralph/tasks").iterdir()] == [name]
 
 
-def test_a_worktrees_folder_that_leads_out_of_the_project_is_refused(shop: Project, tmp_path: Path) -> None:
+def test_a_worktrees_folder_that_leads_out_of_the_project_is_refused(
+    shop: Project, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     shop.file(".worktrees").symlink_to(outside)
@@ -152,9 +166,13 @@ def test_nothing_is_committed_for_a_merge_that_is_refused(shop: Project) -> None
     said = shop("task", "merge", name, "--commit")
     assert said.code == 1
     assert "uncommitted changes where" in said.err
-    assert git(place, "log", "--format=%s").splitlines() == ["first"], "nothing is committed for a merge that cannot be"
+    assert git(place, "log", "--format=%s").splitlines() == ["first"], (
+        "nothing is committed for a merge that cannot be"
+    )
     git(shop.root, "checkout", "-q", "cart.py")
-    assert "1 commit, 1 file\nCommitted first: cart.py" in shop("task", "merge", name, "--commit").out
+    assert (
+        "1 commit, 1 file\nCommitted first: cart.py" in shop("task", "merge", name, "--commit").out
+    )
 
 
 def test_a_worktree_on_another_branch_is_reported(shop: Project) -> None:

@@ -30,13 +30,22 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_recorded(ralph: Project
     assert ralph("config", "summarize.command").out == "\n"
 
 
-@pytest.mark.parametrize(("answer", "value"), [(b"y\n", "make summary\n"), (b"n\n", "\n"), (b"\n", "\n")])
-def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(ralph: Project, answer: bytes, value: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "value"), [(b"y\n", "make summary\n"), (b"n\n", "\n"), (b"\n", "\n")]
+)
+def test_on_a_terminal_the_answer_decides_and_no_answer_is_no(
+    ralph: Project, answer: bytes, value: str
+) -> None:
     ralph.put("ralph.yml", YML.format("make summary"))
     with terminal() as (outer, inner):
         os.write(outer, answer)
         done = subprocess.run(
-            [*command(), "trust"], cwd=ralph.root, stdin=inner, capture_output=True, check=False, timeout=60
+            [*command(), "trust"],
+            cwd=ralph.root,
+            stdin=inner,
+            capture_output=True,
+            check=False,
+            timeout=60,
         )
     assert done.returncode == (0 if value.strip() else 1)
     assert ralph("config", "summarize.command").out == value

@@ -74,7 +74,9 @@ def test_windows_line_ends_are_no_such_signs(ralph: Project) -> None:
 
 
 def test_what_a_person_wrote_by_hand_stays_and_can_be_read(ralph: Project) -> None:
-    ralph.memories(Block("The \x1b[31mcart\x1b[0m adds \u202eup.", "mem-1705751400-a3f8", created="2026-11-10"))
+    ralph.memories(
+        Block("The \x1b[31mcart\x1b[0m adds \u202eup.", "mem-1705751400-a3f8", created="2026-11-10")
+    )
     before = ralph.read()
     assert ralph("memory", "add", "Another one.").code == 0
     assert "The \x1b[31mcart\x1b[0m adds \u202eup." in ralph.read()
@@ -86,7 +88,9 @@ def test_what_an_agent_said_in_a_loop_is_kept_without_them(tmp_path: Path) -> No
     said = KnowledgeSigil("Red \x1b[31mtests\x1b[0m", ("x\x07y",), "They \u202eare\x85 red\x08.")
     [done] = knowledge.learn(tmp_path, [said])
     text = (tmp_path / ".ralph" / "knowledge" / f"{done.slug}.md").read_text(encoding="utf-8")
-    entry = JournalEntry("run-1", 1, Outcome.DONE, notes="it \x1b[1mworked\u202e\x9b", files=("a\x1bb.py",))
+    entry = JournalEntry(
+        "run-1", 1, Outcome.DONE, notes="it \x1b[1mworked\u202e\x9b", files=("a\x1bb.py",)
+    )
     journal.append(tmp_path, entry)
     text += journal.run_file(tmp_path, "run-1").read_text(encoding="utf-8")
     assert "They are" in text

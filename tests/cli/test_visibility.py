@@ -21,16 +21,25 @@ def test_an_agent_s_search_leaves_out_what_other_tasks_are_at_and_says_so(
         found = ralph("search", ASKED, "--all", "--layer", "3", "--format", form)
         assert found.code == 0
         assert seen(found.out) == {PROJECT, *TWO}
-        assert found.err == f"8 records of other tasks left out ({both.one}); --all-tasks shows everything\n"
+        assert (
+            found.err
+            == f"8 records of other tasks left out ({both.one}); --all-tasks shows everything\n"
+        )
     everything = ralph("search", ASKED, "--all", "--layer", "3", "--all-tasks")
     assert seen(everything.out) == {PROJECT, *TWO, *HITS}
     assert everything.err == ""
 
 
-def test_the_end_of_a_task_shows_what_it_did(ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_task_shows_what_it_did(
+    ralph: Project, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RALPH_TASK", both.two)
     assert ralph("task", "done", both.one).code == 0
-    assert seen(ralph("search", ASKED, "--all", "--layer", "3").out) == {PROJECT, *TWO, *HITS_WHEN_DONE}
+    assert seen(ralph("search", ASKED, "--all", "--layer", "3").out) == {
+        PROJECT,
+        *TWO,
+        *HITS_WHEN_DONE,
+    }
 
 
 def test_a_task_may_be_named_and_goes_before_the_variable(

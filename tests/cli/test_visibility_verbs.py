@@ -46,10 +46,16 @@ def in_two(both: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
-def test_the_journal_within_a_task_leaves_out_what_others_are_at(ralph: Project, in_two: Both, form: str) -> None:
+def test_the_journal_within_a_task_leaves_out_what_others_are_at(
+    ralph: Project, in_two: Both, form: str
+) -> None:
     found = ralph("loop", "journal", "--format", form)
     assert found.code == 0
-    assert (TWO_ENTRY in found.out, NOBODYS in found.out, ONE_ENTRY in found.out) == (True, True, False)
+    assert (TWO_ENTRY in found.out, NOBODYS in found.out, ONE_ENTRY in found.out) == (
+        True,
+        True,
+        False,
+    )
     everything = ralph("loop", "journal", "--all-tasks", "--format", form)
     assert ONE_ENTRY in everything.out
     assert everything.err == ""
@@ -81,7 +87,9 @@ def test_a_run_is_shown_without_what_it_did_for_others(ralph: Project, in_two: B
     assert ONE_ENTRY not in nothing.err
 
 
-def test_by_its_id_an_entry_of_another_task_is_not_found_either(ralph: Project, in_two: Both) -> None:
+def test_by_its_id_an_entry_of_another_task_is_not_found_either(
+    ralph: Project, in_two: Both
+) -> None:
     for words in ((THEIRS,), ("run-0001", "1")):
         found = ralph("loop", "journal", *words)
         assert found.code == 1
@@ -92,13 +100,17 @@ def test_by_its_id_an_entry_of_another_task_is_not_found_either(ralph: Project, 
 
 
 @pytest.mark.parametrize("words", [("search", "x"), ("graph", "show"), ("graph", "search", "x")])
-def test_one_task_and_all_of_them_contradict_each_other(ralph: Project, words: tuple[str, ...]) -> None:
+def test_one_task_and_all_of_them_contradict_each_other(
+    ralph: Project, words: tuple[str, ...]
+) -> None:
     found = ralph(*words, "--task", "t-1", "--all-tasks")
     assert found.code == 2
     assert "give one of them" in found.err
 
 
-def test_a_search_of_the_graph_in_a_task_finds_nothing_of_another(ralph: Project, both: Both) -> None:
+def test_a_search_of_the_graph_in_a_task_finds_nothing_of_another(
+    ralph: Project, both: Both
+) -> None:
     words = ("graph", "search", ASKED, "--limit", "100", "--format", "json")
     assert seen(ralph(*words, "--task", both.two).out) == {PROJECT, TWO_INSIGHT}
     everything = seen(ralph(*words).out)
@@ -110,7 +122,9 @@ def test_the_overview_in_a_task_counts_what_the_task_may_see(ralph: Project, in_
     mine = ralph("graph", "show", "--format", "json")
     everything = ralph("graph", "show", "--format", "json", "--all-tasks")
     assert not seen(mine.out) & ONE
-    assert sum(json.loads(mine.out)["nodes"].values()) < sum(json.loads(everything.out)["nodes"].values())
+    assert sum(json.loads(mine.out)["nodes"].values()) < sum(
+        json.loads(everything.out)["nodes"].values()
+    )
     for which in (mine, everything):
         told = json.loads(which.out)
         assert all(each["edges"] > 0 for each in told["busiest"])
@@ -125,12 +139,20 @@ def test_another_task_s_node_is_not_shown_by_its_id_either(ralph: Project, in_tw
     assert ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json").code == 0
     near = ralph("graph", "neighbors", f"task:{in_two.one}", "--format", "json", "--hops", "1")
     assert not seen(near.out)
-    assert ONE_INSIGHT in ralph("graph", "neighbors", f"task:{in_two.one}", "--all-tasks", "--hops", "1").out
+    assert (
+        ONE_INSIGHT
+        in ralph("graph", "neighbors", f"task:{in_two.one}", "--all-tasks", "--hops", "1").out
+    )
 
 
-def test_a_node_that_only_another_task_has_is_not_found_by_its_title(ralph: Project, both: Both) -> None:
+def test_a_node_that_only_another_task_has_is_not_found_by_its_title(
+    ralph: Project, both: Both
+) -> None:
     titled = replace(insight(ONE_INSIGHT, 7), title="The secret of the grease")
-    write(paths.tasks_folder(ralph.root) / both.one / "memory" / "insights.json", parse_insights("").add(titled).text)
+    write(
+        paths.tasks_folder(ralph.root) / both.one / "memory" / "insights.json",
+        parse_insights("").add(titled).text,
+    )
     assert "no node" not in ralph("graph", "show", "the secret of the grease").err
     hidden = ralph("graph", "show", "the secret of the grease", "--task", both.two)
     assert hidden.code == 1
@@ -155,7 +177,8 @@ def test_every_verb_says_not_found_for_what_is_another_task_s(
 
 
 @pytest.mark.parametrize(
-    ("words", "theirs"), [(("session", "list"), "s-one"), (("review", "--status", "all"), ONE_INSIGHT)]
+    ("words", "theirs"),
+    [(("session", "list"), "s-one"), (("review", "--status", "all"), ONE_INSIGHT)],
 )
 def test_lists_leave_out_what_is_another_task_s(
     ralph: Project, in_two: Both, words: tuple[str, ...], theirs: str

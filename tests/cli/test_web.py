@@ -45,7 +45,9 @@ def status(port: int, path: str) -> int:
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT])
-def test_it_prints_its_address_answers_and_ends_well(ralph: Project, ending: signal.Signals) -> None:
+def test_it_prints_its_address_answers_and_ends_well(
+    ralph: Project, ending: signal.Signals
+) -> None:
     process = start(ralph.root, "--no-open")
     try:
         port, path = address(process)
@@ -80,7 +82,9 @@ def test_a_further_link_opens_another_window_of_the_running_server(ralph: Projec
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert not note.exists()
-    note.write_text(f'{{"port": {port}, "key": "x"}}', encoding="utf-8")  # as a killed server leaves it
+    note.write_text(
+        f'{{"port": {port}, "key": "x"}}', encoding="utf-8"
+    )  # as a killed server leaves it
     assert ralph("web", "--link", "--no-open").code == 1
 
 
@@ -97,7 +101,11 @@ def test_what_is_changed_in_a_server_of_an_agent_no_person_changed(ralph: Projec
         with connection.getresponse() as answer:
             cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
             answer.read()
-        headers = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
+        headers = {
+            "Cookie": cookie,
+            "Origin": f"http://127.0.0.1:{port}",
+            "Content-Type": "application/json",
+        }
 
         def post(verb: str, **body: object) -> str:
             connection.request("POST", f"/api/changes/{verb}", json.dumps(body), headers)
@@ -108,24 +116,33 @@ def test_what_is_changed_in_a_server_of_an_agent_no_person_changed(ralph: Projec
         assert "held for a person" in post("apply", action="accept", id=waiting.id, stamps={})
         assert "waits for a person" in post("apply", action="add", text=ORDER, stamps={})
         stamps = {
-            each["name"]: each["before"] for each in json.loads(post("plan", action="add", text="Use pnpm"))["files"]
+            each["name"]: each["before"]
+            for each in json.loads(post("plan", action="add", text="Use pnpm"))["files"]
         }
         post("apply", action="add", text="Use pnpm", stamps=stamps)
         connection.close()
         link = subprocess.run([*command(), "web", "--link", "--no-open"], cwd=ralph.root, env={**os.environ, **env},
             capture_output=True, encoding="utf-8", timeout=60, check=False)  # fmt: skip
-        assert (link.returncode, link.stdout, "a link is for a person" in link.stderr) == (1, "", True)
+        assert (link.returncode, link.stdout, "a link is for a person" in link.stderr) == (
+            1,
+            "",
+            True,
+        )
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert [each.id for each in quarantine.held(ralph.root)] == [waiting.id]
-    assert [(each.record.text, each.record.origin.by) for each in memory.list_(ralph.root)] == [("Use pnpm", "agent")]
+    assert [(each.record.text, each.record.origin.by) for each in memory.list_(ralph.root)] == [
+        ("Use pnpm", "agent")
+    ]
 
 
 def test_it_opens_the_browser_that_is_named(ralph: Project, tmp_path: Path) -> None:
     note = tmp_path / "opened"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {note}.new && mv {note}.new {note}\n', encoding="utf-8")
+    browser.write_text(
+        f'#!/bin/sh\nprintf %s "$1" > {note}.new && mv {note}.new {note}\n', encoding="utf-8"
+    )
     browser.chmod(0o755)
     process = start(ralph.root, env={"BROWSER": str(browser)})
     try:
@@ -158,4 +175,7 @@ def test_help_does_not_load_the_server(ralph: Project) -> None:
     code = "import sys; from ralph.cli.main import run; run(['--help']); sys.exit('uvicorn' in sys.modules)"
     import sys
 
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )

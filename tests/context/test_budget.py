@@ -32,7 +32,9 @@ DATES = st.sampled_from(["", "2025-01-20", "2025-01-21", "2026-02-03T08:15:00Z",
 KINDS = st.sampled_from(list(MemoryKind))
 WORDS = st.text(st.sampled_from("abcde  xyz\n인증🔥0189.-"), min_size=1, max_size=200)
 RECORDS = st.lists(
-    st.builds(lambda k, t, d: Record(id="mem-1-a", kind=k, text=t, created_at=d), KINDS, WORDS, DATES),
+    st.builds(
+        lambda k, t, d: Record(id="mem-1-a", kind=k, text=t, created_at=d), KINDS, WORDS, DATES
+    ),
     max_size=25,
 )
 
@@ -49,7 +51,9 @@ def _renderer(records: Sequence[Record], calls: list[int] | None = None) -> Rend
             calls.append(len(kept))
         parts = []
         for kind in MemoryKind:
-            blocks = [f"### entry {i}\n> {records[i].text}\n" for i in kept if records[i].kind is kind]
+            blocks = [
+                f"### entry {i}\n> {records[i].text}\n" for i in kept if records[i].kind is kind
+            ]
             parts += [f"## {SECTIONS[kind]}\n", *blocks] if blocks else []
         if left_out:
             parts.append(f"<!-- {len(kept)} of {len(kept) + left_out} shown -->\n")
@@ -81,14 +85,18 @@ class TestOrder:
 
 class TestFill:
     @given(RECORDS, st.data())
-    def test_only_what_does_not_fit_is_left_out(self, records: list[Record], data: st.DataObject) -> None:
+    def test_only_what_does_not_fit_is_left_out(
+        self, records: list[Record], data: st.DataObject
+    ) -> None:
         costs = [data.draw(st.integers(1, 60)) for _ in records]
         budget = data.draw(st.integers(1, 400))
         shown = fill(records, costs, budget)
         spent = sum(costs[index] for index in shown)
         assert list(shown) == sorted(set(shown))
         assert spent <= budget
-        assert all(spent + costs[index] > budget for index in range(len(records)) if index not in shown)
+        assert all(
+            spent + costs[index] > budget for index in range(len(records)) if index not in shown
+        )
 
     @given(RECORDS, st.data())
     def test_no_kind_starves_when_the_smallest_of_each_would_fit(
@@ -96,7 +104,9 @@ class TestFill:
     ) -> None:
         costs = [data.draw(st.integers(1, 60)) for _ in records]
         kinds = {record.kind for record in records}
-        budget = sum(min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds)
+        budget = sum(
+            min(c for c, r in zip(costs, records, strict=True) if r.kind is kind) for kind in kinds
+        )
         assume(budget)
         kept = fill(records, costs, budget + data.draw(st.integers(0, 100)))
         assert {records[i].kind for i in kept} == kinds
@@ -113,7 +123,9 @@ class TestFill:
 
 class TestFit:
     @given(RECORDS, st.integers(1, 600))
-    def test_the_text_never_estimates_above_the_budget(self, records: list[Record], budget: int) -> None:
+    def test_the_text_never_estimates_above_the_budget(
+        self, records: list[Record], budget: int
+    ) -> None:
         render = _renderer(records)
         text, shown = fit(records, budget, render)
         assert estimate(text) <= budget
@@ -143,7 +155,10 @@ class TestFit:
 
     def test_twenty_thousand_records_take_a_handful_of_small_renderings(self) -> None:
         records = [
-            _record(kind, f"entry {n} says why the queue in src/q{n}.py must be drained first " * (1 + n % 5))
+            _record(
+                kind,
+                f"entry {n} says why the queue in src/q{n}.py must be drained first " * (1 + n % 5),
+            )
             for n, kind in enumerate(list(MemoryKind) * 5_000)
         ]
         calls: list[int] = []
@@ -179,7 +194,9 @@ class TestShare:
         assert guardrails_budget(budget, cost, others) == expected
 
     @given(st.integers(1, 5000), st.integers(0, 5000), st.integers(0, 5000))
-    def test_a_share_of_a_limit_is_never_unlimited(self, budget: int, cost: int, others: int) -> None:
+    def test_a_share_of_a_limit_is_never_unlimited(
+        self, budget: int, cost: int, others: int
+    ) -> None:
         assert 1 <= guardrails_budget(budget, cost, others) <= budget
 
 
@@ -204,9 +221,13 @@ Then ask about the name.
 
 
 class TestTail:
-    @given(st.one_of(messy("# Plan\n", "## Next\n", "- done\n", "\n\n"), st.text()), st.integers(0, 60))
+    @given(
+        st.one_of(messy("# Plan\n", "## Next\n", "- done\n", "\n\n"), st.text()), st.integers(0, 60)
+    )
     @example("```" + "x" * 500 + "\n" + "a\n" * 50, 30)
-    def test_the_tail_is_within_the_budget_and_made_of_whole_lines_where_one_fits(self, text: str, budget: int) -> None:
+    def test_the_tail_is_within_the_budget_and_made_of_whole_lines_where_one_fits(
+        self, text: str, budget: int
+    ) -> None:
         kept, _ = fit_tail(text, budget)
         assert (kept, _) == fit_tail(text, budget)
         if not budget or estimate(text) <= budget:
@@ -236,7 +257,9 @@ class TestTail:
     def test_a_comment_in_a_fence_is_not_a_heading(self) -> None:
         assert "not a heading" not in fit_tail(PAD, 8)[1]
 
-    @pytest.mark.parametrize("text", ["word " * 500, "# Title\n" + "word " * 500, "word " * 500 + "\n\n\n"])
+    @pytest.mark.parametrize(
+        "text", ["word " * 500, "# Title\n" + "word " * 500, "word " * 500 + "\n\n\n"]
+    )
     def test_of_a_last_line_that_is_too_long_the_last_words_are_kept(self, text: str) -> None:
         kept = fit_tail(text, 20)[0]
         assert kept.startswith("word")
@@ -270,12 +293,16 @@ class TestEveryStrategy:
     def test_a_larger_budget_never_keeps_fewer_tokens(
         self, strategy: Trim, items: list[BudgetItem], budget: int, more: int
     ) -> None:
-        kept, fewer = (sum(item.tokens for item in strategy(items, size)) for size in (budget + more, budget))
+        kept, fewer = (
+            sum(item.tokens for item in strategy(items, size)) for size in (budget + more, budget)
+        )
         assert kept >= fewer
 
     @ALL
     @given(items=ITEMS)
-    def test_no_limit_is_as_good_as_a_very_large_one(self, strategy: Trim, items: list[BudgetItem]) -> None:
+    def test_no_limit_is_as_good_as_a_very_large_one(
+        self, strategy: Trim, items: list[BudgetItem]
+    ) -> None:
         assert strategy(items, 0) == strategy(items, 10**6)
 
     @ALL
@@ -285,10 +312,16 @@ class TestEveryStrategy:
 
 class TestRecency:
     @given(ITEMS, BUDGETS)
-    def test_what_is_left_out_would_not_fit_beside_what_is_newer(self, items: list[BudgetItem], budget: int) -> None:
+    def test_what_is_left_out_would_not_fit_beside_what_is_newer(
+        self, items: list[BudgetItem], budget: int
+    ) -> None:
         done = recency(items, budget)
         for index in {*range(len(items))} - {item.index for item in done}:
-            newer = [e.tokens for e in done if (items[e.index].date, e.index) > (items[index].date, index)]
+            newer = [
+                e.tokens
+                for e in done
+                if (items[e.index].date, e.index) > (items[index].date, index)
+            ]
             assert sum(newer) + items[index].costs[-1] > budget
 
     def test_the_newest_comes_first_and_the_unknown_date_last(self) -> None:
@@ -312,14 +345,24 @@ class TestRelevance:
         assert all(score > 0 and score >= RELATED * best for score in scores)
 
     def test_detail_is_given_to_the_best_first_and_lines_to_all(self) -> None:
-        items = [BudgetItem((10, 50, 90), score=0.5), BudgetItem((10, 50, 90), score=0.9), BudgetItem((10,), score=0.8)]
-        assert [(each.index, each.layer) for each in relevance(items, 150)] == [(1, 3), (2, 1), (0, 2)]
+        items = [
+            BudgetItem((10, 50, 90), score=0.5),
+            BudgetItem((10, 50, 90), score=0.9),
+            BudgetItem((10,), score=0.8),
+        ]
+        assert [(each.index, each.layer) for each in relevance(items, 150)] == [
+            (1, 3),
+            (2, 1),
+            (0, 2),
+        ]
         assert [each.layer for each in relevance(items, 30)] == [1, 1, 1]
 
 
 class TestCompression:
     @given(ITEMS, BUDGETS)
-    def test_an_item_goes_only_when_all_that_stay_are_on_one_line(self, items: list[BudgetItem], budget: int) -> None:
+    def test_an_item_goes_only_when_all_that_stay_are_on_one_line(
+        self, items: list[BudgetItem], budget: int
+    ) -> None:
         done = compression(items, budget)
         if len(done) < len(items):
             assert all(each.layer == 1 for each in done)
@@ -330,13 +373,19 @@ class TestCompression:
             BudgetItem((5, 20), "2024-01-01"),
             BudgetItem((5, 20), "2025-01-01"),
         ]
-        assert [(each.index, each.layer) for each in compression(items, 45)] == [(0, 2), (2, 2), (1, 1)]
+        assert [(each.index, each.layer) for each in compression(items, 45)] == [
+            (0, 2),
+            (2, 2),
+            (1, 1),
+        ]
         assert [(each.index, each.layer) for each in compression(items, 10)] == [(0, 1), (2, 1)]
 
 
 class TestSelective:
     @given(ITEMS, BUDGETS)
-    def test_only_how_things_ended_is_kept_and_in_short(self, items: list[BudgetItem], budget: int) -> None:
+    def test_only_how_things_ended_is_kept_and_in_short(
+        self, items: list[BudgetItem], budget: int
+    ) -> None:
         done = selective(items, budget)
         assert all(items[each.index].kind in KEY_POINTS for each in done)
         assert all(each.layer <= 2 for each in done)

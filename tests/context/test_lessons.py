@@ -36,17 +36,24 @@ LESSONS = {
     "tabs": "The Makefile needs tabs; the formatter turns them into spaces.",
     "windows": r"On Windows apps\desktop\main.ts must not use fs.watch.",
     "generated": "lib/no-pay.ts and infra/old.tf.json are generated; in the admin, index.ts is generated too.",
-    "long": "We looked at many things in this project before we decided. " + "Some files of a server may wait. " * 30,
+    "long": "We looked at many things in this project before we decided. "
+    + "Some files of a server may wait. " * 30,
 }
 DECISIONS = ("cookie", "pnpm", "web", "dates", "long")
-LEFT_OUT = {"pattern": "auth.ts must be pure", "context": "`npm test` needs Node 20; SIGSEGV means an old one"}
+LEFT_OUT = {
+    "pattern": "auth.ts must be pure",
+    "context": "`npm test` needs Node 20; SIGSEGV means an old one",
+}
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """An index of these lessons, and of two memories that are none."""
     root = tmp_path_factory.mktemp("lessons")
-    blocks = [Block(text, name, kind="decision" if name in DECISIONS else "fix") for name, text in _named(LESSONS)]
+    blocks = [
+        Block(text, name, kind="decision" if name in DECISIONS else "fix")
+        for name, text in _named(LESSONS)
+    ]
     blocks += [Block(text, f"mem-9-{kind}", kind=kind) for kind, text in LEFT_OUT.items()]
     (root / ".agent").mkdir()
     (root / ".agent" / "memories.md").write_text(page(*blocks), encoding="utf-8")
@@ -58,7 +65,10 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
 
 
 def _named(texts: dict[str, str]) -> list[tuple[str, str]]:
-    return [(f"mem-{1_705_751_400 + number}-{name}", text) for number, (name, text) in enumerate(texts.items())]
+    return [
+        (f"mem-{1_705_751_400 + number}-{name}", text)
+        for number, (name, text) in enumerate(texts.items())
+    ]
 
 
 KEEP = (lookup.memories(kinds=("fix", "decision")),)
@@ -155,7 +165,9 @@ def test_several_files_are_looked_at_and_no_file_is_none(index: Connection) -> N
         ("cat 'infra/rds.tf'", "rds"),
     ],
 )
-def test_a_lesson_that_names_the_command_is_told(index: Connection, command: str, told: str) -> None:
+def test_a_lesson_that_names_the_command_is_told(
+    index: Connection, command: str, told: str
+) -> None:
     assert names(lessons.on_command(index, command, KEEP)) == [told]
 
 
@@ -165,7 +177,9 @@ def test_a_lesson_that_names_the_command_is_told(index: Connection, command: str
 cargo test;cargo fmt;terraform fmt;terraform plan;cat src/app.ts;make;make test;python -m http.server;echo hi
 rm -rf build;grep -rn TODO src;cd web && ls;node server.js;curl http://localhost:3000/health;uv run ruff check .
 kubectl get pods;git log --oneline -5;git diff HEAD~1;date;find . -name '*.ts';pnpm lint;npm install;git pull
-docker build .;sudo -n true;FOO=bar;&& ||;;"unclosed;`;\0;npm;git --version""".replace("\n", ";").split(";"),
+docker build .;sudo -n true;FOO=bar;&& ||;;"unclosed;`;\0;npm;git --version""".replace(
+        "\n", ";"
+    ).split(";"),
 )
 def test_nothing_is_told_about_another_command(index: Connection, command: str) -> None:
     assert names(lessons.on_command(index, command, KEEP)) == []
@@ -179,8 +193,14 @@ def test_the_mere_name_of_a_program_can_be_too_little(index: Connection) -> None
 @for_each(
     ("error", "told"),
     [
-        ("Exit code 1\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect", "postgres"),
-        ("Exit code 1\nTraceback\n    import yaml\nModuleNotFoundError: No module named 'yaml'", "yaml"),
+        (
+            "Exit code 1\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect",
+            "postgres",
+        ),
+        (
+            "Exit code 1\nTraceback\n    import yaml\nModuleNotFoundError: No module named 'yaml'",
+            "yaml",
+        ),
         ("Exit code 1\nError: listen EADDRINUSE: address already in use :::3000", "vite"),
         ("Exit code 101\nerror: linker `cc` not found", "linker"),
         ("TypeError: rotateRefreshToken is not a function", "session"),

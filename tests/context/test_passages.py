@@ -25,7 +25,10 @@ def talk(*texts: str, start: int = 1, session: str = "s-old") -> list[Record]:
     """Turns of a person and an agent, who take turns."""
     speakers = (("human", "prompt"), ("agent", "answer"))
     pairs = ((at, text, *speakers[at % 2]) for at, text in enumerate(texts))
-    return [observed(start + at, text, session=session, by=by, title=title) for at, text, by, title in pairs]
+    return [
+        observed(start + at, text, session=session, by=by, title=title)
+        for at, text, by, title in pairs
+    ]
 
 
 def test_turns_of_a_session_are_quoted_in_their_order_with_date_and_speaker(tmp_path: Path) -> None:
@@ -51,12 +54,19 @@ def test_a_compacted_session_gets_its_own_turns_from_before(tmp_path: Path) -> N
 
 
 def test_where_nothing_gathers_one_record_is_enough(tmp_path: Path) -> None:
-    other = talk("How are you?", "Fine. The ledger export writes leading zeros of part numbers.", "Good.", "Bye.")
+    other = talk(
+        "How are you?",
+        "Fine. The ledger export writes leading zeros of part numbers.",
+        "Good.",
+        "Bye.",
+    )
     fill(tmp_path, observations=other)
     assert ids(asked(tmp_path, PROMPT)) == [other[1].id]
 
 
-def test_with_less_room_an_answer_is_not_cut_from_what_the_person_said_to_it(tmp_path: Path) -> None:
+def test_with_less_room_an_answer_is_not_cut_from_what_the_person_said_to_it(
+    tmp_path: Path,
+) -> None:
     turns = talk(*TALK)
     fill(tmp_path, observations=turns)
     for budget in range(180, 300, 5):
@@ -66,7 +76,9 @@ def test_with_less_room_an_answer_is_not_cut_from_what_the_person_said_to_it(tmp
             if turns[answer].id in ids(told):
                 assert turns[reply].id in ids(told)
     assert 0 < len(ids(asked(tmp_path, PROMPT, wanting(budget=190)))) < len(turns)
-    assert len(ids(asked(tmp_path, PROMPT, wanting(budget=140)))) == 1  # too little room for a passage
+    assert (
+        len(ids(asked(tmp_path, PROMPT, wanting(budget=140)))) == 1
+    )  # too little room for a passage
 
 
 def test_what_comes_along_of_a_long_session_is_near_a_match(tmp_path: Path) -> None:
@@ -78,8 +90,12 @@ def test_what_comes_along_of_a_long_session_is_near_a_match(tmp_path: Path) -> N
     assert "remark 19 on" in told.text.partition(TALK[0])[0]
 
 
-def test_code_and_plain_sentences_of_a_long_answer_go_before_digits_and_names(tmp_path: Path) -> None:
-    filler = " ".join(f"Nothing of note was seen {'again ' * number}there." for number in range(1, 25))
+def test_code_and_plain_sentences_of_a_long_answer_go_before_digits_and_names(
+    tmp_path: Path,
+) -> None:
+    filler = " ".join(
+        f"Nothing of note was seen {'again ' * number}there." for number in range(1, 25)
+    )
     long = f"The ledger export has leading zeros. {filler} The part numbers are padded to 9.\n```\nprint()\n```\nDone."
     fill(tmp_path, observations=talk(TALK[0], long, *TALK[2:]))
     told = asked(tmp_path, PROMPT, wanting(budget=700))
@@ -111,10 +127,15 @@ def test_a_turn_that_looks_like_prompt_injection_is_not_quoted(tmp_path: Path, b
 def test_what_a_tool_printed_is_not_quoted(tmp_path: Path) -> None:
     turns = talk(*TALK)
     printed = observed(
-        9, "$ cat ledger\nleading zeros of part numbers in the ledger export", by="tool", title="cat ledger"
+        9,
+        "$ cat ledger\nleading zeros of part numbers in the ledger export",
+        by="tool",
+        title="cat ledger",
     )
     fill(tmp_path, observations=[*turns[:3], printed, *turns[3:]])
-    assert "cat ledger" not in asked(tmp_path, PROMPT).text.partition("turns of an earlier session")[2]
+    assert (
+        "cat ledger" not in asked(tmp_path, PROMPT).text.partition("turns of an earlier session")[2]
+    )
 
 
 def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path: Path) -> None:
@@ -127,7 +148,9 @@ def test_the_newer_of_two_sessions_on_one_subject_is_first_and_says_so(tmp_path:
     fill(tmp_path, observations=[*talk(*TALK), *newer])
     told = asked(tmp_path, PROMPT)
     assert ids(told)[:2] == [turn.id for turn in newer]
-    assert "newer than the next passage on this subject, which it amends:" in told.text.split("\n")[2]
+    assert (
+        "newer than the next passage on this subject, which it amends:" in told.text.split("\n")[2]
+    )
     assert TALK[-1] in told.text
 
 
@@ -138,12 +161,19 @@ def test_a_newer_session_that_ranks_first_by_itself_says_so_too(tmp_path: Path) 
     fill(tmp_path, observations=[*talk(*TALK), *newer])
     told = asked(tmp_path, PROMPT).text
     assert told.index(changed) < told.index(TALK[-1])
-    assert told.split("\n")[2].endswith("newer than the next passage on this subject, which it amends:")
+    assert told.split("\n")[2].endswith(
+        "newer than the next passage on this subject, which it amends:"
+    )
     assert told.count("amends") == 1
 
 
 def test_a_later_session_that_may_not_be_quoted_amends_nothing(tmp_path: Path) -> None:
-    known = talk("The importer changed.", TALK[-1].replace("Settled", "Settled anew"), start=20, session="s-later")
+    known = talk(
+        "The importer changed.",
+        TALK[-1].replace("Settled", "Settled anew"),
+        start=20,
+        session="s-later",
+    )
     fill(tmp_path, observations=[*(turns := talk(*TALK)), *known])
     told = asked(tmp_path, PROMPT, wanting(seen=frozenset(turn.id for turn in known)))
     assert ids(told) == [turn.id for turn in turns]
@@ -156,19 +186,38 @@ def test_a_later_question_without_an_answer_amends_nothing(tmp_path: Path) -> No
 
 
 def test_in_a_session_about_many_things_the_best_matches_come_first(tmp_path: Path) -> None:
-    other = [f"{('The', 'Which')[at % 2]} number {at} of the parts list is red. {'So it is. ' * 60}" for at in range(8)]
+    other = [
+        f"{('The', 'Which')[at % 2]} number {at} of the parts list is red. {'So it is. ' * 60}"
+        for at in range(8)
+    ]
     turns = talk(*TALK, *other)
     fill(tmp_path, observations=turns)
-    assert {turn.id for turn in turns[: len(TALK)]} <= {*ids(asked(tmp_path, PROMPT, wanting(budget=900)))}
+    assert {turn.id for turn in turns[: len(TALK)]} <= {
+        *ids(asked(tmp_path, PROMPT, wanting(budget=900)))
+    }
 
 
 def test_words_that_are_scattered_over_a_session_are_chance(tmp_path: Path) -> None:
-    fill(tmp_path, observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."))
+    fill(
+        tmp_path,
+        observations=talk("The ledger is old.", "The export is fine.", "The zeros?", "Part of it."),
+    )
     assert ids(asked(tmp_path, "the ledger export loses zeros in every part")) == []
 
 
 def test_two_words_of_a_prompt_whose_subject_nobody_knows_are_chance(tmp_path: Path) -> None:
-    turns = talk("Generate reports in two sizes.", "Which sizes?", "Generate them small.", "Both sizes, then.")
-    fill(tmp_path, observations=[*turns, *talk("A remark", "Another", "And one more", start=20, session="s-2")])
+    turns = talk(
+        "Generate reports in two sizes.",
+        "Which sizes?",
+        "Generate them small.",
+        "Both sizes, then.",
+    )
+    fill(
+        tmp_path,
+        observations=[
+            *turns,
+            *talk("A remark", "Another", "And one more", start=20, session="s-2"),
+        ],
+    )
     assert ids(asked(tmp_path, "Generate the favicon sizes")) == []
     assert ids(asked(tmp_path, "Generate the report sizes"))

@@ -49,7 +49,9 @@ def observed(number: int, text: str, *, session: str = "s-old", by: str = "agent
     )  # fmt: skip
 
 
-def fill(root: Path, *blocks: Block, observations: Sequence[Record] = (), knowledge: str = "") -> None:
+def fill(
+    root: Path, *blocks: Block, observations: Sequence[Record] = (), knowledge: str = ""
+) -> None:
     """Put memories, a session log and a knowledge entry into a project, and make its index."""
     if blocks:
         (root / ".agent").mkdir(parents=True, exist_ok=True)
@@ -145,7 +147,9 @@ def test_a_file_that_the_prompt_names_brings_what_was_done_to_it(root: Path) -> 
 
 
 def test_what_somebody_asked_before_is_no_answer(tmp_path: Path) -> None:
-    fill(tmp_path, observations=[observed(1, "rewrite the frobnicator", by="human", title="prompt")])
+    fill(
+        tmp_path, observations=[observed(1, "rewrite the frobnicator", by="human", title="prompt")]
+    )
     assert ids(asked(tmp_path, "rewrite the frobnicator")) == []
 
 
@@ -156,14 +160,21 @@ def test_nothing_is_told_twice(root: Path) -> None:
 
 def test_what_two_records_say_in_the_same_words_is_told_once(tmp_path: Path) -> None:
     again = Block(
-        "Webhook signatures: Stripe webhook signatures use the raw body.", JWT, "webhooks", "2026-11-10", "fix"
+        "Webhook signatures: Stripe webhook signatures use the raw body.",
+        JWT,
+        "webhooks",
+        "2026-11-10",
+        "fix",
     )
     fill(tmp_path, again, knowledge=KNOWLEDGE)
     assert len(ids(asked(tmp_path, "which body do the stripe webhook signatures use"))) == 1
 
 
 def test_few_records_of_one_session_are_told(tmp_path: Path) -> None:
-    fill(tmp_path, observations=[observed(number, f"frobnicator step {number}") for number in range(6)])
+    fill(
+        tmp_path,
+        observations=[observed(number, f"frobnicator step {number}") for number in range(6)],
+    )
     assert 1 <= len(ids(asked(tmp_path, "frobnicator step"))) <= 2
 
 
@@ -190,7 +201,10 @@ def test_without_memories_knowledge_and_sessions_stay(root: Path) -> None:
 
 def test_with_less_room_there_is_less_detail(tmp_path: Path) -> None:
     words = " ".join(f"frobnicator detail {number}" for number in range(200))
-    many = [Block(f"Frobnicator {number}. {words}", f"mem-{number}-a", created="2026-11-10") for number in range(3)]
+    many = [
+        Block(f"Frobnicator {number}. {words}", f"mem-{number}-a", created="2026-11-10")
+        for number in range(3)
+    ]
     fill(tmp_path, *many)
     layers = {}
     for budget in (0, 10_000, 1_200, 300, 120, 10):
@@ -206,7 +220,13 @@ def test_with_less_room_there_is_less_detail(tmp_path: Path) -> None:
 
 def test_no_answer_is_longer_than_a_host_takes(tmp_path: Path) -> None:
     long = "frobnicator " + "🔥 인증 word\n" * 900
-    fill(tmp_path, *[Block(f"{number} {long}", f"mem-{number}-a", created="2026-11-10") for number in range(5)])
+    fill(
+        tmp_path,
+        *[
+            Block(f"{number} {long}", f"mem-{number}-a", created="2026-11-10")
+            for number in range(5)
+        ],
+    )
     told = asked(tmp_path, "frobnicator", wanting(budget=0))
     assert told.records
     assert render.length(told.text) <= render.MOST_CHARACTERS
@@ -242,9 +262,15 @@ def lessons(tmp_path: Path) -> Path:
     fill(
         tmp_path,
         Block("src/pay.ts: amounts are cents.", "mem-1-a", kind="fix"),
-        Block("src/pay.ts rounds half up. " + "Because of the tax office. " * 40, "mem-2-a", kind="decision"),
+        Block(
+            "src/pay.ts rounds half up. " + "Because of the tax office. " * 40,
+            "mem-2-a",
+            kind="decision",
+        ),
         Block("src/pay.ts is old.", "mem-3-a", kind="context"),
-        Block("`make ship` needs VPN_TOKEN; EVPNDOWN means that it is not set.", "mem-4-a", kind="fix"),
+        Block(
+            "`make ship` needs VPN_TOKEN; EVPNDOWN means that it is not set.", "mem-4-a", kind="fix"
+        ),
     )
     return tmp_path
 
@@ -259,7 +285,10 @@ def test_a_lesson_is_told_with_its_command_and_after_its_error(lessons: Path) ->
     assert ids(at_place(lessons, command="make ship")) == ["mem-4-a"]
     assert ids(at_place(lessons, command="./run.sh", error="Exit code 1\nEVPNDOWN")) == ["mem-4-a"]
     assert ids(at_place(lessons, command="make ship", error="Exit code 2")) == ["mem-4-a"]
-    assert ids(at_place(lessons, files=["src/pay.ts"], error="File has not been read yet")) == ["mem-1-a", "mem-2-a"]
+    assert ids(at_place(lessons, files=["src/pay.ts"], error="File has not been read yet")) == [
+        "mem-1-a",
+        "mem-2-a",
+    ]
     assert ids(at_place(lessons, command="make", error="Exit code 2")) == []
 
 
@@ -287,11 +316,18 @@ def _row(name: str, text: str) -> RecordRow:
 
 def test_a_lesson_is_told_once(lessons: Path) -> None:
     assert at_place(lessons, command="make ship", wanted=wanting(seen=["mem-4-a"])).text == ""
-    assert at_place(lessons, command="make ship", error="EVPNDOWN", wanted=wanting(seen=["mem-4-a"])).text == ""
+    assert (
+        at_place(
+            lessons, command="make ship", error="EVPNDOWN", wanted=wanting(seen=["mem-4-a"])
+        ).text
+        == ""
+    )
 
 
 def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
-    assert ids(at_place(lessons, files=["src/pay.ts"], wanted=wanting(types=("decision", "pattern")))) == ["mem-2-a"]
+    assert ids(
+        at_place(lessons, files=["src/pay.ts"], wanted=wanting(types=("decision", "pattern")))
+    ) == ["mem-2-a"]
     assert ids(at_place(lessons, files=["src/pay.ts"], wanted=wanting(types=("context",)))) == []
     assert ids(at_place(lessons, files=["src/pay.ts"], wanted=wanting(tags=("x",)))) == []
     assert ids(at_place(lessons, files=["src/pay.ts"], wanted=wanting(since="2026-01-01"))) == []
@@ -335,7 +371,10 @@ def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     [
         ("modify auth.ts", "modify auth.ts"),
         ("<hook_context>MEM</hook_context>\n\ndo x", "do x"),
-        ("<ide_opened_file>a.ts</ide_opened_file>\n<system-reminder>x</system-reminder> why?", "why?"),
+        (
+            "<ide_opened_file>a.ts</ide_opened_file>\n<system-reminder>x</system-reminder> why?",
+            "why?",
+        ),
         ("<div> is not closed", "<div> is not closed"),
         ("/etc/hosts is wrong", "/etc/hosts is wrong"),
         ("/review the auth module", "/review the auth module"),
@@ -357,10 +396,21 @@ def test_memories_take_the_smaller_of_their_share_and_the_budget() -> None:
     assert recall.within_window(0, 300) == 300
 
 
-FLUX, FLOW, PAY, PAID = "mem-1705751401-a001", "mem-1705751402-a002", "mem-1705751403-a003", "mem-1705751404-a004"
+FLUX, FLOW, PAY, PAID = (
+    "mem-1705751401-a001",
+    "mem-1705751402-a002",
+    "mem-1705751403-a003",
+    "mem-1705751404-a004",
+)
 CITING_BLOCKS = (
     Block("The flux capacitor is charged in src/flux.py.", FLUX, "", "2026-11-10", "decision"),
-    Block("Before the flux capacitor is charged, src/flow.py must run.", FLOW, "", "2026-11-10", "decision"),
+    Block(
+        "Before the flux capacitor is charged, src/flow.py must run.",
+        FLOW,
+        "",
+        "2026-11-10",
+        "decision",
+    ),
     Block("src/pay.ts: amounts are cents.", PAY, "", "2026-11-10", "fix"),
     Block("src/pay.ts is generated from src/pay.yml.", PAID, "", "2026-11-10", "fix"),
 )
@@ -383,20 +433,30 @@ def cited_root(tmp_path: Path) -> Path:
 
 def verified(cited_root: Path, *more: str, **settings: object) -> RecallOptions:
     """Records with valid citations, before the change of the test."""
-    cited = ((FLUX, FILES[0]), (FLOW, FILES[1]), (PAY, FILES[2]), (PAID, FILES[2]), (PAID, FILES[3]))
+    cited = (
+        (FLUX, FILES[0]),
+        (FLOW, FILES[1]),
+        (PAY, FILES[2]),
+        (PAID, FILES[2]),
+        (PAID, FILES[3]),
+    )
     page = recall.citation_page(
         [*(recall.citation_line(name, "file", "fresh", path, path) for name, path in cited), *more]
     )
     return wanting(stale=CitationCache(str(cited_root), page.encode()), **settings)
 
 
-def test_a_prompt_is_told_that_a_cited_file_is_gone_and_hears_of_that_record_last(cited_root: Path) -> None:
+def test_a_prompt_is_told_that_a_cited_file_is_gone_and_hears_of_that_record_last(
+    cited_root: Path,
+) -> None:
     first, second, *logs = ids(asked(cited_root, "charge the flux capacitor", verified(cited_root)))
     assert {first, second} == {FLUX, FLOW}
     gone = "src/flux.py" if first == FLUX else "src/flow.py"
     (cited_root / gone).unlink()
     told = asked(cited_root, "charge the flux capacitor", verified(cited_root))
-    assert ids(told) == [second, first, *logs], "it comes behind its like, and before what only a log has"
+    assert ids(told) == [second, first, *logs], (
+        "it comes behind its like, and before what only a log has"
+    )
     assert f"\n  (cited file is gone: {gone})\n" in told.text
     assert told.text.count("(cited") == 1
     assert told.judged[0].score > told.judged[1].score
@@ -431,16 +491,18 @@ def test_what_moved_is_told_with_its_place(cited_root: Path) -> None:
 def test_without_a_cache_everything_is_as_it_was(cited_root: Path) -> None:
     (cited_root / "src/flux.py").unlink()
     assert "(cited" not in asked(cited_root, "charge the flux capacitor").text
-    assert asked(cited_root, "charge the flux capacitor", wanting(stale=CitationCache(str(cited_root), b""))).text == (
-        asked(cited_root, "charge the flux capacitor").text
-    )
+    assert asked(
+        cited_root, "charge the flux capacitor", wanting(stale=CitationCache(str(cited_root), b""))
+    ).text == (asked(cited_root, "charge the flux capacitor").text)
 
 
 NAMES = st.text("ab-1 안", max_size=3)
 
 
 def known(root: Path, *lines: tuple[str, str, str, str, str]) -> CitationCache:
-    return CitationCache(str(root), recall.citation_page(recall.citation_line(*each) for each in lines).encode())
+    return CitationCache(
+        str(root), recall.citation_page(recall.citation_line(*each) for each in lines).encode()
+    )
 
 
 def put(root: Path, name: str) -> None:
@@ -465,7 +527,9 @@ def test_a_file_that_came_back_is_not_gone(tmp_path: Path) -> None:
     assert told.note("m", "src/a.py") == ""
 
 
-def test_a_file_that_moved_is_told_with_its_new_place_as_long_as_that_is_there(tmp_path: Path) -> None:
+def test_a_file_that_moved_is_told_with_its_new_place_as_long_as_that_is_there(
+    tmp_path: Path,
+) -> None:
     told = known(tmp_path, ("m", "file", "moved", "a.py", "lib/a.py"))
     put(tmp_path, "lib/a.py")
     assert told.note("m", "a.py") == "cited file a.py is now in lib/a.py"
@@ -476,7 +540,9 @@ def test_a_file_that_moved_is_told_with_its_new_place_as_long_as_that_is_there(t
 
 def test_the_worst_is_told(tmp_path: Path) -> None:
     put(tmp_path, "b.py")
-    told = known(tmp_path, ("m", "file", "moved", "a.py", "b.py"), ("m", "symbol", "gone", "Store.write", ""))
+    told = known(
+        tmp_path, ("m", "file", "moved", "a.py", "b.py"), ("m", "symbol", "gone", "Store.write", "")
+    )
     assert told.note("m", "a.py and Store.write") == "cited symbol is gone: Store.write"
 
 
@@ -486,7 +552,9 @@ def test_what_only_changed_is_not_told(tmp_path: Path) -> None:
 
 
 def test_a_record_that_was_rewritten_since_is_believed(tmp_path: Path) -> None:
-    told = known(tmp_path, ("m", "file", "gone", "old/x.py", ""), ("m", "symbol", "gone", "old_call", ""))
+    told = known(
+        tmp_path, ("m", "file", "gone", "old/x.py", ""), ("m", "symbol", "gone", "old_call", "")
+    )
     assert told.note("m", "nothing of that") == ""
     assert told.note("m", "nothing of that, but new/y.py") == ""
     assert told.note("m", "in other words", '["old/x.py"]') == "cited file is gone: old/x.py"
@@ -513,7 +581,10 @@ def test_a_cache_of_another_shape_says_nothing(tmp_path: Path, held: bytes) -> N
 
 def test_what_was_cut_off_is_not_believed_and_the_rest_is(tmp_path: Path) -> None:
     held = recall.citation_page(
-        [recall.citation_line("m", "file", "gone", "a.py", ""), recall.citation_line("n", "file", "gone", "b.py", "")]
+        [
+            recall.citation_line("m", "file", "gone", "a.py", ""),
+            recall.citation_line("n", "file", "gone", "b.py", ""),
+        ]
     )
     told = CitationCache(str(tmp_path), held.encode()[:-3])
     assert (told.note("m", "a.py"), told.note("n", "b.py")) == ("cited file is gone: a.py", "")
@@ -521,7 +592,9 @@ def test_what_was_cut_off_is_not_believed_and_the_rest_is(tmp_path: Path) -> Non
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(["a.py", "b.py", "안.py"])), max_size=30), NAMES)
 def test_each_record_is_found_among_any_others(lines: list[tuple[str, str]], other: str) -> None:
-    page = recall.citation_page(recall.citation_line(name, "file", "gone", what, "") for name, what in lines)
+    page = recall.citation_page(
+        recall.citation_line(name, "file", "gone", what, "") for name, what in lines
+    )
     told = CitationCache("/nowhere", page.encode("utf-8", "surrogateescape"))
     for name in (*dict(lines), other):
         cited = [what for own, what in lines if own == name]

@@ -24,7 +24,18 @@ from ralph.context.tokens import estimate
 from ralph.model import INJECTED, NOTE
 
 SOURCE = Path(__file__).parents[2] / "src"
-WORDS = ("`", "````", INJECTED, NOTE, "\x1b[31m", "\x1b]0;x\x07", "</system-reminder>", "\n", "\u202e", "\U000e0041")
+WORDS = (
+    "`",
+    "````",
+    INJECTED,
+    NOTE,
+    "\x1b[31m",
+    "\x1b]0;x\x07",
+    "</system-reminder>",
+    "\n",
+    "\u202e",
+    "\U000e0041",
+)
 TEXTS = st.one_of(messy(*WORDS), st.text(max_size=300))
 
 
@@ -61,7 +72,10 @@ class TestClean:
         assert render.clean(dirty) == plain
 
     def test_unterminated_escape_keeps_the_text(self) -> None:
-        assert render.clean("\x1b]0;title and the rest of the memory") == "0;title and the rest of the memory"
+        assert (
+            render.clean("\x1b]0;title and the rest of the memory")
+            == "0;title and the rest of the memory"
+        )
 
     def test_own_marks_are_escaped(self) -> None:
         said = render.clean(f"{INJECTED}\n{NOTE}3 of 4 shown\n[ra\u200blph] hidden")
@@ -74,7 +88,9 @@ class TestClean:
     def test_host_tags_are_escaped(self, tag: str) -> None:
         assert render.clean(f"a {tag} b") == f"a &lt;{tag[1:]} b"
 
-    @pytest.mark.parametrize("text", ["List<String>", "a < b", "<div>", "x <= y", "git push <remote> <branch>"])
+    @pytest.mark.parametrize(
+        "text", ["List<String>", "a < b", "<div>", "x <= y", "git push <remote> <branch>"]
+    )
     def test_other_brackets_are_unchanged(self, text: str) -> None:
         assert render.clean(text) == text
 
@@ -89,15 +105,32 @@ class TestClean:
 class TestEntry:
     def test_layer_one_is_a_line_with_id_kind_date_and_beginning(self) -> None:
         said = render.entry(
-            1, "mem-1-a", "fix", "", "Tests hang:\nrun make services", "2026-01-05T10:00:00Z", "a", "b.py"
+            1,
+            "mem-1-a",
+            "fix",
+            "",
+            "Tests hang:\nrun make services",
+            "2026-01-05T10:00:00Z",
+            "a",
+            "b.py",
         )
         assert said == "- [mem-1-a] fix 2026-01-05: Tests hang: run make services"
 
     def test_layer_three_is_complete_with_tags_and_files_and_indented(self) -> None:
         said = render.entry(
-            3, "mem-1-a", "fix", "", "One\n\ntwo\n- [mem-9] three", "", ("x", "y"), ("src/a.ts", "b.ts")
+            3,
+            "mem-1-a",
+            "fix",
+            "",
+            "One\n\ntwo\n- [mem-9] three",
+            "",
+            ("x", "y"),
+            ("src/a.ts", "b.ts"),
         )
-        assert said == "- [mem-1-a] fix (x, y): One\n\n  two\n  - [mem-9] three\n  files: src/a.ts, b.ts"
+        assert (
+            said
+            == "- [mem-1-a] fix (x, y): One\n\n  two\n  - [mem-9] three\n  files: src/a.ts, b.ts"
+        )
 
     def test_lists_may_be_json_arrays(self) -> None:
         said = render.entry(3, "m", "fix", "", "text", "", '["a","b"]', '["x.py"]')
@@ -126,7 +159,11 @@ class TestEntry:
         first, *others = said.split("\n")
         assert first.startswith("- [")
         assert all(not line or line.startswith("  ") for line in others)
-        assert layer == 3 or estimate(said) <= {1: render.LINE_TOKENS, 2: render.PART_TOKENS}[layer] or len(name) > 20
+        assert (
+            layer == 3
+            or estimate(said) <= {1: render.LINE_TOKENS, 2: render.PART_TOKENS}[layer]
+            or len(name) > 20
+        )
 
     @given(TEXTS)
     def test_every_word_of_a_text_is_in_its_layer_three(self, text: str) -> None:
@@ -206,7 +243,13 @@ class TestPromptInjection:
         for text in (*ORDERS[:3], *ORDERS[13:16]):
             assert render.looks_like_instructions(f"12 passed in 3 s\n{text.upper()}\nDone.")
 
-    @given(st.lists(st.sampled_from("your new goal is you are allowed whoever this use the tool for ai : ,".split())))
+    @given(
+        st.lists(
+            st.sampled_from(
+                "your new goal is you are allowed whoever this use the tool for ai : ,".split()
+            )
+        )
+    )
     def test_incomplete_form_does_not_fail(self, words: list[str]) -> None:
         assert render.looks_like_instructions(" ".join(words)) in (True, False)
 
@@ -227,7 +270,9 @@ def test_rendering_loads_no_heavy_module() -> None:
         "render.within([render.entry(2, 'm', 'fix', '', 'Tests hang')], 1, 'n')\n"
         "print(*sorted(set(sys.modules) - before))"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8"
+    )
     names = "render tokens".split()
     own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
     assert set(done.stdout.split()) == own | {"ralph.model"}

@@ -12,7 +12,9 @@ from tests.formats.laws import messy
 
 from ralph.context.tokens import _CLASSES, estimate
 
-TEXTS = st.one_of(st.text(), messy(), st.text(st.characters(codec="utf-8", categories=["L", "So", "Nd"])))
+TEXTS = st.one_of(
+    st.text(), messy(), st.text(st.characters(codec="utf-8", categories=["L", "So", "Nd"]))
+)
 SEAM = 4  # tokens that a cut may cost: one begun anew on either side, and rounding up
 
 
@@ -100,7 +102,10 @@ def test_cost_of_long_texts_is_linear(size: int) -> None:
 
 
 def test_every_byte_has_one_class() -> None:
-    assert sorted(byte for members, _, _ in _CLASSES for byte in members) == [*range(0x80), *range(0xC0, 0x100)]
+    assert sorted(byte for members, _, _ in _CLASSES for byte in members) == [
+        *range(0x80),
+        *range(0xC0, 0x100),
+    ]
     for _, _, weights in _CLASSES:
         assert len(weights) == 8
         assert weights[0] == min(weights) >= 0

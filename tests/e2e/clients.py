@@ -27,7 +27,9 @@ LONGEST_RUN = 120.0
 # How long a process may outlive its client before it counts as left over.
 GRACE = 5.0
 PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "dumb", "LANG": "C.UTF-8"}
-PLAIN |= {"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", "")}  # the machine id that the tests have
+PLAIN |= {
+    "XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", "")
+}  # the machine id that the tests have
 QUIET_CLAUDE = {
     "ANTHROPIC_API_KEY": "made-up",
     "IS_SANDBOX": "1",
@@ -93,7 +95,11 @@ class Run:
 
     def of(self, kind: str, subtype: str | None = None) -> list[Json]:
         """The events of this type (and subtype)."""
-        return [event for event in self.events if event.get("type") == kind and subtype in (None, event.get("subtype"))]
+        return [
+            event
+            for event in self.events
+            if event.get("type") == kind and subtype in (None, event.get("subtype"))
+        ]
 
     @property
     def session(self) -> str:
@@ -109,7 +115,11 @@ class Run:
         """The final answer."""
         if results := self.of("result"):
             return str(results[-1].get("result", ""))
-        said = [event["item"]["text"] for event in self.of("item.completed") if event["item"].get("text")]
+        said = [
+            event["item"]["text"]
+            for event in self.of("item.completed")
+            if event["item"].get("text")
+        ]
         return str(said[-1]) if said else ""
 
     @property
@@ -133,7 +143,11 @@ class Running:
         given = _written(out.with_suffix(".in"), stdin)
         self._said, self._errors = out.with_suffix(".out"), out.with_suffix(".err")
         self._server, self._before = server, len(server.requests)
-        with given.open("rb") as typed, self._said.open("wb") as said, self._errors.open("wb") as errors:
+        with (
+            given.open("rb") as typed,
+            self._said.open("wb") as said,
+            self._errors.open("wb") as errors,
+        ):
             self.process = subprocess.Popen(
                 words,
                 cwd=folder,
@@ -181,17 +195,30 @@ class Client:
 
     def __init__(self, program: Path, folder: Path, server: ModelServer) -> None:
         self.program, self.server = program, server
-        self.home, self.project, self.temporary = folder / "home", folder / "project", folder / "tmp"
+        self.home, self.project, self.temporary = (
+            folder / "home",
+            folder / "project",
+            folder / "tmp",
+        )
         self._out = folder / "out"
         for each in (self.home, self.project, self.temporary, self._out):
             each.mkdir(parents=True)
         self.environment = PLAIN | {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
         self._running: list[Running] = []
 
-    def _start(self, words: Iterable[object], env: Mapping[str, str] | None, stdin: str = "") -> Running:
+    def _start(
+        self, words: Iterable[object], env: Mapping[str, str] | None, stdin: str = ""
+    ) -> Running:
         out = self._out / f"{len(self._running):02}"
         environment = self.environment | dict(env or {})
-        running = Running([str(self.program), *map(str, words)], self.project, environment, out, self.server, stdin)
+        running = Running(
+            [str(self.program), *map(str, words)],
+            self.project,
+            environment,
+            out,
+            self.server,
+            stdin,
+        )
         self._running.append(running)
         return running
 
@@ -199,7 +226,9 @@ class Client:
         """A file in the project."""
         return _written(self.project / name, text)
 
-    def call(self, *words: object, timeout: float = LONGEST_RUN) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *words: object, timeout: float = LONGEST_RUN
+    ) -> subprocess.CompletedProcess[str]:
         """Run the client's program with these words, for what is no conversation."""
         return subprocess.run(
             [str(self.program), *map(str, words)],
@@ -252,7 +281,13 @@ class Client:
 
 def _command(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
     return "(gone)"
 
 
@@ -305,12 +340,22 @@ class Claude(Client):
         timeout: float = LONGEST_RUN,
     ) -> Run:
         """Run `claude -p` with this prompt to its end."""
-        return self.start(prompt, *words, resume=resume, plugin_dir=plugin_dir, env=env).wait(timeout)
+        return self.start(prompt, *words, resume=resume, plugin_dir=plugin_dir, env=env).wait(
+            timeout
+        )
 
     def converse(self, *prompts: str) -> Run:
         """Run `claude -p` with these prompts, one turn after the other in one session, to its end."""
-        turns = ({"type": "user", "message": {"role": "user", "content": prompt}} for prompt in prompts)
-        words = ["-p", "--dangerously-skip-permissions", "--input-format", "stream-json", *EVENT_STREAM]
+        turns = (
+            {"type": "user", "message": {"role": "user", "content": prompt}} for prompt in prompts
+        )
+        words = [
+            "-p",
+            "--dangerously-skip-permissions",
+            "--input-format",
+            "stream-json",
+            *EVENT_STREAM,
+        ]
         return self._start(words, None, "".join(f"{json.dumps(turn)}\n" for turn in turns)).wait()
 
     def plugin(self, *words: object) -> subprocess.CompletedProcess[str]:
@@ -328,15 +373,25 @@ class Codex(Client):
 
     def configure(self, text: str = "") -> Path:
         """Write `config.toml`; `text` are top-level lines that go first."""
-        return _written(self.home / ".codex/config.toml", text + CODEX_CONFIG.format(url=self.server.url))
+        return _written(
+            self.home / ".codex/config.toml", text + CODEX_CONFIG.format(url=self.server.url)
+        )
 
     def settings(self, value: Mapping[str, Any]) -> Path:
         """Write `hooks.json`: `{"hooks": ...}`."""
         return _written(self.home / ".codex/hooks.json", json.dumps(dict(value), indent=2) + "\n")
 
-    def start(self, prompt: str, *words: object, resume: str = "", env: Mapping[str, str] | None = None) -> Running:
+    def start(
+        self, prompt: str, *words: object, resume: str = "", env: Mapping[str, str] | None = None
+    ) -> Running:
         """Start `codex exec` with this prompt."""
-        line = ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", *words]
+        line = [
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-hook-trust",
+            *words,
+        ]
         return self._start([*line, *(["resume", resume] if resume else []), prompt], env)
 
     def run(

@@ -15,7 +15,9 @@ class CompletionsServer(ModelServer):
     def prompt_of(self, body: Json) -> str:
         """The strings of every user message."""
         items = body.get("messages") or []
-        return "\n".join(string for item in items if item.get("role") == "user" for string in strings(item))
+        return "\n".join(
+            string for item in items if item.get("role") == "user" for string in strings(item)
+        )
 
     def side_question(self, headers: Mapping[str, str], body: Json) -> tuple[str, Reply | None]:
         """Only a conversation comes with tools."""
@@ -27,8 +29,16 @@ class CompletionsServer(ModelServer):
             self.passed_by(path)
             return 200, "application/json", b"{}"
         request, reply = self.take(path, headers, body)
-        head = {"id": f"chatcmpl-{request.number}", "created": 1, "model": body.get("model", "scripted")}
-        usage = {"prompt_tokens": reply.tokens, "completion_tokens": 10, "total_tokens": reply.tokens + 10}
+        head = {
+            "id": f"chatcmpl-{request.number}",
+            "created": 1,
+            "model": body.get("model", "scripted"),
+        }
+        usage = {
+            "prompt_tokens": reply.tokens,
+            "completion_tokens": 10,
+            "total_tokens": reply.tokens + 10,
+        }
         message = _message(request.number, reply)
         ends = "tool_calls" if reply.calls else "stop"
         if not body.get("stream"):

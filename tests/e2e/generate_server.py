@@ -15,7 +15,9 @@ class GenerateServer(ModelServer):
     def prompt_of(self, body: Json) -> str:
         """The strings of every message of the user's."""
         items = body.get("contents") or []
-        return "\n".join(string for item in items if item.get("role") == "user" for string in strings(item))
+        return "\n".join(
+            string for item in items if item.get("role") == "user" for string in strings(item)
+        )
 
     def side_question(self, headers: Mapping[str, str], body: Json) -> tuple[str, Reply | None]:
         """Only a conversation comes with tools."""
@@ -31,9 +33,20 @@ class GenerateServer(ModelServer):
         body = body | {"messages": body.get("contents"), "system": body.get("systemInstruction")}
         reply = self.take(path, headers, body)[1]
         parts: list[Json] = [{"text": reply.text}] if reply.text or not reply.calls else []
-        parts += [{"functionCall": {"name": call.tool, "args": dict(call.arguments)}} for call in reply.calls]
-        usage = {"promptTokenCount": reply.tokens, "candidatesTokenCount": 10, "totalTokenCount": reply.tokens + 10}
-        candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+        parts += [
+            {"functionCall": {"name": call.tool, "args": dict(call.arguments)}}
+            for call in reply.calls
+        ]
+        usage = {
+            "promptTokenCount": reply.tokens,
+            "candidatesTokenCount": 10,
+            "totalTokenCount": reply.tokens + 10,
+        }
+        candidate = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": "STOP",
+            "index": 0,
+        }
         said = json.dumps({"candidates": [candidate], "usageMetadata": usage})
         if verb == "generateContent":
             return 200, "application/json", said.encode()

@@ -30,7 +30,9 @@ def ensure() -> Path:
     if found is not None:
         return found
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise Unavailable("there is no chromium on the PATH, and no right to install Debian's package chromium")
+        raise Unavailable(
+            "there is no chromium on the PATH, and no right to install Debian's package chromium"
+        )
     # A machine that is thrown away need not wait for its disk after every file.
     hasty = ["-o", "Dpkg::Options::=--force-unsafe-io"] if os.environ.get("CI") == "true" else []
     for words in (["update", "-qq"], ["install", "-y", "-qq", *hasty, "chromium"]):
@@ -48,7 +50,9 @@ def ensure() -> Path:
             raise Unavailable(f"apt-get {words[0]} failed: {''.join(last)}")
     found = find()
     if found is None:
-        raise Unavailable("Debian's package chromium is installed, but there is no program `chromium`")
+        raise Unavailable(
+            "Debian's package chromium is installed, but there is no program `chromium`"
+        )
     return found
 
 

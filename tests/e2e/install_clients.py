@@ -21,7 +21,16 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 # What npm itself reads: its settings, the user's npmrc (HOME), proxies and certificates.
-NPM_READS = ("npm_config_", "home", "path", "http_proxy", "https_proxy", "no_proxy", "node_extra_ca_certs", "ssl_cert_")
+NPM_READS = (
+    "npm_config_",
+    "home",
+    "path",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "node_extra_ca_certs",
+    "ssl_cert_",
+)
 LONGEST_INSTALL = 900
 
 
@@ -51,7 +60,9 @@ class Package:
         return next(iter(sorted(self.folder.glob(self.program))), None)
 
 
-CLAUDE = Package("@anthropic-ai/claude-code", "2.1.325", "node_modules/@anthropic-ai/claude-code-*/claude")
+CLAUDE = Package(
+    "@anthropic-ai/claude-code", "2.1.325", "node_modules/@anthropic-ai/claude-code-*/claude"
+)
 CODEX = Package("@openai/codex", "0.166.0", "node_modules/@openai/codex-*/vendor/*/bin/codex")
 _ACP = "@agentclientprotocol/claude-agent-acp"
 CLAUDE_ACP = Package(_ACP, "0.49.0", f"node_modules/{_ACP}/dist/index.js")
@@ -62,7 +73,9 @@ QWEN = Package(_QWEN, "0.24.4", f"node_modules/{_QWEN}/cli-entry.js")
 COPILOT = Package("@github/copilot", "1.0.102", "node_modules/@github/copilot-*/copilot")
 _MACHINE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 # The package `cline` only adds libraries to the program, hundreds of them.
-CLINE = Package(f"@cline/cli-{sys.platform}-{_MACHINE}", "3.0.65", "node_modules/@cline/cli-*/bin/cline")
+CLINE = Package(
+    f"@cline/cli-{sys.platform}-{_MACHINE}", "3.0.65", "node_modules/@cline/cli-*/bin/cline"
+)
 ALWAYS = (CLAUDE, CODEX, CLAUDE_ACP, OPENCODE)
 OPTIONAL = (GEMINI, QWEN, COPILOT, CLINE)
 """Fetched with RALPH_E2E_ALL=1 alone: some 600 MB."""
@@ -79,10 +92,14 @@ def ensure(package: Package) -> Path:
     if found is not None:
         return found
     if package in OPTIONAL and os.environ.get("RALPH_E2E_ALL") != "1":
-        raise Skipped(f"{package.name} {package.version} is not installed; RALPH_E2E_ALL=1 fetches it")
+        raise Skipped(
+            f"{package.name} {package.version} is not installed; RALPH_E2E_ALL=1 fetches it"
+        )
     npm = shutil.which("npm")
     if npm is None:
-        raise Unavailable(f"npm is not on the PATH, so {package.name} {package.version} cannot be installed")
+        raise Unavailable(
+            f"npm is not on the PATH, so {package.name} {package.version} cannot be installed"
+        )
     with _locked(package):
         found = package.find()
         if found is None:
@@ -103,13 +120,30 @@ def _locked(package: Package) -> Iterator[None]:
 
 def _fetch(package: Package, npm: str) -> None:
     with tempfile.TemporaryDirectory(prefix="partial-", dir=package.folder.parent) as partial:
-        words = [npm, "install", "--prefix", partial, "--ignore-scripts", "--no-save", "--no-package-lock"]
-        words += ["--no-audit", "--no-fund", "--loglevel=error", f"{package.name}@{package.version}"]
+        words = [
+            npm,
+            "install",
+            "--prefix",
+            partial,
+            "--ignore-scripts",
+            "--no-save",
+            "--no-package-lock",
+        ]
+        words += [
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+            f"{package.name}@{package.version}",
+        ]
         try:
             done = subprocess.run(
                 words,
                 cwd=partial,
-                env={name: value for name, value in os.environ.items() if name.lower().startswith(NPM_READS)},
+                env={
+                    name: value
+                    for name, value in os.environ.items()
+                    if name.lower().startswith(NPM_READS)
+                },
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 encoding="utf-8",
@@ -117,10 +151,14 @@ def _fetch(package: Package, npm: str) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
-            raise Unavailable(f"npm did not install {package.name} within {LONGEST_INSTALL} s") from late
+            raise Unavailable(
+                f"npm did not install {package.name} within {LONGEST_INSTALL} s"
+            ) from late
         if done.returncode != 0:
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[:1]
-            raise Unavailable(f"npm could not install {package.name}@{package.version}: {''.join(last)}")
+            raise Unavailable(
+                f"npm could not install {package.name}@{package.version}: {''.join(last)}"
+            )
         shutil.rmtree(package.folder, ignore_errors=True)
         (Path(partial) / "node_modules").rename(_emptied(package.folder) / "node_modules")
 

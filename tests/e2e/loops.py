@@ -55,7 +55,9 @@ def task_in(request: Request) -> str:
 
 def claim(words: str = "") -> Callable[[Request], Reply]:
     """A step: the model says that the task is done, and these words."""
-    return lambda request: say(f"It is done.\n\n{words}\n\n<task-done>{task_in(request)}</task-done>")
+    return lambda request: say(
+        f"It is done.\n\n{words}\n\n<task-done>{task_in(request)}</task-done>"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ class Looping:
         """Two steps: the model reads the file and edits a part of it."""
         file = str(self.project / "till.py")
         old = f"return 0  # part {part}"
-        return use("Read", file_path=file), use("Edit", file_path=file, old_string=old, new_string=by)
+        return use("Read", file_path=file), use(
+            "Edit", file_path=file, old_string=old, new_string=by
+        )
 
     def script(self, number: int, *steps: Step) -> None:
         """What the model does in this iteration."""
@@ -125,7 +129,9 @@ class Looping:
 
     def status(self, run: str = "") -> Json:
         """Where a run stands."""
-        found: Json = json.loads(self.ralph("loop", "status", *([run] if run else []), "--format", "json"))
+        found: Json = json.loads(
+            self.ralph("loop", "status", *([run] if run else []), "--format", "json")
+        )
         return found
 
     def runs(self) -> list[Json]:
@@ -135,7 +141,9 @@ class Looping:
 
     def journal(self, run: str = "") -> list[Told]:
         """The iterations of a run."""
-        said = json.loads(self.ralph("loop", "show", *([run] if run else []), "--format", "json"))["journal"]
+        said = json.loads(self.ralph("loop", "show", *([run] if run else []), "--format", "json"))[
+            "journal"
+        ]
         return [
             Told(
                 each["iteration"], each["outcome"], each["notes"], tuple(each["files_modified"]), each["model"],
@@ -158,7 +166,9 @@ class Looping:
 
     def snapshot(self, run: str, number: int) -> str:
         """What is kept of the prompt of an iteration."""
-        return (paths.log_folder(self.project) / f"runs/{run}/{number:04}.md").read_text(encoding="utf-8")
+        return (paths.log_folder(self.project) / f"runs/{run}/{number:04}.md").read_text(
+            encoding="utf-8"
+        )
 
     def state(self, run: str) -> list[Json]:
         """The lines of a run's file."""
@@ -168,7 +178,10 @@ class Looping:
     def logged(self) -> dict[str, list[Json]]:
         """What the hooks have logged, by session."""
         logs = sorted((paths.log_folder(self.project) / "sessions").glob("*.jsonl"))
-        return {log.stem: [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] for log in logs}
+        return {
+            log.stem: [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            for log in logs
+        }
 
 
 def begun(client: Client, *words: str) -> Looping:

@@ -43,7 +43,10 @@ class MessagesServer(ModelServer):
             return 200, "application/json", b"{}"
         request, reply = self.take(path, headers, body)
         if reply.status != 200:
-            error = {"type": "error", "error": {"type": "api_error", "message": f"scripted failure {reply.status}"}}
+            error = {
+                "type": "error",
+                "error": {"type": "api_error", "message": f"scripted failure {reply.status}"},
+            }
             return reply.status, "application/json", json.dumps(error).encode()
         message = _message(request.number, str(body.get("model")), reply)
         if body.get("stream"):
@@ -52,9 +55,16 @@ class MessagesServer(ModelServer):
 
 
 def _message(number: int, model: str, reply: Reply) -> Json:
-    content: list[Json] = [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
+    content: list[Json] = (
+        [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
+    )
     content += [
-        {"type": "tool_use", "id": f"toolu_{number:04}_{place:02}", "name": call.tool, "input": dict(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": f"toolu_{number:04}_{place:02}",
+            "name": call.tool,
+            "input": dict(call.arguments),
+        }
         for place, call in enumerate(reply.calls)
     ]
     return {
@@ -72,7 +82,9 @@ def _message(number: int, model: str, reply: Reply) -> Json:
 def _events(message: Json) -> list[tuple[str, Json]]:
     """The stream that builds this message up, one delta a block."""
     opening = message | {"content": [], "stop_reason": None}
-    events: list[tuple[str, Json]] = [("message_start", {"type": "message_start", "message": opening})]
+    events: list[tuple[str, Json]] = [
+        ("message_start", {"type": "message_start", "message": opening})
+    ]
     for index, block in enumerate(message["content"]):
         if block["type"] == "text":
             empty, delta = block | {"text": ""}, {"type": "text_delta", "text": block["text"]}
@@ -86,6 +98,8 @@ def _events(message: Json) -> list[tuple[str, Json]]:
         ):
             events.append((kind, {"type": kind, "index": index} | extra))
     ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    events.append(("message_delta", {"type": "message_delta", "delta": ending, "usage": message["usage"]}))
+    events.append(
+        ("message_delta", {"type": "message_delta", "delta": ending, "usage": message["usage"]})
+    )
     events.append(("message_stop", {"type": "message_stop"}))
     return events

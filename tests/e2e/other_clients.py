@@ -32,7 +32,10 @@ class Other(Client, ABC):
         super().__init__(program, folder, server)
         self.environment |= self.quiet(f"{server.url}/v1")
         # as a person has formatted it
-        _written(self.home / self.settings, json.dumps(self.configured(f"{server.url}/v1"), indent=3) + "\n\n")
+        _written(
+            self.home / self.settings,
+            json.dumps(self.configured(f"{server.url}/v1"), indent=3) + "\n\n",
+        )
 
     def quiet(self, url: str) -> Mapping[str, str]:
         """The variables that keep it on loopback."""
@@ -69,14 +72,28 @@ class OpenCode(Other):
     settings = ".config/opencode/opencode.json"
 
     def quiet(self, url: str) -> Mapping[str, str]:
-        flags = ("DISABLE_MODELS_FETCH", "DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_DEFAULT_PLUGINS")
+        flags = (
+            "DISABLE_MODELS_FETCH",
+            "DISABLE_AUTOUPDATE",
+            "DISABLE_LSP_DOWNLOAD",
+            "DISABLE_DEFAULT_PLUGINS",
+        )
         return {**{f"OPENCODE_{flag}": "1" for flag in flags}, "NPM_CONFIG_OFFLINE": "true"}
 
     def configured(self, url: str) -> Mapping[str, object]:
         model = {"name": "scripted", "limit": {"context": 100_000, "output": 8_192}}
         options = {"baseURL": url, "apiKey": "made-up"}
-        provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"scripted": model}}
-        return {"model": "mine/scripted", "autoupdate": False, "share": "disabled", "provider": {"mine": provider}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": options,
+            "models": {"scripted": model},
+        }
+        return {
+            "model": "mine/scripted",
+            "autoupdate": False,
+            "share": "disabled",
+            "provider": {"mine": provider},
+        }
 
     def words(self, prompt: str) -> list[str]:
         return ["run", "--format", "json", prompt]
@@ -107,7 +124,9 @@ class Qwen(Other):
         return use("write_file", file_path=str(path), content=text)
 
     def shell_step(self, command: str) -> Reply:
-        return use("run_shell_command", command=command, description="a command", is_background=False)
+        return use(
+            "run_shell_command", command=command, description="a command", is_background=False
+        )
 
 
 class Gemini(Other):
@@ -117,7 +136,11 @@ class Gemini(Other):
 
     def quiet(self, url: str) -> Mapping[str, str]:
         base = url.removesuffix("/v1")
-        return {"GEMINI_API_KEY": "made-up", "GOOGLE_GEMINI_BASE_URL": base, "GEMINI_CLI_NO_RELAUNCH": "true"}
+        return {
+            "GEMINI_API_KEY": "made-up",
+            "GOOGLE_GEMINI_BASE_URL": base,
+            "GEMINI_CLI_NO_RELAUNCH": "true",
+        }
 
     def configured(self, url: str) -> Mapping[str, object]:
         auth = {"auth": {"selectedType": "gemini-api-key"}}
@@ -139,9 +162,18 @@ class Copilot(Other):
     host, package, is_script, settings = "copilot", COPILOT, False, ".copilot/mcp-config.json"
 
     def quiet(self, url: str) -> Mapping[str, str]:
-        provider = {"COPILOT_PROVIDER_BASE_URL": url, "COPILOT_PROVIDER_API_KEY": "made-up", "COPILOT_MODEL": "gpt-5"}
+        provider = {
+            "COPILOT_PROVIDER_BASE_URL": url,
+            "COPILOT_PROVIDER_API_KEY": "made-up",
+            "COPILOT_MODEL": "gpt-5",
+        }
         cache = str(self.package.folder / "cache")  # it unpacks itself once
-        return {**provider, "COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false", "COPILOT_CACHE_HOME": cache}
+        return {
+            **provider,
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_CACHE_HOME": cache,
+        }
 
     def configured(self, url: str) -> Mapping[str, object]:
         return {"mcpServers": {}}
@@ -172,7 +204,16 @@ class Cline(Other):
         return ["--json", prompt]
 
     def run(self, prompt: str) -> Run:
-        model = ("-p", "openai-compatible", "-k", "made-up", "-m", "scripted", "-b", f"{self.server.url}/v1")
+        model = (
+            "-p",
+            "openai-compatible",
+            "-k",
+            "made-up",
+            "-m",
+            "scripted",
+            "-b",
+            f"{self.server.url}/v1",
+        )
         assert self.call("auth", *model).returncode == 0
         run = super().run(prompt)
         self.call("hub", "stop")

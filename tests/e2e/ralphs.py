@@ -57,7 +57,9 @@ class Ralph:
     def __init__(self, client: Client) -> None:
         self.client, self.project = client, client.project
 
-    def call(self, *words: object, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *words: object, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `ralph` with these words in a process of its own, as the user of the client."""
         return subprocess.run(
             [sys.executable, "-I", "-m", "ralph", *map(str, words)],
@@ -79,7 +81,10 @@ class Ralph:
     def __call__(self, *words: object) -> str:
         """Run `ralph` with these words in this process, and return what it prints; it must not fail."""
         out, errors = io.BytesIO(), io.BytesIO()
-        texts = [io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True) for raw in (out, errors)]
+        texts = [
+            io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
+            for raw in (out, errors)
+        ]
         with (
             _environment(self.client.environment),
             contextlib.chdir(self.project),
@@ -109,9 +114,12 @@ class Ralph:
     def remember_many(self, count: int, kind: str = "pattern") -> dict[str, str]:
         """So many memories on nothing in particular, written by hand behind the others of their kind: text by id."""
         now = datetime.now(UTC)
-        texts = {f"mem-{int(now.timestamp()) + at}-{at:04x}": _filler(at).strip() for at in range(count)}
+        texts = {
+            f"mem-{int(now.timestamp()) + at}-{at:04x}": _filler(at).strip() for at in range(count)
+        }
         entries = "".join(
-            f"\n### {name}\n> {text}\n<!-- tags: filler | created: {now.date()} -->\n" for name, text in texts.items()
+            f"\n### {name}\n> {text}\n<!-- tags: filler | created: {now.date()} -->\n"
+            for name, text in texts.items()
         )
         file = self.project / ".agent/memories.md"
         head, heading, tail = file.read_text(encoding="utf-8").partition(_NEXT_SECTION[kind])
@@ -141,28 +149,49 @@ class Ralph:
 
     def events(self, session: str) -> list[str]:
         """The lines of a session's log, each by the event (or the type of record) that it holds; each is whole."""
-        lines = [json.loads(line) for line in self.log(session).read_text(encoding="utf-8").splitlines()]
+        lines = [
+            json.loads(line) for line in self.log(session).read_text(encoding="utf-8").splitlines()
+        ]
         return [str(line.get("event") or line["type"]) for line in lines]
 
     def files(self) -> dict[str, bytes]:
         """Every file of Ralph's with its bytes: in the project, and by its name in the state folder."""
         state = paths.state_folder(self.project)
-        own = (path for place in _PLACES for path in _below(self.project / place) if not path.is_symlink())
-        kept = {path.relative_to(self.project).as_posix(): path for path in own if not path.is_relative_to(state)}
+        own = (
+            path
+            for place in _PLACES
+            for path in _below(self.project / place)
+            if not path.is_symlink()
+        )
+        kept = {
+            path.relative_to(self.project).as_posix(): path
+            for path in own
+            if not path.is_relative_to(state)
+        }
         kept |= {path.relative_to(state).as_posix(): path for path in state.rglob("*")}
         return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 
     def holding(self, *texts: str) -> list[str]:
         """The files that hold one of these texts, as UTF-8, in any case, or as UTF-16."""
-        forms = [form for text in texts for form in (text.lower().encode(), text.lower().encode("utf-16-le"))]
-        return [name for name, held in self.files().items() if any(form in held.lower() for form in forms)]
+        forms = [
+            form
+            for text in texts
+            for form in (text.lower().encode(), text.lower().encode("utf-16-le"))
+        ]
+        return [
+            name
+            for name, held in self.files().items()
+            if any(form in held.lower() for form in forms)
+        ]
 
     def injections(self, session: str) -> list[tuple[str, str]]:
         """What the ledger says was injected into a session: the event, and the record."""
         ledger = paths.log_folder(self.project) / "injections.jsonl"
         lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
         said = [json.loads(line) for line in lines]
-        meant = [line for line in said if line["session"] == session and line["type"] == "injection"]
+        meant = [
+            line for line in said if line["session"] == session and line["type"] == "injection"
+        ]
         return [(line["event"], line["record"]) for line in meant]
 
 
@@ -183,7 +212,10 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 def _filler(number: int) -> str:
     """A text that no other has, of some 220 characters and 60 tokens."""
-    return f"Filler widget{number} " + "is one of many that say nothing in particular and only take their room. " * 3
+    return (
+        f"Filler widget{number} "
+        + "is one of many that say nothing in particular and only take their room. " * 3
+    )
 
 
 def _below(place: Path) -> Iterable[Path]:
@@ -200,13 +232,22 @@ def short(name: str) -> str:
 
 def results(request: Request) -> list[str]:
     """The results of tools that a request has (Claude Code)."""
-    blocks = [block for message in request.body["messages"] for block in message["content"] if isinstance(block, dict)]
+    blocks = [
+        block
+        for message in request.body["messages"]
+        for block in message["content"]
+        if isinstance(block, dict)
+    ]
     return [str(block["content"]) for block in blocks if block.get("type") == "tool_result"]
 
 
 def printed(run: Run, event: str) -> list[str]:
     """What the hooks of an event handed over, whole (Claude Code tells it)."""
-    answers = [each["stdout"] for each in run.hooks if each["hook_event"] == event and each["stdout"].strip()]
+    answers = [
+        each["stdout"]
+        for each in run.hooks
+        if each["hook_event"] == event and each["stdout"].strip()
+    ]
     return [json.loads(answer)["hookSpecificOutput"]["additionalContext"] for answer in answers]
 
 

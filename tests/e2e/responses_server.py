@@ -19,11 +19,15 @@ class ResponsesServer(ModelServer):
     def prompt_of(self, body: Json) -> str:
         """The strings of every user message: the client puts its own ahead of the prompt."""
         items = body.get("input") or []
-        return "\n".join(string for item in items if item.get("role") == "user" for string in strings(item))
+        return "\n".join(
+            string for item in items if item.get("role") == "user" for string in strings(item)
+        )
 
     def side_question(self, headers: Mapping[str, str], body: Json) -> tuple[str, Reply | None]:
         """A request that is no turn of the conversation says what it is in its metadata."""
-        kind = str(json.loads(headers.get("x-codex-turn-metadata", "{}")).get("request_kind", "turn"))
+        kind = str(
+            json.loads(headers.get("x-codex-turn-metadata", "{}")).get("request_kind", "turn")
+        )
         return ("step", None) if kind == "turn" else (kind, say(self.summary))
 
     def answer(self, path: str, headers: Mapping[str, str], body: Json) -> tuple[int, str, bytes]:
@@ -42,9 +46,13 @@ def _items(number: int, reply: Reply) -> list[Json]:
     items: list[Json] = []
     if reply.text or not reply.calls:
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
-        items.append({"type": "message", "id": f"msg_{number:04}", "role": "assistant", "content": content})
+        items.append(
+            {"type": "message", "id": f"msg_{number:04}", "role": "assistant", "content": content}
+        )
     for place, call in enumerate(reply.calls):
-        group, _, name = call.tool.rpartition("/")  # a server's tools are named with it: mcp__ralph/search
+        group, _, name = call.tool.rpartition(
+            "/"
+        )  # a server's tools are named with it: mcp__ralph/search
         items.append(
             {
                 "type": "function_call",
@@ -59,7 +67,12 @@ def _items(number: int, reply: Reply) -> list[Json]:
 
 
 def _events(number: int, reply: Reply) -> list[tuple[str, Json]]:
-    opening = {"id": f"resp_{number:04}", "object": "response", "status": "in_progress", "output": []}
+    opening = {
+        "id": f"resp_{number:04}",
+        "object": "response",
+        "status": "in_progress",
+        "output": [],
+    }
     items = _items(number, reply)
     usage = {
         "input_tokens": reply.tokens,
@@ -68,7 +81,9 @@ def _events(number: int, reply: Reply) -> list[tuple[str, Json]]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": reply.tokens + 10,
     }
-    events: list[tuple[str, Json]] = [("response.created", {"type": "response.created", "response": opening})]
+    events: list[tuple[str, Json]] = [
+        ("response.created", {"type": "response.created", "response": opening})
+    ]
     for index, item in enumerate(items):
         kind = "response.output_item.done"
         events.append((kind, {"type": kind, "output_index": index, "item": item}))

@@ -203,7 +203,9 @@ class ModelServer:
         with self._lock:
             number = len(self.log.requests)
             kind, canned = self.side_question(headers, body)
-            request = Request(number, path, headers, body, self.prompt_of(body), self.agent_of(headers), kind)
+            request = Request(
+                number, path, headers, body, self.prompt_of(body), self.agent_of(headers), kind
+            )
             self.log.requests.append(request)
             step = canned if canned is not None else self._next(request)
         return request, step if isinstance(step, Reply) else step(request)
@@ -259,7 +261,9 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self._send(*self.server.model.answer(self.path, headers, body if isinstance(body, dict) else {}))
+        self._send(
+            *self.server.model.answer(self.path, headers, body if isinstance(body, dict) else {})
+        )
 
     def do_GET(self) -> None:
         self.server.model.passed_by(self.path)
@@ -286,4 +290,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 def sse(events: list[tuple[str, Json]]) -> bytes:
     """Server-sent events as bytes."""
-    return "".join(f"event: {name}\ndata: {json.dumps(value)}\n\n" for name, value in events).encode()
+    return "".join(
+        f"event: {name}\ndata: {json.dumps(value)}\n\n" for name, value in events
+    ).encode()

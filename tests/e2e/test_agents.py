@@ -48,18 +48,25 @@ class Host:
         return verbs.create_agent(self.name, command=self.program, permission=permission)
 
     def ask(self, prompt: str, permission: str = "", **more: Any) -> Answer:
-        return self.agent(permission).run(Ask(prompt, self.client.project, model=self.model, **more))
+        return self.agent(permission).run(
+            Ask(prompt, self.client.project, model=self.model, **more)
+        )
 
     def edits(self, name: str, text: str) -> Reply:
         """A step: the model writes a file with the client's own tool."""
         if self.name == "codex":
-            return use("apply_patch", input=f"*** Begin Patch\n*** Add File: {name}\n+{text}\n*** End Patch\n")
+            return use(
+                "apply_patch",
+                input=f"*** Begin Patch\n*** Add File: {name}\n+{text}\n*** End Patch\n",
+            )
         return use("Write", file_path=str(self.client.project / name), content=f"{text}\n")
 
     def runs(self, command: str) -> Reply:
         """A step: the model runs a command."""
         return (
-            use("exec_command", cmd=command) if self.name == "codex" else use("Bash", command=command, description="x")
+            use("exec_command", cmd=command)
+            if self.name == "codex"
+            else use("Bash", command=command, description="x")
         )
 
     def file(self, name: str) -> Path:
@@ -74,7 +81,9 @@ def responses() -> Iterator[ResponsesServer]:
 
 
 @pytest.fixture(params=["claude", "codex", "acp"])
-def host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Host]:
+def host(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Host]:
     """Each of the three, in our environment made clean; at the end nothing of it may run."""
     if request.param == "codex":
         made: Client = request.getfixturevalue("codex")
@@ -124,7 +133,9 @@ def test_a_session_goes_on(host: Host) -> None:
 
     second = host.ask("and now go on", session=first.session)
 
-    assert (second.text.strip(), second.stop) == ("SECOND ANSWER", StopReason.END_TURN), second.error
+    assert (second.text.strip(), second.stop) == ("SECOND ANSWER", StopReason.END_TURN), (
+        second.error
+    )
     assert second.session == first.session
     last = host.server.requests[-1].text
     assert "PELICAN" in last
@@ -141,7 +152,9 @@ def test_a_read_only_question_writes_nothing_though_the_user_allows_it(host: Hos
     if isinstance(host.client, Claude):
         host.client.settings({"permissions": {"allow": ["Bash", "Write", "Edit"]}}, scope="user")
     host.client.write("there.txt", "old\n")
-    host.server.script(host.edits("made.txt", "hello"), host.runs("echo x > made-too.txt"), say("I ONLY READ"))
+    host.server.script(
+        host.edits("made.txt", "hello"), host.runs("echo x > made-too.txt"), say("I ONLY READ")
+    )
 
     reply = host.ask("look at it", "bypass", read_only=True)
 

@@ -38,7 +38,9 @@ class Chats:
         return json.loads(command("session", *words, "--format", "json"))
 
     def new(self, message: str, mode: str = "agent", *words: str) -> Any:
-        return self.json("new", "--task", self.task, "--mode", mode, "--agent", "claude", *words, message)
+        return self.json(
+            "new", "--task", self.task, "--mode", mode, "--agent", "claude", *words, message
+        )
 
     def notes(self, session: str) -> list[tuple[str, str]]:
         """What is recorded of what was said, in its order."""
@@ -57,7 +59,9 @@ def made(client: Claude, *, hooks: bool) -> Chats:
     return Chats(client, ralph, task)
 
 
-@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.soak)], ids=["with hooks", "without hooks"])
+@pytest.fixture(
+    params=[True, pytest.param(False, marks=pytest.mark.soak)], ids=["with hooks", "without hooks"]
+)
 def chats(request: pytest.FixtureRequest, claude: Claude) -> Chats:
     """The same with and without hooks: what is recorded and shown must be the same."""
     return made(claude, hooks=request.param)
@@ -98,12 +102,22 @@ def test_a_plan_writes_nothing_though_the_model_tries_and_the_user_allows_it(cha
     before = files(chats.project)
     chats.client.server.script(*tries(chats), say("THE PLAN"))
     done = chats.new("How would you do it?", "plan", "--permission", "bypass")
-    assert (done["mode"], done["text"], done["files"], done["stop"]) == ("plan", "THE PLAN", [], "end_turn")
+    assert (done["mode"], done["text"], done["files"], done["stop"]) == (
+        "plan",
+        "THE PLAN",
+        [],
+        "end_turn",
+    )
     assert files(chats.project) == before
 
     chats.client.server.script(*tries(chats), say("STILL A PLAN"))
     again = chats.json("resume", done["id"], "--permission", "bypass", "And now do it.")
-    assert (again["id"], again["mode"], again["text"], again["files"]) == (done["id"], "plan", "STILL A PLAN", [])
+    assert (again["id"], again["mode"], again["text"], again["files"]) == (
+        done["id"],
+        "plan",
+        "STILL A PLAN",
+        [],
+    )
     assert files(chats.project) == before
     assert chats.client.server.finished(), "the model did try"
     assert chats.client.server.unscripted == []
@@ -113,7 +127,9 @@ def test_a_plan_writes_nothing_though_the_model_tries_and_the_user_allows_it(cha
 
 def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) -> None:
     server = chats.client.server
-    server.script(use("Read", file_path=str(chats.project / "till.py")), edit(chats), say("FIRST ANSWER"))
+    server.script(
+        use("Read", file_path=str(chats.project / "till.py")), edit(chats), say("FIRST ANSWER")
+    )
     done = chats.new("The word is PELICAN.")
     assert (chats.project / "till.py").read_text(encoding="utf-8") == "new = 2\n"
     assert (done["files"], done["recorded"]) == (["till.py"], True)
@@ -140,14 +156,23 @@ def test_an_agent_works_and_a_resumed_one_sees_the_earlier_turn(chats: Chats) ->
     assert page.startswith("# The word is PELICAN.\n")
     assert page.count("## User (") == page.count("## Assistant (") == 2
     found = json.loads(chats.ralph("search", "PELICAN", "--format", "json"))
-    assert len([hit for hit in found["hits"] if "PELICAN" in hit["text"]]) == 1, "nothing is recorded twice"
+    assert len([hit for hit in found["hits"] if "PELICAN" in hit["text"]]) == 1, (
+        "nothing is recorded twice"
+    )
 
 
 def test_what_hooks_observe_carries_the_task(hooked: Chats) -> None:
     hooked.client.server.script(bash("echo one-and-twenty"), say("DONE"))
     done = hooked.new("Count.", "agent", "--permission", "bypass")
-    lines = [json.loads(line) for line in hooked.ralph.log(done["id"]).read_text(encoding="utf-8").splitlines()]
-    tasks = [line.get("task") or line.get("origin", {}).get("task") for line in lines if line["type"] != "session"]
+    lines = [
+        json.loads(line)
+        for line in hooked.ralph.log(done["id"]).read_text(encoding="utf-8").splitlines()
+    ]
+    tasks = [
+        line.get("task") or line.get("origin", {}).get("task")
+        for line in lines
+        if line["type"] != "session"
+    ]
     assert tasks == [hooked.task] * 4, "the prompt, the command, the answer and the end"
     assert not any("run" in line for line in lines)
     assert hooked.ralph.injections(done["id"]) == []
@@ -167,7 +192,9 @@ def test_a_session_that_its_host_has_lost_is_told(chats: Chats) -> None:
     assert chats.notes(done["id"]) == before, "what nobody heard is not recorded"
 
 
-def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(chats: Chats) -> None:
+def test_a_secret_that_is_said_reaches_no_file_and_a_long_answer_is_shown_whole(
+    chats: Chats,
+) -> None:
     secret = "ghp_" + "9fQ2mX7vLr4Kt8Zb" + "Wc1Ny6HsDe3Jp5Ga0Ru2"
     plan = "\n".join(f"Step {number}: {'do something useful ' * 3}" for number in range(200))
     chats.client.server.script(say(f"{plan}\nThe token is {secret}."))
@@ -199,5 +226,9 @@ def test_the_loops_sessions_belong_to_the_task_and_can_be_resumed(claude: Claude
     assert listed["id"] == entry.session
     looping.server.script(say("IT WAS PELICAN"))
     again = chats.json("resume", entry.session, "Which word?")
-    assert (again["id"], again["task"], again["text"]) == (entry.session, entry.task, "IT WAS PELICAN")
+    assert (again["id"], again["task"], again["text"]) == (
+        entry.session,
+        entry.task,
+        "IT WAS PELICAN",
+    )
     assert "The word is PELICAN." in looping.server.requests[-1].text

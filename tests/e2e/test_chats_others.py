@@ -67,7 +67,9 @@ def responses() -> Iterator[ResponsesServer]:
 def begun(client: Client, words: tuple[str, ...], *tries: Reply) -> Chats:
     ralph = Ralph(client)
     ralph("init")
-    task = json.loads(ralph("task", "add", "split the till from the printer", "--format", "json"))["id"]
+    task = json.loads(ralph("task", "add", "split the till from the printer", "--format", "json"))[
+        "id"
+    ]
     client.write("till.py", "old = 1\n")
     return Chats(client, ralph, task, words, tries)
 
@@ -80,7 +82,11 @@ def on_codex(codex: Codex) -> Chats:
     wrapper.chmod(0o755)
     on_path(codex, wrapper, "codex")
     patch = "*** Begin Patch\n*** Update File: till.py\n@@\n-old = 1\n+new = 2\n*** End Patch\n"
-    tries = (added("made.txt", "x"), use("apply_patch", input=patch), use("exec_command", cmd="echo x > made-too.txt"))
+    tries = (
+        added("made.txt", "x"),
+        use("apply_patch", input=patch),
+        use("exec_command", cmd="echo x > made-too.txt"),
+    )
     return begun(codex, ("--agent", "codex", "--model", "gpt-5.5"), *tries)
 
 
@@ -98,7 +104,9 @@ def on_acp(client: Claude) -> Chats:
 
 
 @pytest.fixture(params=["codex", "acp"])
-def chats(request: pytest.FixtureRequest, messages: MessagesServer, tmp_path: Path) -> Iterator[Chats]:
+def chats(
+    request: pytest.FixtureRequest, messages: MessagesServer, tmp_path: Path
+) -> Iterator[Chats]:
     if request.param == "codex":
         yield on_codex(request.getfixturevalue("codex"))
         return
@@ -112,12 +120,21 @@ def test_a_plan_writes_nothing_and_goes_on_in_the_same_thread_as_a_plan(chats: C
     before = files(chats.project)
     server.script(*chats.tries, say("THE PLAN"))
     done = chats.new("The word is PELICAN. How would you do it?", "plan", "--permission", "bypass")
-    assert (done["mode"], done["text"].strip(), done["files"], done["stop"]) == ("plan", "THE PLAN", [], "end_turn")
+    assert (done["mode"], done["text"].strip(), done["files"], done["stop"]) == (
+        "plan",
+        "THE PLAN",
+        [],
+        "end_turn",
+    )
     assert files(chats.project) == before
 
     server.script(*chats.tries, say("STILL A PLAN"))
     again = chats.resume(done["id"], "And now do it.", "--permission", "bypass")
-    assert (again["id"], again["mode"], again["text"].strip()) == (done["id"], "plan", "STILL A PLAN")
+    assert (again["id"], again["mode"], again["text"].strip()) == (
+        done["id"],
+        "plan",
+        "STILL A PLAN",
+    )
     assert again["session_id"] == done["session_id"] == done["id"]
     assert files(chats.project) == before
     assert server.finished(), "the model did try"
@@ -129,14 +146,18 @@ def test_a_plan_writes_nothing_and_goes_on_in_the_same_thread_as_a_plan(chats: C
 
 
 def test_an_agent_works(chats: Chats) -> None:
-    chats.client.server.script(chats.tries[-2] if chats.words[1] == "acp" else chats.tries[0], say("DONE"))
+    chats.client.server.script(
+        chats.tries[-2] if chats.words[1] == "acp" else chats.tries[0], say("DONE")
+    )
     done = chats.new("Do it.", "agent")
     assert (done["mode"], done["text"].strip(), done["files"]) == ("agent", "DONE", ["made.txt"])
     assert (chats.project / "made.txt").read_text(encoding="utf-8") == "x\n"
 
 
 @pytest.mark.soak
-def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_write(codex: Codex) -> None:
+def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_write(
+    codex: Codex,
+) -> None:
     chats = on_codex(codex)
     chats.ralph("install", "codex", "--scope", "user", "--no-mcp")
     started = chats.project / "started"
@@ -149,7 +170,10 @@ def test_a_plan_whose_first_turn_was_killed_is_resumed_without_the_right_to_writ
         words, cwd=chats.project, env=codex.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as running:  # fmt: skip
-        _until(lambda: [path for path in logs.glob("*.jsonl") if not path.stem.startswith("chat-")], running)
+        _until(
+            lambda: [path for path in logs.glob("*.jsonl") if not path.stem.startswith("chat-")],
+            running,
+        )
         running.send_signal(signal.SIGKILL)
     codex.close()
     [name] = [path.stem for path in logs.glob("*.jsonl") if not path.stem.startswith("chat-")]

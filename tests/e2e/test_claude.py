@@ -21,11 +21,20 @@ from ralph import paths
 pytestmark = pytest.mark.e2e
 
 UNITTEST = f"{sys.executable} -m unittest test_auth"
-DONE = "JWT implementation completed: src/auth.ts signs with RS256, and a token lives for 15 minutes."
+DONE = (
+    "JWT implementation completed: src/auth.ts signs with RS256, and a token lives for 15 minutes."
+)
 PORT = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
 # Longer than the others of a crowded store, so that a brief without room for those has none for it.
-FIX = PORT + " It takes a moment; `pg_isready` says when." + " The reason is that the importer does not wait." * 5
-GOTCHA = "src/ledger.ts rounds half to even on purpose." + " The auditors asked for it, and the books rely on it." * 5
+FIX = (
+    PORT
+    + " It takes a moment; `pg_isready` says when."
+    + " The reason is that the importer does not wait." * 5
+)
+GOTCHA = (
+    "src/ledger.ts rounds half to even on purpose."
+    + " The auditors asked for it, and the books rely on it." * 5
+)
 
 
 @pytest.fixture
@@ -54,9 +63,15 @@ def history(claude_program: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         claude = Claude(claude_program, tmp_path_factory.mktemp("history") / "claude", messages)
         ralph = Ralph(claude).begin()
         source = claude.project / "src/auth.ts"
-        claude.write("test_auth.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
+        claude.write(
+            "test_auth.py",
+            "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n",
+        )
         messages.script(
-            write(source, 'export const sign = (id: string) => jwt.sign({ id }, key, { algorithm: "HS256" });\n'),
+            write(
+                source,
+                'export const sign = (id: string) => jwt.sign({ id }, key, { algorithm: "HS256" });\n',
+            ),
             use("Edit", file_path=str(source), old_string="HS256", new_string="RS256"),
             bash(UNITTEST),
             say(DONE),
@@ -72,7 +87,9 @@ def history(claude_program: Path, tmp_path_factory: pytest.TempPathFactory) -> I
             return bash(f"{command[1]} {observations[-1].id}")
 
         messages.script(say("PARIS"), open_record, say("FOUND"))
-        searching = claude.converse("what is the capital of France?", "/mem-search 'JWT' tokens; echo $HOME `id`")
+        searching = claude.converse(
+            "what is the capital of France?", "/mem-search 'JWT' tokens; echo $HOME `id`"
+        )
         for run in (work, naming, searching):
             went_well(run)
         yield History(ralph, work, observations, sessions, naming, searching)
@@ -99,12 +116,19 @@ def test_a_session_is_recorded_as_it_happened(history: History) -> None:
     ]
     assert (session["host"], session["tags"]) == ("claude", ["auth"])
     log = history.ralph.log(history.work.session)
-    assert {(path.suffix, path.stat().st_mode & 0o777) for path in log.parent.iterdir()} == {(".jsonl", 0o600)}
+    assert {(path.suffix, path.stat().st_mode & 0o777) for path in log.parent.iterdir()} == {
+        (".jsonl", 0o600)
+    }
 
 
-def test_what_a_session_did_is_injected_into_the_next_one_that_names_its_file(history: History) -> None:
+def test_what_a_session_did_is_injected_into_the_next_one_that_names_its_file(
+    history: History,
+) -> None:
     [request] = history.naming.requests
-    [brief], [injected] = printed(history.naming, "SessionStart"), printed(history.naming, "UserPromptSubmit")
+    [brief], [injected] = (
+        printed(history.naming, "SessionStart"),
+        printed(history.naming, "UserPromptSubmit"),
+    )
     assert f"Last: {DONE}" in brief
     assert DONE in injected
     assert 'algorithm: "RS256"' in injected
@@ -131,12 +155,16 @@ def test_a_slash_command_searches_and_leads_to_the_whole_record(history: History
     assert not [each for each in recorded if "ralph" in each.title], "its own calls are no memory"
 
 
-def test_the_other_slash_commands_bring_what_they_say(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+def test_the_other_slash_commands_bring_what_they_say(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
+) -> None:
     fix = ralph.remember(PORT, "fix", tags="postgres")
     ralph("config", "memories.inject", "manual")
     messages.script(say("ONE"), say("TWO"), bash("exit 0"), say("THREE"))
 
-    run = claude.converse("/mem-inject why is 'port' 5432 refused? $(id)", "/mem-status", f"/mem-forget {fix}")
+    run = claude.converse(
+        "/mem-inject why is 'port' 5432 refused? $(id)", "/mem-status", f"/mem-forget {fix}"
+    )
 
     went_well(run)
     inject, status, forget, _ = run.requests
@@ -167,10 +195,18 @@ def test_a_gotcha_is_injected_before_its_file_is_changed_and_a_fix_when_its_fail
     assert max(len(before), len(after)) <= 600
     assert [request.text.count(GOTCHA) for request in run.requests] == [0, 1, 1, 1, 1]
     assert [request.text.count(FIX) for request in run.requests] == [0, 0, 0, 1, 1]
-    events = [(event, record) for event, record in ralph.injections(run.session) if record in (fix, gotcha)]
+    events = [
+        (event, record)
+        for event, record in ralph.injections(run.session)
+        if record in (fix, gotcha)
+    ]
     assert events == [("PreToolUse", gotcha), ("PostToolUseFailure", fix)]
     assert source.read_text(encoding="utf-8") == "export {};\n"
-    assert [each.kind for each in ralph.observations(run.session)][-3:] == ["error", "error", "note"]
+    assert [each.kind for each in ralph.observations(run.session)][-3:] == [
+        "error",
+        "error",
+        "note",
+    ]
 
 
 def answers(ralph: Ralph, run: Run) -> list[str]:
@@ -200,7 +236,9 @@ def test_nothing_is_injected_twice_into_a_resumed_session(
     assert answers(ralph, first) == ["ONE", "TWO", "THREE"]
 
 
-def test_after_a_compaction_the_brief_is_injected_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+def test_after_a_compaction_the_brief_is_injected_again(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
+) -> None:
     ralph.remember(PORT, "fix", tags="postgres")
     messages.script(say("ONE"), say("TWO"), say("THREE"))
 
@@ -228,11 +266,23 @@ def test_a_compaction_in_the_middle_of_a_run_injects_the_brief_again(
     went_well(run)
     assert [request.kind for request in run.requests] == ["step", "summary", "step"]
     assert [request.text.count(PORT) for request in run.requests[::2]] == [1, 1]
-    assert [each.title for each in ralph.observations(run.session)] == ["prompt", "Bash: echo before", "answer"]
+    assert [each.title for each in ralph.observations(run.session)] == [
+        "prompt",
+        "Bash: echo before",
+        "answer",
+    ]
 
 
-def test_what_a_subagent_does_is_recorded_with_its_stop(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
-    task = use("Agent", description="look", prompt="SUBTASK", subagent_type="general-purpose", run_in_background=False)
+def test_what_a_subagent_does_is_recorded_with_its_stop(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
+) -> None:
+    task = use(
+        "Agent",
+        description="look",
+        prompt="SUBTASK",
+        subagent_type="general-purpose",
+        run_in_background=False,
+    )
     messages.script(task, say("MAIN DONE"))
     messages.script(bash("echo below"), say("FOUND IT"), when="SUBTASK")
 
@@ -240,7 +290,9 @@ def test_what_a_subagent_does_is_recorded_with_its_stop(claude: Claude, messages
 
     went_well(run)
     agent = run.requests[1].agent
-    told = [(each.title, each.extra.get("agent_id", "")) for each in ralph.observations(run.session)]
+    told = [
+        (each.title, each.extra.get("agent_id", "")) for each in ralph.observations(run.session)
+    ]
     assert told[:3] == [("prompt", ""), ("Bash: echo below", agent), ("answer", agent)]
     assert told[-1] == ("answer", "")
     [session] = ralph.sessions()
@@ -258,7 +310,9 @@ def test_no_parallel_call_is_lost_or_torn(
     run = claude.run("do all of it")
 
     went_well(run)
-    results = [each.text for each in ralph.observations(run.session) if each.title.startswith("Bash")]
+    results = [
+        each.text for each in ralph.observations(run.session) if each.title.startswith("Bash")
+    ]
     assert sorted(match[0] for text in results if (match := re.search(r"number-\d\d", text))) == [
         f"number-{number:02}" for number in range(count)
     ]
@@ -288,9 +342,9 @@ def test_a_large_store_is_injected_in_whole_entries_that_the_host_does_not_cut(
     assert all(texts[name] in brief for name in shown)
     assert f"{len(shown)} of 60 shown; the rest: `ralph memory list`" in brief
     assert 0 < len(shown) < 60
-    assert [record for event, record in ralph.injections(run.session) if event == "SessionStart"] == by_place(
-        shown, brief
-    )
+    assert [
+        record for event, record in ralph.injections(run.session) if event == "SessionStart"
+    ] == by_place(shown, brief)
 
 
 def by_place(names: list[str], text: str) -> list[str]:
@@ -298,10 +352,15 @@ def by_place(names: list[str], text: str) -> list[str]:
     return sorted(names, key=text.index)
 
 
-def test_a_subagent_is_given_what_relates_to_its_task(ralph: Ralph, claude: Claude, messages: MessagesServer) -> None:
+def test_a_subagent_is_given_what_relates_to_its_task(
+    ralph: Ralph, claude: Claude, messages: MessagesServer
+) -> None:
     ralph.remember(PORT, "fix", "db")
     ralph.remember("Buttons are blue.", "pattern")
-    task = {"description": "look", "prompt": "SUBTASK: why does the importer get ECONNREFUSED on port 5432?"}
+    task = {
+        "description": "look",
+        "prompt": "SUBTASK: why does the importer get ECONNREFUSED on port 5432?",
+    }
     delegate = use("Agent", **task, subagent_type="general-purpose", run_in_background=False)
     messages.script(delegate, say("MAIN DONE"))
     messages.script(say("FOUND IT"), when="SUBTASK")
@@ -316,7 +375,11 @@ def test_a_subagent_is_given_what_relates_to_its_task(ralph: Ralph, claude: Clau
 def test_a_compacted_session_is_told_what_was_asked_and_answered(
     ralph: Ralph, claude: Claude, messages: MessagesServer
 ) -> None:
-    messages.script(say("We chose RS256, since the gateway verifies with a public key."), say("ONE HOUR"), say("YES"))
+    messages.script(
+        say("We chose RS256, since the gateway verifies with a public key."),
+        say("ONE HOUR"),
+        say("YES"),
+    )
     first = claude.run("sign the tokens of the shop")
     claude.run("let them live for an hour", resume=first.session)
     compacted = claude.run("/compact", resume=first.session)
@@ -327,9 +390,13 @@ def test_a_compacted_session_is_told_what_was_asked_and_answered(
     assert "We chose RS256" in after.requests[0].text
 
 
-def test_the_user_sees_what_was_injected(ralph: Ralph, claude: Claude, messages: MessagesServer) -> None:
+def test_the_user_sees_what_was_injected(
+    ralph: Ralph, claude: Claude, messages: MessagesServer
+) -> None:
     ralph.remember(PORT, "fix", "db")
     messages.script(say("FINE"))
     run = claude.run("hello")
-    answers = [hook.get("stdout", "") for hook in run.hooks if hook.get("hook_event") == "SessionStart"]
+    answers = [
+        hook.get("stdout", "") for hook in run.hooks if hook.get("hook_event") == "SessionStart"
+    ]
     assert any('"systemMessage": "Ralph: 1 memory, ' in str(answer) for answer in answers)

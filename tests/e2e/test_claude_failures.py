@@ -48,11 +48,17 @@ def test_a_log_that_cannot_be_written_is_reported_and_its_events_are_recorded_la
     ralph("doctor", "--fix")
     after = claude.run("and now")
     assert "nothing can be recorded" not in after.requests[0].text
-    assert [each.title for each in ralph.observations(run.session)] == ["prompt", "Bash: echo one", "answer"]
+    assert [each.title for each in ralph.observations(run.session)] == [
+        "prompt",
+        "Bash: echo one",
+        "answer",
+    ]
     assert [each.title for each in ralph.observations(after.session)] == ["prompt", "answer"]
 
 
-def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer, ralph: Ralph) -> None:
+def test_a_damaged_index_is_made_again(
+    claude: Claude, messages: MessagesServer, ralph: Ralph
+) -> None:
     ralph.remember("The importer needs port 5432.", "fix")
     ralph("index", "rebuild")
     messages.script(bash("echo one"), bash("exit 1"), say("DONE"))
@@ -65,16 +71,25 @@ def test_a_damaged_index_is_made_again(claude: Claude, messages: MessagesServer,
     went_well(run)
     assert run.text == "DONE"
     assert "The importer needs port 5432." in run.requests[0].text
-    assert [each.kind for each in ralph.observations(run.session)] == ["note", "tool_use", "error", "note"]
+    assert [each.kind for each in ralph.observations(run.session)] == [
+        "note",
+        "tool_use",
+        "error",
+        "note",
+    ]
     assert [each["id"] for each in ralph.sessions()] == [run.session]
 
 
-@pytest.mark.parametrize("missing", ["interpreter", pytest.param("program", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "missing", ["interpreter", pytest.param("program", marks=pytest.mark.soak)]
+)
 def test_a_session_goes_on_without_the_ralph_that_was_installed(
     missing: str, claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     note = interpreter_file(claude.environment)
-    old = {"interpreter": sys.executable, "program": str(Path(ralph_package.__file__).parents[1])}[missing]
+    old = {"interpreter": sys.executable, "program": str(Path(ralph_package.__file__).parents[1])}[
+        missing
+    ]
     note.write_text(note.read_text(encoding="utf-8").replace(old, f"{old}-gone"), encoding="utf-8")
     messages.script(bash("echo one"), say("DONE"))
 
@@ -95,7 +110,9 @@ def test_what_happened_before_a_kill_is_recorded_and_injected_into_the_next_sess
     claude: Claude, messages: MessagesServer, ralph: Ralph
 ) -> None:
     pause = Pause(say("NEVER SEEN"))
-    messages.script(write(claude.project / "src/queue.ts", "export {};\n"), bash("echo half way"), pause)
+    messages.script(
+        write(claude.project / "src/queue.ts", "export {};\n"), bash("echo half way"), pause
+    )
     running = claude.start("rewrite the queue")
     pause.wait()
 
@@ -139,9 +156,15 @@ def test_uninstalling_leaves_every_file_as_it_was(claude: Claude, messages: Mess
     run = claude.run("do it")
     ralph("uninstall", "claude")
 
-    assert [each["hook_event"] for each in run.hooks][:3] == ["SessionStart", "UserPromptSubmit", "Stop"]
+    assert [each["hook_event"] for each in run.hooks][:3] == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "Stop",
+    ]
     after = contents(claude.home)
-    own = after.pop(".claude.json")  # Claude Code's: it was not there before, and nothing of ours is in it now
+    own = after.pop(
+        ".claude.json"
+    )  # Claude Code's: it was not there before, and nothing of ours is in it now
     assert own is not None
     assert b"ralph" not in own
     during.pop(".claude.json")
@@ -152,4 +175,8 @@ def test_uninstalling_leaves_every_file_as_it_was(claude: Claude, messages: Mess
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder with its bytes."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -38,9 +38,16 @@ def shown(claude: Claude, name: str, text: str, *, code: int = 0) -> Reply:
 def leaks(ralph: Ralph) -> list[str]:
     """The files of Ralph's, wherever they are, that hold something which they must not."""
     client = ralph.client
-    others = [path for top in (client.home / ".local", client.temporary) for path in top.rglob("*") if path.is_file()]
+    others = [
+        path
+        for top in (client.home / ".local", client.temporary)
+        for path in top.rglob("*")
+        if path.is_file()
+    ]
     own = [path for path in others if b"ralph" in path.read_bytes()[:200] or "ralph" in path.name]
-    found = [str(path) for path in own if any(secret.encode() in path.read_bytes() for secret in SECRETS)]
+    found = [
+        str(path) for path in own if any(secret.encode() in path.read_bytes() for secret in SECRETS)
+    ]
     return ralph.holding(*SECRETS) + found
 
 
@@ -52,13 +59,26 @@ def test_private_parts_and_secrets_reach_the_model_and_never_the_disk_or_the_nex
         shown(claude, "a", f"before it\n<private>{PRIVATE}</private>\nafter it\n"),
         shown(claude, "b", f"pushed with {TOKEN}\nto the mirror\n"),
         shown(claude, "c", f"login failed: password={PASSWORD}\n", code=3),
-        shown(claude, "d", "padding\n" * 4_000 + f"export GITHUB_TOKEN={TOKEN}\n" + "padding\n" * 4_000),
+        shown(
+            claude,
+            "d",
+            "padding\n" * 4_000 + f"export GITHUB_TOKEN={TOKEN}\n" + "padding\n" * 4_000,
+        ),
         shown(claude, "e", f"so far so good <PRIVATE>{PRIVATE} and no end\n"),
         bash(f"GITHUB_TOKEN={TOKEN} true"),
-        write(claude.project / "deploy.sh", f"#!/bin/sh\n# a comment\nexport GITHUB_TOKEN={TOKEN}\n"),
-        use("Edit", file_path=str(claude.project / "deploy.sh"), old_string="# a comment", new_string="# a change"),
+        write(
+            claude.project / "deploy.sh", f"#!/bin/sh\n# a comment\nexport GITHUB_TOKEN={TOKEN}\n"
+        ),
+        use(
+            "Edit",
+            file_path=str(claude.project / "deploy.sh"),
+            old_string="# a comment",
+            new_string="# a change",
+        ),
         use("Read", file_path=str(claude.project / "deploy.sh")),
-        say(f"I used {TOKEN}, and <private>{PRIVATE}</private> stays between us. The form is done."),
+        say(
+            f"I used {TOKEN}, and <private>{PRIVATE}</private> stays between us. The form is done."
+        ),
     )
 
     run = claude.run(f"{around} <private>the code name is {PRIVATE}</private> with {TOKEN}, soon")
@@ -107,7 +127,11 @@ def test_the_users_own_patterns_and_paths_are_kept_out_too(
 
     went_well(run)
     assert ralph.holding(PRIVATE, "buy the island") == []
-    assert [each.title.split(":")[0] for each in ralph.observations(run.session)] == ["prompt", "Bash", "answer"]
+    assert [each.title.split(":")[0] for each in ralph.observations(run.session)] == [
+        "prompt",
+        "Bash",
+        "answer",
+    ]
 
 
 def test_nothing_is_written_or_injected_while_ralph_is_switched_off(
@@ -132,7 +156,9 @@ def test_nothing_is_written_or_injected_while_ralph_is_switched_off(
     assert len(ralph.sessions()) == 1
 
 
-def test_a_folder_without_ralphs_files_is_left_alone(claude: Claude, messages: MessagesServer) -> None:
+def test_a_folder_without_ralphs_files_is_left_alone(
+    claude: Claude, messages: MessagesServer
+) -> None:
     ralph = Ralph(claude)
     (claude.project / ".git").mkdir()
     (claude.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")

@@ -21,8 +21,14 @@ pytestmark = pytest.mark.e2e
 
 DONE = "JWT implementation completed: a token lives for 15 minutes."
 # Longer than the others of a crowded store, so that a brief without room for those has none for these.
-GOTCHA = "src/ledger.ts rounds half to even on purpose." + " The auditors asked for it, and the books rely on it." * 5
-ON_PROMPT = "The zebra importer reads latin-1." + " Files of the old system come in no other encoding at all." * 5
+GOTCHA = (
+    "src/ledger.ts rounds half to even on purpose."
+    + " The auditors asked for it, and the books rely on it." * 5
+)
+ON_PROMPT = (
+    "The zebra importer reads latin-1."
+    + " Files of the old system come in no other encoding at all." * 5
+)
 
 
 @pytest.fixture(params=OTHERS, ids=lambda kind: kind.host)
@@ -39,7 +45,11 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Other]:
 def written(client: Other) -> dict[str, bytes]:
     """The files in the client's home that may hold settings, and in its project."""
     folder = client.home / CLIENTS[Host(client.host)].folder
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".db"}
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".db"
+    }
 
 
 def test_a_session_is_recorded_and_gets_what_memory_has(client: Other) -> None:
@@ -49,9 +59,13 @@ def test_a_session_is_recorded_and_gets_what_memory_has(client: Other) -> None:
     ralph.remember(GOTCHA, "decision")
     ralph.remember(ON_PROMPT, "decision")
     ralph.remember_many(60, "decision")
-    ralph("search", "zebra")  # Copilot starts the hooks of a session and of its prompt at once: the index is there
+    ralph(
+        "search", "zebra"
+    )  # Copilot starts the hooks of a session and of its prompt at once: the index is there
     client.server.script(
-        client.write_step(client.project / "src/ledger.ts", "export {};\n"), client.shell_step("ls nowhere"), say(DONE)
+        client.write_step(client.project / "src/ledger.ts", "export {};\n"),
+        client.shell_step("ls nowhere"),
+        say(DONE),
     )
 
     run = client.run("change the zebra importer")

@@ -22,9 +22,14 @@ pytestmark = pytest.mark.e2e
 
 MODEL = ("-m", "gpt-5.5")
 UNITTEST = f"{sys.executable} -m unittest test_auth"
-DONE = "JWT implementation completed: src/auth.ts signs with RS256, and a token lives for 15 minutes."
+DONE = (
+    "JWT implementation completed: src/auth.ts signs with RS256, and a token lives for 15 minutes."
+)
 # Longer than the others of a crowded store, so that a brief without room for those has none for it.
-GOTCHA = "src/ledger.ts rounds half to even on purpose." + " The auditors asked for it, and the books rely on it." * 5
+GOTCHA = (
+    "src/ledger.ts rounds half to even on purpose."
+    + " The auditors asked for it, and the books rely on it." * 5
+)
 
 
 class PatchingServer(ResponsesServer):
@@ -43,7 +48,10 @@ def _as_free_text(line: str) -> str:
     event = json.loads(line.removeprefix("data: "))
     for item in [event["item"]] if "item" in event else event["response"]["output"]:
         if item.get("name") == "apply_patch":
-            item |= {"type": "custom_tool_call", "input": json.loads(item.pop("arguments"))["input"]}
+            item |= {
+                "type": "custom_tool_call",
+                "input": json.loads(item.pop("arguments"))["input"],
+            }
     return f"data: {json.dumps(event)}"
 
 
@@ -62,16 +70,24 @@ def ralph(codex: Codex) -> Ralph:
 
 def added(path: str, text: str) -> Reply:
     """A step: Codex adds a file of one line."""
-    return use("apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n")
+    return use(
+        "apply_patch", input=f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"
+    )
 
 
 def test_what_a_session_did_reaches_the_next_one_that_names_its_file(
     codex: Codex, responses: ResponsesServer, ralph: Ralph
 ) -> None:
-    codex.write("test_auth.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n")
+    codex.write(
+        "test_auth.py", "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"
+    )
     source = 'export const sign = (id: string) => jwt.sign({ id }, key, { algorithm: "RS256" });'
     responses.script(
-        added("src/auth.ts", source), use("exec_command", cmd=UNITTEST), say(DONE), say("OF COURSE"), say("AGAIN")
+        added("src/auth.ts", source),
+        use("exec_command", cmd=UNITTEST),
+        say(DONE),
+        say("OF COURSE"),
+        say("AGAIN"),
     )
     first = codex.run("Add JWT authentication to src/auth.ts", *MODEL)
     assert first.code == 0, first.errors
@@ -111,7 +127,9 @@ def test_a_gotcha_is_handed_over_before_its_file_is_patched(
 ) -> None:
     ralph.remember(GOTCHA, "decision")
     ralph.remember_many(60, "decision")
-    responses.script(added("src/ledger.ts", "export {};"), added("src/other.ts", "export {};"), say("DONE"))
+    responses.script(
+        added("src/ledger.ts", "export {};"), added("src/other.ts", "export {};"), say("DONE")
+    )
 
     run = codex.run("make the two files", *MODEL)
 
@@ -120,7 +138,9 @@ def test_a_gotcha_is_handed_over_before_its_file_is_patched(
     assert (codex.project / "src/ledger.ts").read_text(encoding="utf-8") == "export {};\n"
 
 
-def test_uninstalling_leaves_the_hooks_file_as_it_was(codex: Codex, responses: ResponsesServer) -> None:
+def test_uninstalling_leaves_the_hooks_file_as_it_was(
+    codex: Codex, responses: ResponsesServer
+) -> None:
     hooks = codex.home / ".codex/hooks.json"
     hooks.write_bytes(b'{ "hooks":{"Stop": [ ]} }')
     ralph = Ralph(codex).begin("codex")

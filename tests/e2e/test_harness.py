@@ -87,13 +87,22 @@ def test_the_pinned_clients_are_the_ones_that_run(claude: Claude, codex: Codex) 
     assert codex.call("--version").stdout.split()[-1] == "0.166.0"
 
 
-def test_a_tool_call_is_run_and_its_hooks_see_it(logged: Claude, messages: MessagesServer, logbook: Logbook) -> None:
+def test_a_tool_call_is_run_and_its_hooks_see_it(
+    logged: Claude, messages: MessagesServer, logbook: Logbook
+) -> None:
     messages.script(bash("echo one; pwd"), say("ALL DONE"))
 
     run = logged.run("do it")
 
     assert (run.code, run.text) == (0, "ALL DONE")
-    assert logbook.events == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
+    assert logbook.events == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "Stop",
+        "SessionEnd",
+    ]
     [used] = logbook.of("PostToolUse")
     assert used["tool_response"]["stdout"] == f"one\n{logged.project}"
     assert {payload["session_id"] for payload in logbook.payloads} == {run.session}
@@ -119,7 +128,9 @@ def test_a_failing_command_fires_the_failure_event_only(
 def test_parallel_calls_arrive_together_and_none_is_lost(
     logged: Claude, messages: MessagesServer, logbook: Logbook
 ) -> None:
-    messages.script(together(*(bash(f"echo number-{number}") for number in range(8))), say("BOTH DONE"))
+    messages.script(
+        together(*(bash(f"echo number-{number}") for number in range(8))), say("BOTH DONE")
+    )
 
     run = logged.run("do it all")
 
@@ -153,7 +164,9 @@ def test_a_resumed_session_keeps_its_id_and_its_past(
     assert all(text in request.text for text in ("first prompt", "FIRST ANSWER", "second prompt"))
 
 
-def test_resuming_a_session_that_is_not_there_fails_without_a_model_call(logged: Claude, logbook: Logbook) -> None:
+def test_resuming_a_session_that_is_not_there_fails_without_a_model_call(
+    logged: Claude, logbook: Logbook
+) -> None:
     run = logged.run("hello", resume="00000000-0000-4000-8000-000000000000")
 
     assert run.code == 1
@@ -161,7 +174,9 @@ def test_resuming_a_session_that_is_not_there_fails_without_a_model_call(logged:
     assert logbook.events == ["SessionEnd"]
 
 
-def test_context_of_a_hook_reaches_the_model(claude: Claude, messages: MessagesServer, logbook: Logbook) -> None:
+def test_context_of_a_hook_reaches_the_model(
+    claude: Claude, messages: MessagesServer, logbook: Logbook
+) -> None:
     events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure")
     claude.settings({"hooks": hooked(EVENTS, exec_hook(*logbook.words(*events)))})
     messages.script(bash("true"), bash("false"), say("DONE"))
@@ -180,7 +195,9 @@ def test_context_of_a_hook_reaches_the_model(claude: Claude, messages: MessagesS
     assert messages.reached("HANDED OVER at Stop") == []
 
 
-def test_compaction_can_be_asked_for(claude: Claude, messages: MessagesServer, logbook: Logbook) -> None:
+def test_compaction_can_be_asked_for(
+    claude: Claude, messages: MessagesServer, logbook: Logbook
+) -> None:
     claude.settings({"hooks": hooked(EVENTS, exec_hook(*logbook.words("SessionStart")))})
     messages.script(say("ONE"), say("TWO"), say("THREE"))
     first = claude.run("first prompt")
@@ -191,7 +208,13 @@ def test_compaction_can_be_asked_for(claude: Claude, messages: MessagesServer, l
 
     assert compacted.code == 0
     assert [request.kind for request in compacted.requests] == ["summary"]
-    assert logbook.events == ["SessionStart", "PreCompact", "SubagentStop", "SessionStart", "SessionEnd"]
+    assert logbook.events == [
+        "SessionStart",
+        "PreCompact",
+        "SubagentStop",
+        "SessionStart",
+        "SessionEnd",
+    ]
     assert [payload["source"] for payload in logbook.of("SessionStart")] == ["resume", "compact"]
     assert [payload["trigger"] for payload in logbook.of("PreCompact")] == ["manual"]
     after = claude.run("third prompt", resume=first.session)
@@ -217,7 +240,13 @@ def test_compaction_comes_by_itself_when_the_model_claims_a_full_context(
 def test_a_subagent_talks_in_a_conversation_of_its_own(
     logged: Claude, messages: MessagesServer, logbook: Logbook
 ) -> None:
-    task = use("Agent", description="look", prompt="SUBTASK", subagent_type="general-purpose", run_in_background=False)
+    task = use(
+        "Agent",
+        description="look",
+        prompt="SUBTASK",
+        subagent_type="general-purpose",
+        run_in_background=False,
+    )
     messages.script(task, say("MAIN DONE"))
     messages.script(bash("echo below"), say("FOUND IT"), when="SUBTASK")
 
@@ -226,7 +255,9 @@ def test_a_subagent_talks_in_a_conversation_of_its_own(
     assert run.text == "MAIN DONE"
     assert [bool(request.agent) for request in run.requests] == [False, True, True, False]
     assert "FOUND IT" in run.requests[-1].text
-    agents = {payload["tool_name"]: payload.get("agent_id", "") for payload in logbook.of("PostToolUse")}
+    agents = {
+        payload["tool_name"]: payload.get("agent_id", "") for payload in logbook.of("PostToolUse")
+    }
     assert agents == {"Bash": run.requests[1].agent, "Agent": ""}
     assert [payload["agent_type"] for payload in logbook.of("SubagentStop")] == ["general-purpose"]
 
@@ -241,7 +272,9 @@ def test_a_background_agent_comes_back_as_a_machine_made_prompt(
     claude.settings({"hooks": hooked(EVENTS, exec_hook(*logbook.words())) | hooked(["Stop"], ring)})
     found = Pause(say("FOUND IT"))
     messages.script(found, when="SUBTASK")
-    messages.script(use("Agent", description="look", prompt="SUBTASK"), say("WAITING"), say("MAIN DONE"))
+    messages.script(
+        use("Agent", description="look", prompt="SUBTASK"), say("WAITING"), say("MAIN DONE")
+    )
     bell = os.open(stopped, os.O_RDWR)
 
     running = claude.start("delegate")
@@ -274,7 +307,9 @@ def test_a_project_command_is_expanded_and_may_run_a_program(
     assert [payload["prompt"] for payload in logbook.of("UserPromptSubmit")] == ["/greet the world"]
 
 
-def test_a_client_can_be_killed_in_the_middle(logged: Claude, messages: MessagesServer, logbook: Logbook) -> None:
+def test_a_client_can_be_killed_in_the_middle(
+    logged: Claude, messages: MessagesServer, logbook: Logbook
+) -> None:
     pause = Pause(say("NEVER SEEN"))
     messages.script(bash("echo before"), pause)
     running = logged.start("do it")
@@ -315,7 +350,9 @@ def test_the_client_sees_nothing_of_the_callers_environment(
     assert f"{claude.home} {claude.temporary} []" in run.requests[1].text
 
 
-def test_a_process_that_a_tool_leaves_behind_is_found(claude: Claude, messages: MessagesServer) -> None:
+def test_a_process_that_a_tool_leaves_behind_is_found(
+    claude: Claude, messages: MessagesServer
+) -> None:
     messages.script(bash("setsid sleep 300 >/dev/null 2>&1 </dev/null & true"), say("DONE"))
     claude.run("do it")
 
@@ -330,7 +367,10 @@ def test_plugin_commands_work_offline(claude: Claude, tmp_path: Path) -> None:
     manifest.parent.mkdir(parents=True)
     author = {"name": "nobody"}
     manifest.write_text(
-        json.dumps({"name": "trial", "version": "1.0.0", "description": "a trial", "author": author}), encoding="utf-8"
+        json.dumps(
+            {"name": "trial", "version": "1.0.0", "description": "a trial", "author": author}
+        ),
+        encoding="utf-8",
     )
 
     done = claude.plugin("validate", "--strict", tmp_path / "plugin")
@@ -338,7 +378,9 @@ def test_plugin_commands_work_offline(claude: Claude, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_codex_runs_a_command_and_its_hooks_see_it(codex: Codex, responses: ResponsesServer, logbook: Logbook) -> None:
+def test_codex_runs_a_command_and_its_hooks_see_it(
+    codex: Codex, responses: ResponsesServer, logbook: Logbook
+) -> None:
     events = ("SessionStart", "UserPromptSubmit", "PostToolUse")
     codex.settings({"hooks": hooked(EVENTS, shell_hook(*logbook.words(*events)))})
     responses.script(use("exec_command", cmd="echo one; exit 4"), say("CODEX DONE"), say("AGAIN"))
@@ -346,7 +388,14 @@ def test_codex_runs_a_command_and_its_hooks_see_it(codex: Codex, responses: Resp
     run = codex.run("do it")
 
     assert (run.code, run.text) == (0, "CODEX DONE")
-    assert logbook.events == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
+    assert logbook.events == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "Stop",
+        "SessionEnd",
+    ]
     [used] = logbook.of("PostToolUse")
     assert (used["tool_name"], used["tool_input"]["command"]) == ("Bash", "echo one; exit 4")
     assert "one" in used["tool_response"]
@@ -360,7 +409,9 @@ def test_codex_runs_a_command_and_its_hooks_see_it(codex: Codex, responses: Resp
     assert "do it" in again.requests[0].text
 
 
-def test_codex_does_not_pass_a_hooks_arguments_on(codex: Codex, responses: ResponsesServer, logbook: Logbook) -> None:
+def test_codex_does_not_pass_a_hooks_arguments_on(
+    codex: Codex, responses: ResponsesServer, logbook: Logbook
+) -> None:
     codex.settings({"hooks": hooked(["Stop"], exec_hook(*logbook.words()))})
     responses.script(say("DONE"))
 
@@ -374,7 +425,9 @@ def test_codex_compacts_when_the_model_claims_a_full_context(
 ) -> None:
     codex.configure("model_auto_compact_token_limit = 50000\n")
     codex.settings({"hooks": hooked(EVENTS, shell_hook(*logbook.words()))})
-    responses.script(Reply(calls=use("exec_command", cmd="echo a").calls, tokens=60_000), say("AFTERWARDS"))
+    responses.script(
+        Reply(calls=use("exec_command", cmd="echo a").calls, tokens=60_000), say("AFTERWARDS")
+    )
 
     run = codex.run("do it")
 

@@ -21,7 +21,9 @@ def added(ralph: Ralph) -> int:
 
 
 @pytest.mark.parametrize("hooks", [False, True])
-def test_a_session_of_claude_code_is_there_once(claude: Claude, messages: MessagesServer, hooks: bool) -> None:
+def test_a_session_of_claude_code_is_there_once(
+    claude: Claude, messages: MessagesServer, hooks: bool
+) -> None:
     ralph = Ralph(claude)
     ralph("init")
     if hooks:
@@ -39,13 +41,21 @@ def test_a_session_of_claude_code_is_there_once(claude: Claude, messages: Messag
     assert run.code == 0, run.errors
     assert added(ralph) == (0 if hooks else 7)
     titles = [each.title for each in ralph.observations(run.session)]
-    made = ["Write src/auth.ts", "Edit src/auth.ts", "Read src/auth.ts", "Bash: echo hello", "Bash: echo bad; exit 3"]
+    made = [
+        "Write src/auth.ts",
+        "Edit src/auth.ts",
+        "Read src/auth.ts",
+        "Bash: echo hello",
+        "Bash: echo bad; exit 3",
+    ]
     assert titles == ["prompt", *made, "answer"]
     assert added(ralph) == 0
 
 
 @pytest.mark.parametrize("hooks", [False, True])
-def test_a_session_of_codex_is_there_once(codex: Codex, responses: ResponsesServer, hooks: bool) -> None:
+def test_a_session_of_codex_is_there_once(
+    codex: Codex, responses: ResponsesServer, hooks: bool
+) -> None:
     ralph = Ralph(codex)
     ralph("init")
     if hooks:
@@ -54,4 +64,8 @@ def test_a_session_of_codex_is_there_once(codex: Codex, responses: ResponsesServ
     run = codex.run("try it", *MODEL)
     assert run.code == 0, run.errors
     assert added(ralph) == (0 if hooks else 3)
-    assert [each.title for each in ralph.observations(run.session)] == ["prompt", "Bash: echo bad; exit 3", "answer"]
+    assert [each.title for each in ralph.observations(run.session)] == [
+        "prompt",
+        "Bash: echo bad; exit 3",
+        "answer",
+    ]

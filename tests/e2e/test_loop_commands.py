@@ -29,7 +29,9 @@ def run_in(run: Run) -> str:
     return found[0]
 
 
-def test_a_loop_is_started_shown_and_stopped_by_slash_commands(claude: Claude, messages: MessagesServer) -> None:
+def test_a_loop_is_started_shown_and_stopped_by_slash_commands(
+    claude: Claude, messages: MessagesServer
+) -> None:
     on_path(claude, claude.program, "claude")
     looping = begun(claude)
     looping.till()
@@ -58,7 +60,9 @@ def test_a_loop_is_started_shown_and_stopped_by_slash_commands(claude: Claude, m
 
 
 @pytest.mark.soak
-def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude, messages: MessagesServer) -> None:
+def test_the_plugins_command_starts_a_loop_that_works_to_its_end(
+    claude: Claude, messages: MessagesServer
+) -> None:
     assert (PLUGIN / "commands/ralph.md").is_file()
     valid = claude.plugin("validate", "--strict", PLUGIN)
     assert valid.returncode == 0, valid.stdout + valid.stderr
@@ -80,11 +84,13 @@ def test_the_plugins_command_starts_a_loop_that_works_to_its_end(claude: Claude,
     name = run_in(claude.run(f"/ralph:ralph start {GOAL}", plugin_dir=PLUGIN))
     known = looping.ended(name)
 
-    assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), ralph("loop", "logs")
-    assert known["agent"] == "claude"
-    assert "checks test_pass: make" in (paths.log_folder(claude.project) / f"runs/{name}.log").read_text(
-        encoding="utf-8"
+    assert (known["status"], known["reason"], known["iterations"]) == ("success", "success", 2), (
+        ralph("loop", "logs")
     )
+    assert known["agent"] == "claude"
+    assert "checks test_pass: make" in (
+        paths.log_folder(claude.project) / f"runs/{name}.log"
+    ).read_text(encoding="utf-8")
     assert looping.outcomes(name) == [(1, "blocked"), (2, "done")]
     assert "return paid - due" in (claude.project / "till.py").read_text(encoding="utf-8")
     assert messages.unscripted == []

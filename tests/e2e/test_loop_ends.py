@@ -29,7 +29,9 @@ def looping(claude: Claude) -> Looping:
 def test_an_interrupted_run_goes_on_where_it_was(looping: Looping) -> None:
     till = looping.till()
     pause = Pause(say("TOO LATE"))
-    looping.script(1, *looping.mends("one", "return sum(prices)"), say(f"<journal>\n{FIRST}\n</journal>"))
+    looping.script(
+        1, *looping.mends("one", "return sum(prices)"), say(f"<journal>\n{FIRST}\n</journal>")
+    )
     looping.script(2, *looping.mends("two", "return due - paid"), bash(BEHIND), pause)
     running = looping.start(GOAL, "-c", CHECK, "--permission", "bypass")
     pause.wait()
@@ -43,7 +45,9 @@ def test_an_interrupted_run_goes_on_where_it_was(looping: Looping) -> None:
     assert (known["status"], known["reason"], known["iterations"]) == ("stopped", "interrupted", 2)
     assert looping.outcomes() == [(1, "blocked"), (2, "interrupted")]
     assert looping.journal()[1].files == ("till.py",)
-    till.write_text(till.read_text(encoding="utf-8").replace("due - paid", "0  # part two"), encoding="utf-8")
+    till.write_text(
+        till.read_text(encoding="utf-8").replace("due - paid", "0  # part two"), encoding="utf-8"
+    )
     looping.script(3, *looping.mends("two", "return paid - due"), claim())
     looping.verifies(PASS)
 
@@ -76,7 +80,12 @@ def test_a_killed_run_is_found_and_finished(looping: Looping) -> None:
     found = looping.ralph.call("loop", "status", "--format", "json")
 
     known = json.loads(found.stdout)
-    assert (known["status"], known["reason"], known["alive"], known["iterations"]) == ("stopped", "died", False, 1)
+    assert (known["status"], known["reason"], known["alive"], known["iterations"]) == (
+        "stopped",
+        "died",
+        False,
+        1,
+    )
     assert f"{known['id']} was killed in iteration 1" in found.stderr
     assert not looping.client.leftovers()
     assert looping.outcomes() == [(1, "interrupted")]

@@ -20,7 +20,11 @@ MEMORY = "The till counts in whole cents, never in fractions."
 FACT = "The drawer opens only after PULSE 42 was sent to the printer."
 PORT = "ECONNREFUSED on port 5432 means that the database is down: run `docker compose up -d db` first."
 # Longer than the others of a crowded store, so that a prompt without room for those has none for it.
-FIX = PORT + " It takes a moment; `pg_isready` says when." + " The reason is that the importer does not wait." * 5
+FIX = (
+    PORT
+    + " It takes a moment; `pg_isready` says when."
+    + " The reason is that the importer does not wait." * 5
+)
 FAILING = bash("echo 'connect ECONNREFUSED 127.0.0.1:5432' >&2; exit 1")
 
 
@@ -32,7 +36,9 @@ def looping(claude: Claude) -> Looping:
 
 
 def test_what_one_run_learned_is_in_the_prompt_of_the_next(looping: Looping) -> None:
-    learned = f'<knowledge tags="printer,drawer" title="How the drawer opens">\n{FACT}\n</knowledge>'
+    learned = (
+        f'<knowledge tags="printer,drawer" title="How the drawer opens">\n{FACT}\n</knowledge>'
+    )
     looping.server.script(claim(learned), when="mend the printer")
     looping.server.script(claim(), when="let the drawer open")
 
@@ -52,7 +58,9 @@ def test_what_one_run_learned_is_in_the_prompt_of_the_next(looping: Looping) -> 
     assert older["id"] in file.read_text(encoding="utf-8")
 
 
-def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(looping: Looping) -> None:
+def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
+    looping: Looping,
+) -> None:
     looping.ralph.remember(MEMORY, "decision")
     looping.ralph.remember(FIX, "fix")
     looping.ralph.remember_many(60, "fix")
@@ -70,7 +78,9 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
     assert sorted(looping.logged()) == sorted([first.session, second.session])
     for entry in (first, second):
         lines = looping.logged()[entry.session]
-        told = [line.get("origin", line) for line in lines if line["type"] in ("event", "observation")]
+        told = [
+            line.get("origin", line) for line in lines if line["type"] in ("event", "observation")
+        ]
         assert {(each["run"], each["iteration"], each["task"]) for each in told} == {
             (known["id"], entry.iteration, known["task"])
         }
@@ -80,13 +90,19 @@ def test_the_hooks_record_what_happens_in_an_iteration_and_inject_nothing_twice(
     best = json.loads(looping.ralph("search", "one-and-twenty", "--format", "json"))["hits"][0]
     assert (best["id"], best["session"]) == (used.id, first.session)
     assert (best["run"], best["iteration"], best["task"]) == (known["id"], 1, known["task"])
-    assert [each["summary"].splitlines()[0] for each in looping.ralph.sessions()] == [f"Goal: {COUNT}"] * 2
+    assert [each["summary"].splitlines()[0] for each in looping.ralph.sessions()] == [
+        f"Goal: {COUNT}"
+    ] * 2
     assert [event for event, _ in looping.ralph.injections(first.session)] == []
-    assert [event for event, _ in looping.ralph.injections(second.session)] == ["PostToolUseFailure"]
+    assert [event for event, _ in looping.ralph.injections(second.session)] == [
+        "PostToolUseFailure"
+    ]
 
 
 @pytest.mark.soak
-def test_a_fix_that_the_prompt_has_is_not_injected_again_at_the_failing_command(looping: Looping) -> None:
+def test_a_fix_that_the_prompt_has_is_not_injected_again_at_the_failing_command(
+    looping: Looping,
+) -> None:
     looping.ralph.remember(FIX, "fix")
     looping.script(1, FAILING, claim())
 

@@ -44,7 +44,9 @@ def test_a_server_of_a_clone_is_started_only_when_it_is_trusted(
 @pytest.mark.soak
 def test_the_client_by_itself_would_start_it(claude: Claude, tmp_path: Path) -> None:
     command, *args = program("cloned", "good", tmp_path / "pids").command
-    claude.write(".mcp.json", json.dumps({"mcpServers": {"cloned": {"command": command, "args": args}}}))
+    claude.write(
+        ".mcp.json", json.dumps({"mcpServers": {"cloned": {"command": command, "args": args}}})
+    )
     claude.server.script(say("DONE"))
     claude.run("hello", "--permission-mode", "bypassPermissions")
     assert started(tmp_path / "pids"), "if not, there is nothing left to keep out"

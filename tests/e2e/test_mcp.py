@@ -24,7 +24,9 @@ def tools_of(request: Request) -> set[str]:
     return {str(tool.get("name")) for tool in request.body.get("tools") or []}
 
 
-def test_by_default_the_tools_wait_behind_claude_codes_tool_search(claude: Claude, messages: MessagesServer) -> None:
+def test_by_default_the_tools_wait_behind_claude_codes_tool_search(
+    claude: Claude, messages: MessagesServer
+) -> None:
     ralph = Ralph(claude)
     ralph("init")
     ralph("install", "claude")

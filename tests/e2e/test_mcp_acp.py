@@ -26,7 +26,9 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def adapter(messages: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claude]:
+def adapter(
+    messages: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Claude]:
     """The adapter in a home of its own; our environment is made the client's clean one."""
     node = shutil.which("node")
     assert node is not None, "npm is there, and so is node"
@@ -69,7 +71,9 @@ def test_an_untrusted_server_is_not_started_in_a_new_or_resumed_session_and_the_
     named(adapter, tmp_path / "pids", "cloned")
     command, *args = program("own", "good", tmp_path / "own").command
     (adapter.home / ".claude.json").write_text(
-        json.dumps({"mcpServers": {"own": {"command": command, "args": args}}}), encoding="utf-8", newline=""
+        json.dumps({"mcpServers": {"own": {"command": command, "args": args}}}),
+        encoding="utf-8",
+        newline="",
     )
     adapter.server.script(say("ONE"), say("TWO"))
     keeping = agent(adapter)

@@ -36,7 +36,11 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
         ("timeline", {"id": name}, name),
         ("context", {}, ""),
         ("context", {"prompt": "docker is down"}, name),
-        ("knowledge_add", {"title": "Ports", "text": "5432 is the database.", "tags": ["ports"]}, '"change":"new"'),
+        (
+            "knowledge_add",
+            {"title": "Ports", "text": "5432 is the database.", "tags": ["ports"]},
+            '"change":"new"',
+        ),
         ("knowledge_match", {"query": "ports"}, "5432"),
         ("journal_search", {"query": "ports"}, '"hits":[]'),
         ("task_list", {}, '"tasks":[]'),
@@ -51,18 +55,28 @@ def calls(name: str) -> list[tuple[str, Json, str]]:
 DELETE = "memory_delete"
 
 
-def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude, messages: MessagesServer) -> None:
+def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(
+    claude: Claude, messages: MessagesServer
+) -> None:
     ralph = Ralph(claude)
     ralph("init")
     ralph("install", "claude")
     settings = claude.home / ".claude.json"
     known = json.loads(settings.read_text(encoding="utf-8"))
-    known["mcpServers"]["ralph"]["alwaysLoad"] = True  # its tools are there at once, not by tool search
+    known["mcpServers"]["ralph"]["alwaysLoad"] = (
+        True  # its tools are there at once, not by tool search
+    )
     settings.write_text(json.dumps(known), encoding="utf-8")
     name = ralph.remember("ECONNREFUSED: run docker compose up first", "fix")
     # It says that it can ask a person, and says no itself where there is nobody: then nothing goes.
-    planned = [*calls(name), (DELETE, {"id": name}, "nobody agreed"), ("memory_show", {"id": name}, "docker")]
-    messages.script(*(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in planned), say("DONE"))
+    planned = [
+        *calls(name),
+        (DELETE, {"id": name}, "nobody agreed"),
+        ("memory_show", {"id": name}, "docker"),
+    ]
+    messages.script(
+        *(use(f"mcp__ralph__{tool}", **given) for tool, given, _ in planned), say("DONE")
+    )
 
     run = claude.run("call them all", env=PATIENT)
 
@@ -75,7 +89,9 @@ def test_claude_code_calls_every_tool_and_reads_an_answer_of_each(claude: Claude
     assert "via=mcp" in file
 
 
-def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, responses: ResponsesServer) -> None:
+def test_codex_calls_every_tool_and_reads_an_answer_of_each(
+    codex: Codex, responses: ResponsesServer
+) -> None:
     ralph = Ralph(codex)
     ralph("init")
     config = codex.home / ".codex" / "config.toml"
@@ -94,7 +110,9 @@ def test_codex_calls_every_tool_and_reads_an_answer_of_each(codex: Codex, respon
 
     went_well(run)
     for (tool, given, word), request in zip(planned, run.requests[2:], strict=True):
-        answer = [each for each in request.body["input"] if each.get("type") == "function_call_output"][-1]
+        answer = [
+            each for each in request.body["input"] if each.get("type") == "function_call_output"
+        ][-1]
         said = str(answer["output"])
         assert word in said, (tool, str(given)[:80], said[:500])
     ralph("uninstall", "codex")

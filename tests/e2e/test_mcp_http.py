@@ -69,12 +69,16 @@ def test_the_entry_of_claude_code_works_after_the_server_was_restarted(
 
     messages.script(use("mcp__ralph__memory_search", query="port 5432"), say("DONE"))
     with restarted(claude, configure):
-        run = claude.run("what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": TOKEN})
+        run = claude.run(
+            "what do we know of the database?", env=PATIENT | {"RALPH_MCP_TOKEN": TOKEN}
+        )
     went_well(run)
     assert short(fix) in results(run.requests[1])[-1]
 
 
-def test_the_entry_of_codex_works_after_the_server_was_restarted(codex: Codex, responses: ResponsesServer) -> None:
+def test_the_entry_of_codex_works_after_the_server_was_restarted(
+    codex: Codex, responses: ResponsesServer
+) -> None:
     ralph = Ralph(codex)
     ralph("init")
     fix = ralph.remember(FIX, "fix")
@@ -90,5 +94,7 @@ def test_the_entry_of_codex_works_after_the_server_was_restarted(codex: Codex, r
         words = "-c", "features.tool_search_always_defer_mcp_tools=false"
         run = codex.run("what do we know of the database?", *words, env={"RALPH_MCP_TOKEN": TOKEN})
     went_well(run)
-    [answer] = [each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"][1:]
+    [answer] = [
+        each for each in run.requests[2].body["input"] if each.get("type") == "function_call_output"
+    ][1:]
     assert short(fix) in json.dumps(answer)

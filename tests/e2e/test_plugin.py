@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from tests.e2e.clients import Claude
 from tests.e2e.messages_server import MessagesServer
-from tests.e2e.ralphs import PLUGIN, REPOSITORY, Ralph, bash, printed, results, short, went_well, write
+from tests.e2e.ralphs import (
+    PLUGIN,
+    REPOSITORY,
+    Ralph,
+    bash,
+    printed,
+    results,
+    short,
+    went_well,
+    write,
+)
 from tests.e2e.scripted import Reply, Request, say, use
 from tests.e2e.test_mcp import PATIENT
 
@@ -50,7 +60,10 @@ def test_the_plugin_is_installed_from_the_marketplace_and_records(
 ) -> None:
     ralph("install", "claude", "--plugin")
     ralph.remember(FIX, "fix")
-    for words in (("marketplace", "add", marketplace(tmp_path / "clone")), ("install", "ralph@ralph-memory")):
+    for words in (
+        ("marketplace", "add", marketplace(tmp_path / "clone")),
+        ("install", "ralph@ralph-memory"),
+    ):
         done = claude.plugin(*words)
         assert done.returncode == 0, done.stdout + done.stderr
     messages.script(bash("echo one"), bash("echo two; exit 1"), say("DONE"))
@@ -59,7 +72,12 @@ def test_the_plugin_is_installed_from_the_marketplace_and_records(
 
     went_well(run)
     assert FIX in run.requests[0].text
-    assert [each.kind for each in ralph.observations(run.session)] == ["note", "tool_use", "error", "note"]
+    assert [each.kind for each in ralph.observations(run.session)] == [
+        "note",
+        "tool_use",
+        "error",
+        "note",
+    ]
     assert [event for event in ralph.events(run.session) if event in RECORDED] == RECORDED
 
 
@@ -93,7 +111,10 @@ def test_plugin_and_settings_together_handle_each_event_once(
     ralph("install", "claude", "--no-mcp")
     ralph.remember(FIX, "fix")
     messages.script(
-        write(claude.project / "src/queue.ts", "export {};\n"), bash("echo one"), bash("exit 1"), say("DONE")
+        write(claude.project / "src/queue.ts", "export {};\n"),
+        bash("echo one"),
+        bash("exit 1"),
+        say("DONE"),
     )
 
     run = claude.run("why is port 5432 refused?", *NO_SERVERS, plugin_dir=PLUGIN)
@@ -108,7 +129,10 @@ def test_plugin_and_settings_together_handle_each_event_once(
         "answer",
     ]
     counted = Counter(ralph.events(run.session))
-    assert {event: counted[event] for event in ("UserPromptSubmit", "PostToolUse", "SessionEnd", "observation")} == {
+    assert {
+        event: counted[event]
+        for event in ("UserPromptSubmit", "PostToolUse", "SessionEnd", "observation")
+    } == {
         "UserPromptSubmit": 1,
         "PostToolUse": 2,
         "SessionEnd": 1,
@@ -124,7 +148,9 @@ def test_a_plugin_without_ralph_warns_once_and_the_session_goes_on(
     messages.script(bash("echo one"), say("DONE"))
     before = ralph.files()
 
-    run = claude.run("do it", plugin_dir=PLUGIN, env={"XDG_STATE_HOME": str(claude.home / "nothing-installed")})
+    run = claude.run(
+        "do it", plugin_dir=PLUGIN, env={"XDG_STATE_HOME": str(claude.home / "nothing-installed")}
+    )
 
     assert (run.code, run.text) == (0, "DONE")
     assert {(each["exit_code"], each["stderr"]) for each in run.hooks} == {(0, "")}

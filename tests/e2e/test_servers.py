@@ -28,7 +28,12 @@ def post(server: ModelServer, path: str, body: Json, **headers: str) -> str:
 
 def ask(prompt: str, **rest: object) -> Json:
     """The body of a Messages request."""
-    return {"model": "m", "max_tokens": 9, "tools": TOOLS, "messages": [{"role": "user", "content": prompt}]} | rest
+    return {
+        "model": "m",
+        "max_tokens": 9,
+        "tools": TOOLS,
+        "messages": [{"role": "user", "content": prompt}],
+    } | rest
 
 
 def test_a_message_comes_as_one_object_or_as_a_stream() -> None:
@@ -40,9 +45,19 @@ def test_a_message_comes_as_one_object_or_as_a_stream() -> None:
 
     assert [block["type"] for block in whole["content"]] == ["text", "tool_use", "tool_use"]
     assert whole["stop_reason"] == "tool_use"
-    events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    assert [event["type"] for event in events[:1] + events[-2:]] == ["message_start", "message_delta", "message_stop"]
-    inputs = [event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {})]
+    events = [
+        json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")
+    ]
+    assert [event["type"] for event in events[:1] + events[-2:]] == [
+        "message_start",
+        "message_delta",
+        "message_stop",
+    ]
+    inputs = [
+        event["delta"]["partial_json"]
+        for event in events
+        if "partial_json" in event.get("delta", {})
+    ]
     assert inputs == ['{"command": "a"}', '{"command": "b"}']
 
 
@@ -78,14 +93,20 @@ def test_each_conversation_has_its_own_steps() -> None:
 
 def test_what_reached_the_model_is_searched_in_the_whole_conversation() -> None:
     with MessagesServer() as server:
-        post(server, "/v1/messages", ask('quoted "words"\nand lines', system=[{"type": "text", "text": "rules"}]))
+        post(
+            server,
+            "/v1/messages",
+            ask('quoted "words"\nand lines', system=[{"type": "text", "text": "rules"}]),
+        )
 
     assert len(server.reached('quoted "words"\nand lines')) == 1
     assert len(server.reached("rules")) == 1
     assert server.reached("Bash") == []
 
 
-@pytest.mark.parametrize(("api", "path"), [(MessagesServer, "/v1/messages"), (ResponsesServer, "/v1/responses")])
+@pytest.mark.parametrize(
+    ("api", "path"), [(MessagesServer, "/v1/messages"), (ResponsesServer, "/v1/responses")]
+)
 def test_a_refused_request_carries_its_status(api: type[ModelServer], path: str) -> None:
     with api() as server:
         server.script(refuse(529))
@@ -109,7 +130,10 @@ def test_a_failed_install_leaves_nothing_that_looks_like_a_client(
 ) -> None:
     npm = tmp_path / "bin/npm"
     npm.parent.mkdir()
-    npm.write_text("#!/bin/sh\nmkdir -p node_modules/half\necho 'no such package' >&2\nexit 1\n", encoding="utf-8")
+    npm.write_text(
+        "#!/bin/sh\nmkdir -p node_modules/half\necho 'no such package' >&2\nexit 1\n",
+        encoding="utf-8",
+    )
     npm.chmod(0o755)
     monkeypatch.setenv("RALPH_E2E_CLIENTS", str(tmp_path / "clients"))
     monkeypatch.setenv("PATH", f"{npm.parent}:/usr/bin:/bin")
@@ -122,7 +146,11 @@ def test_a_failed_install_leaves_nothing_that_looks_like_a_client(
 
 @pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
 def test_a_missing_client_is_a_failure_only_in_ci(
-    ci: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ci: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("RALPH_E2E_CLIENTS", str(tmp_path / "clients"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -10,7 +10,9 @@ HERE = Path(__file__).parent.parent / "golden"
 
 def cases(name: str) -> list[Path]:
     """The golden files of one format."""
-    return sorted(path for path in (HERE / name).iterdir() if not path.name.endswith(".expected.json"))
+    return sorted(
+        path for path in (HERE / name).iterdir() if not path.name.endswith(".expected.json")
+    )
 
 
 def text_of(path: Path) -> str:

@@ -19,7 +19,9 @@ FRAGMENTS = st.sampled_from(
 
 def messy(*words: str) -> st.SearchStrategy[str]:
     """Texts made of the format's own markers, random letters and line ends in any order."""
-    pieces = st.one_of(st.sampled_from(words), FRAGMENTS, st.text(max_size=6)) if words else FRAGMENTS
+    pieces = (
+        st.one_of(st.sampled_from(words), FRAGMENTS, st.text(max_size=6)) if words else FRAGMENTS
+    )
     return st.lists(pieces, max_size=40).map("".join)
 
 

@@ -70,7 +70,16 @@ class TestYaml:
 
     def test_plain_words_mean_what_people_mean(self) -> None:
         text = "a: yes\nb: Off\nc: 10\nd: 0.5\ne: ~\nf:\ng: '10'\nh: 010\ni: 12:30\nj: 2024-01-01\nk: 1_000\n"
-        expected = {"a": True, "b": False, "c": 10, "d": 0.5, "e": None, "f": None, "g": "10", "h": "010"}
+        expected = {
+            "a": True,
+            "b": False,
+            "c": 10,
+            "d": 0.5,
+            "e": None,
+            "f": None,
+            "g": "10",
+            "h": "010",
+        }
         assert values(parse_yaml(text, "f").entries) == {
             **expected,
             "i": "12:30",
@@ -84,7 +93,10 @@ class TestYaml:
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028"])
     def test_what_stands_below_a_comment_is_read_whatever_ends_a_line(self, end: str) -> None:
-        assert "memories" in parse_yaml(end.join(["# ours", "memories:", "  budget: 7", ""]), "ralph.yml").entries
+        assert (
+            "memories"
+            in parse_yaml(end.join(["# ours", "memories:", "  budget: 7", ""]), "ralph.yml").entries
+        )
 
     def test_a_byte_order_mark_is_no_part_of_a_key(self) -> None:
         assert values(parse_yaml("\ufeffa: 1\n", "f").entries) == {"a": 1}
@@ -92,7 +104,9 @@ class TestYaml:
     def test_a_repeated_key_is_told_and_the_last_one_counts(self) -> None:
         parsed = parse_yaml("a: 1\nb: 2\na: 3\n", "f")
         assert values(parsed.entries) == {"a": 3, "b": 2}
-        assert [(problem.line, problem.code) for problem in parsed.problems] == [(3, "duplicate-key")]
+        assert [(problem.line, problem.code) for problem in parsed.problems] == [
+            (3, "duplicate-key")
+        ]
 
     def test_a_value_with_an_anchor_is_not_edited(self) -> None:
         assert parse_yaml("base: &b {x: 1, y: 2}\n", "f").entries["base"].shared
@@ -115,7 +129,9 @@ class TestYaml:
             ("- " * 5000 + "x", 1),
         ],
     )
-    def test_what_is_not_a_settings_file_is_an_error_with_its_line(self, text: str, line: int) -> None:
+    def test_what_is_not_a_settings_file_is_an_error_with_its_line(
+        self, text: str, line: int
+    ) -> None:
         with pytest.raises(ConfigError) as caught:
             parse_yaml(text, "ralph.yml")
         assert caught.value.message.startswith(f"ralph.yml:{line}: ")
@@ -124,8 +140,14 @@ class TestYaml:
 
 class TestToml:
     def test_tables_and_lists_are_read(self) -> None:
-        parsed = parse_toml("top = 1\r\n\r\n[execution]\r\n# c\r\nverify = true\r\n[[a.b]]\r\nx = 1\r\n", "f")
-        assert values(parsed.entries) == {"top": 1, "execution": {"verify": True}, "a": {"b": [{"x": 1}]}}
+        parsed = parse_toml(
+            "top = 1\r\n\r\n[execution]\r\n# c\r\nverify = true\r\n[[a.b]]\r\nx = 1\r\n", "f"
+        )
+        assert values(parsed.entries) == {
+            "top": 1,
+            "execution": {"verify": True},
+            "a": {"b": [{"x": 1}]},
+        }
 
     @pytest.mark.parametrize(
         ("text", "line"),
@@ -166,7 +188,9 @@ class TestShell:
 
     def test_comments_and_other_commands_are_no_assignments(self) -> None:
         text = "#!/bin/sh\n# X=1\nif true; then\n  echo X=2\nfi\nY=3\n"
-        assert [(name, node.value, node.line) for name, node in parse_shell(text)] == [("Y", "3", 6)]
+        assert [(name, node.value, node.line) for name, node in parse_shell(text)] == [
+            ("Y", "3", 6)
+        ]
 
     def test_a_quoted_line_break_hides_what_looks_like_an_assignment(self) -> None:
         assert [name for name, _ in parse_shell("A='x\nB=1\n'\nC=2\n")] == ["A", "C"]
@@ -177,10 +201,26 @@ class TestCheck:
         ("key", "value", "words"),
         [
             (ConfigKey("k", ValueType.FLAG, True, ""), 1, "expected true or false, got 1"),
-            (ConfigKey("k", ValueType.NUMBER, 0, ""), True, "expected a whole number from 0 up, got true"),
-            (ConfigKey("k", ValueType.NUMBER, 0, ""), -1, "expected a whole number from 0 up, got -1"),
-            (ConfigKey("k", ValueType.NUMBER, 0, ""), 1.5, "expected a whole number from 0 up, got 1.5"),
-            (ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1), 2, "expected a number from 0 to 1, got 2"),
+            (
+                ConfigKey("k", ValueType.NUMBER, 0, ""),
+                True,
+                "expected a whole number from 0 up, got true",
+            ),
+            (
+                ConfigKey("k", ValueType.NUMBER, 0, ""),
+                -1,
+                "expected a whole number from 0 up, got -1",
+            ),
+            (
+                ConfigKey("k", ValueType.NUMBER, 0, ""),
+                1.5,
+                "expected a whole number from 0 up, got 1.5",
+            ),
+            (
+                ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1),
+                2,
+                "expected a number from 0 to 1, got 2",
+            ),
             (
                 ConfigKey("k", ValueType.FRACTION, 0.5, "", highest=1),
                 float("nan"),
@@ -196,9 +236,21 @@ class TestCheck:
                 "pear",
                 "expected a list of apple, pear, got 'pear'",
             ),
-            (ConfigKey("k", ValueType.TEXTS, (), ""), {"a": 1}, "expected a list of texts, got a mapping"),
-            (ConfigKey("k", ValueType.TEXTS, (), ""), ["a", ["b"]], "expected a list of texts, got a list"),
-            (ConfigKey("k", ValueType.TEXTS, (), ""), [None], "expected a list of texts, got nothing"),
+            (
+                ConfigKey("k", ValueType.TEXTS, (), ""),
+                {"a": 1},
+                "expected a list of texts, got a mapping",
+            ),
+            (
+                ConfigKey("k", ValueType.TEXTS, (), ""),
+                ["a", ["b"]],
+                "expected a list of texts, got a list",
+            ),
+            (
+                ConfigKey("k", ValueType.TEXTS, (), ""),
+                [None],
+                "expected a list of texts, got nothing",
+            ),
             (ConfigKey("k", ValueType.TEXT, "", ""), 5, "expected text, got 5"),
         ],
     )
@@ -218,13 +270,20 @@ class TestCheck:
 
     def test_choices_are_found_in_any_case(self) -> None:
         assert (
-            check_value(ConfigKey("k", ValueType.CHOICE, Fruit.PEAR, "", tuple(Fruit)), config_node("Apple"))
+            check_value(
+                ConfigKey("k", ValueType.CHOICE, Fruit.PEAR, "", tuple(Fruit)), config_node("Apple")
+            )
             is Fruit.APPLE
         )
 
     def test_text_in_yaml_is_what_its_author_typed(self) -> None:
         node = parse_yaml("k: [1.10, yes, 007, a]\n", "f").entries["k"]
-        assert check_value(ConfigKey("k", ValueType.TEXTS, (), ""), node) == ("1.10", "yes", "007", "a")
+        assert check_value(ConfigKey("k", ValueType.TEXTS, (), ""), node) == (
+            "1.10",
+            "yes",
+            "007",
+            "a",
+        )
 
 
 @pytest.mark.parametrize("parse", [parse_yaml, parse_toml])

@@ -8,12 +8,26 @@ from tests.formats import laws
 from tests.formats.golden import text_of
 
 from ralph.errors import Conflict
-from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, is_sign, parse_memories, render_memories
+from ralph.formats.memories import (
+    GUARDRAILS,
+    MEMORIES,
+    MemoriesDocument,
+    is_sign,
+    parse_memories,
+    render_memories,
+)
 from ralph.model.record import MemoryKind, Record
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("memories/*.md"), *CORPUS.glob("guardrails/*.md")])
-NEW = Record("mem-1705751400-ffff", MemoryKind.FIX, "new\n\nwords", label="fix", tags=("a",), created_at="2025-01-20")
+NEW = Record(
+    "mem-1705751400-ffff",
+    MemoryKind.FIX,
+    "new\n\nwords",
+    label="fix",
+    tags=("a",),
+    created_at="2025-01-20",
+)
 
 pytestmark = [
     pytest.mark.skipif(not FILES, reason="the folder with real files is not here"),
@@ -22,7 +36,9 @@ pytestmark = [
 
 
 def read(path: Path) -> MemoriesDocument:
-    return parse_memories(text_of(path), GUARDRAILS if path.parent.name == "guardrails" else MEMORIES)
+    return parse_memories(
+        text_of(path), GUARDRAILS if path.parent.name == "guardrails" else MEMORIES
+    )
 
 
 def test_a_real_file_is_kept_byte_for_byte(path: Path) -> None:
@@ -42,7 +58,10 @@ def test_a_real_file_is_as_it_was_after_add_and_remove(path: Path, kind: MemoryK
 def test_every_problem_of_a_real_file_says_what_and_where(path: Path) -> None:
     document = read(path)
     lines = document.text.count("\n") + 1
-    assert all(problem.what and problem.hint and 1 <= problem.line <= lines for problem in document.problems)
+    assert all(
+        problem.what and problem.hint and 1 <= problem.line <= lines
+        for problem in document.problems
+    )
 
 
 def test_each_entry_of_a_real_file_can_be_edited_and_removed(path: Path) -> None:
@@ -63,7 +82,10 @@ def test_the_records_of_a_real_file_read_back_when_rendered(path: Path) -> None:
     document = read(path)
     found = [entry.record for entry in document.entries]
     again = [
-        entry.record for entry in parse_memories(render_memories(found, document.layout.kinds), document.layout).entries
+        entry.record
+        for entry in parse_memories(
+            render_memories(found, document.layout.kinds), document.layout
+        ).entries
     ]
     assert sorted((record.id, record.text, record.tags) for record in again) == sorted(
         (record.id, record.text, record.tags) for record in found

@@ -72,7 +72,14 @@ def test_embeddings_have_a_header_and_a_row_for_each_node(embeddings: Embeddings
     assert raw == b"RALPHVEC" + header + name + embeddings.rows
 
 
-MEMORY = Record("mem-1705751400-a3f8", MemoryKind.FIX, "Words.", label="fix", tags=("db",), created_at="2025-01-20")
+MEMORY = Record(
+    "mem-1705751400-a3f8",
+    MemoryKind.FIX,
+    "Words.",
+    label="fix",
+    tags=("db",),
+    created_at="2025-01-20",
+)
 ENTRY = Record("know-x", MemoryKind.CONTEXT, "Words.", label="knowledge", title="X", tags=("db",))
 INSIGHT = replace(MEMORY, id="ins-1-a", scope=Scope.TASK, status=Status.PROPOSED)
 
@@ -91,11 +98,16 @@ def test_a_value_that_is_no_edge_is_left_alone(value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "edge"),
     [
-        ("file:a%2Cb%7Cc.md @2026-01-01..2026-02-01", ("file:a,b|c.md", "2026-01-01", "2026-02-01")),
+        (
+            "file:a%2Cb%7Cc.md @2026-01-01..2026-02-01",
+            ("file:a,b|c.md", "2026-01-01", "2026-02-01"),
+        ),
         ("tag:a @..2026-02-01", ("tag:a", "", "2026-02-01")),
         ("symbol:a--%3Eb#c", ("symbol:a-->b#c", "", "")),
         ("file:x%20@2026-01-01", ("file:x @2026-01-01", "", "")),
     ],
 )
 def test_an_edge_has_times_and_escapes(text: str, edge: tuple[str, str, str]) -> None:
-    assert stated_edges(replace(MEMORY, extra={"affects": text})) == [StatedEdge(Relation.AFFECTS, *edge)]
+    assert stated_edges(replace(MEMORY, extra={"affects": text})) == [
+        StatedEdge(Relation.AFFECTS, *edge)
+    ]

@@ -43,9 +43,12 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _GROUP_LISTS = st.lists(
-    st.sampled_from([OTHER_GROUP, {"hooks": []}, {"hooks": [{"type": "prompt", "prompt": "?"}]}]), max_size=2
+    st.sampled_from([OTHER_GROUP, {"hooks": []}, {"hooks": [{"type": "prompt", "prompt": "?"}]}]),
+    max_size=2,
 )
-_HOOKS = st.dictionaries(st.sampled_from([*CLIENTS[Host.CLAUDE].events, "Notification"]), _GROUP_LISTS, max_size=4)
+_HOOKS = st.dictionaries(
+    st.sampled_from([*CLIENTS[Host.CLAUDE].events, "Notification"]), _GROUP_LISTS, max_size=4
+)
 
 
 @st.composite
@@ -60,7 +63,9 @@ def settings_files(draw: st.DrawFn) -> str:
     if neat is None:
         text = draw(_SPACE) + _written(draw, value) + draw(_SPACE)
     else:
-        text = json.dumps(value, indent=neat, ensure_ascii=False) + draw(st.sampled_from(["", "\n", "\n\n"]))
+        text = json.dumps(value, indent=neat, ensure_ascii=False) + draw(
+            st.sampled_from(["", "\n", "\n\n"])
+        )
     if draw(st.booleans()):
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     return draw(st.sampled_from(["", "\ufeff"])) + text
@@ -96,7 +101,9 @@ def test_adding_hooks_changes_no_other_value(text: str) -> None:
     for event, group in GROUPS.items():
         assert hooks[event].pop() == group
     others = before.pop("hooks", {})
-    assert {event: left for event, left in hooks.items() if left} == {e: left for e, left in others.items() if left}
+    assert {event: left for event, left in hooks.items() if left} == {
+        e: left for e, left in others.items() if left
+    }
     assert after == before
 
 
@@ -107,13 +114,17 @@ def test_adding_hooks_only_inserts(text: str) -> None:
 
 
 @given(settings_files(), st.sampled_from([None, 2, "\t"]))
-def test_hooks_are_removed_after_another_program_reformatted_the_file(text: str, indent: int | str | None) -> None:
+def test_hooks_are_removed_after_another_program_reformatted_the_file(
+    text: str, indent: int | str | None
+) -> None:
     value = json.loads(with_hooks(text, GROUPS).lstrip("\ufeff"))
     left = without_hooks(json.dumps(value, indent=indent))
     assert ralph_hooks(left) == ()
     was, is_now = json.loads(text.lstrip("\ufeff")), json.loads(left or "{}")
     for hooks in (was.pop("hooks", {}), is_now.pop("hooks", {})):
-        assert not [group for event in hooks.values() for group in event if group == GROUPS.get("Stop")]
+        assert not [
+            group for event in hooks.values() for group in event if group == GROUPS.get("Stop")
+        ]
     assert is_now == was
 
 
@@ -121,7 +132,9 @@ def test_a_ralph_hook_in_a_shared_group_is_removed_alone() -> None:
     mine = GROUPS["Stop"]
     assert isinstance(mine, Mapping)
     shared = {"hooks": {"Stop": [{"hooks": [OTHER_HOOK, *mine["hooks"]]}]}}
-    assert json.loads(without_hooks(json.dumps(shared)) or "") == {"hooks": {"Stop": [{"hooks": [OTHER_HOOK]}]}}
+    assert json.loads(without_hooks(json.dumps(shared)) or "") == {
+        "hooks": {"Stop": [{"hooks": [OTHER_HOOK]}]}
+    }
 
 
 @for_each(
@@ -152,7 +165,14 @@ def test_a_ralph_hook_is_recognised_by_its_command() -> None:
         for group in hook_settings(host, MOVED_LAUNCHER).values():
             assert isinstance(group, dict)
             assert is_ralph_hook(group.get("hooks", [group])[0])
-    for other in (OTHER_HOOK, {}, "x", None, {"command": "x", "args": "y"}, {"args": ["my-ralph/hooks/run.py2"]}):
+    for other in (
+        OTHER_HOOK,
+        {},
+        "x",
+        None,
+        {"command": "x", "args": "y"},
+        {"args": ["my-ralph/hooks/run.py2"]},
+    ):
         assert not is_ralph_hook(other)
 
 
@@ -254,7 +274,9 @@ _LINES = st.sampled_from(
 def toml_files(draw: st.DrawFn) -> str:
     """A file of lines that TOML may or may not like, with any line ends."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
-    return newline.join(draw(st.lists(_LINES, max_size=6))) + draw(st.sampled_from(["", newline, newline * 2]))
+    return newline.join(draw(st.lists(_LINES, max_size=6))) + draw(
+        st.sampled_from(["", newline, newline * 2])
+    )
 
 
 @given(toml_files())
@@ -282,7 +304,10 @@ def test_a_toml_server_changes_no_other_value_and_no_comment(text: str) -> None:
     assert {"mcp_servers": {}, **tomllib.loads(removed)} == {"mcp_servers": {}, **before}
 
 
-@for_each("text", ['# mine\nmodel = "x"  # why\n', '[mcp_servers.other]\ncommand = "y"\n\n[b]\n', "a = 1\r\n"])
+@for_each(
+    "text",
+    ['# mine\nmodel = "x"  # why\n', '[mcp_servers.other]\ncommand = "y"\n\n[b]\n', "a = 1\r\n"],
+)
 def test_a_toml_file_is_the_same_after_adding_and_removing_the_server(text: str) -> None:
     assert without_toml_server(with_toml_server(text, SERVER)) == text
 

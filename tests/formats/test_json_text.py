@@ -29,11 +29,14 @@ scalars = st.one_of(
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 styles = st.tuples(
-    st.sampled_from([None, 0, 1, 2, 4, "\t"]), st.sampled_from([(",", ":"), (", ", ": "), (" ,\n ", " : ")])
+    st.sampled_from([None, 0, 1, 2, 4, "\t"]),
+    st.sampled_from([(",", ":"), (", ", ": "), (" ,\n ", " : ")]),
 )
 json_pieces = messy(
     "{", "}", "[", "]", ",", ":", '"', '"a"', '"id"', "1", "1.0", "-0", "1e5", "true", "null", "NaN", "\\u12", "\\"
@@ -42,7 +45,9 @@ json_pieces = messy(
 
 def laid_out(value: object, style: tuple[int | str | None, tuple[str, str]], newline: str) -> str:
     indent, separators = style
-    return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).replace("\n", newline)
+    return json.dumps(value, indent=indent, separators=separators, ensure_ascii=False).replace(
+        "\n", newline
+    )
 
 
 def tree(text: str) -> JsonNode:
@@ -130,6 +135,8 @@ def test_members_of_a_wrong_type_are_reported_and_count_as_absent() -> None:
     reader = JsonReader(text)
     kinds = {"t": "text", "n": "number", "f": "flag", "l": "texts", "o": "object"}
     assert reader.read_members(json.loads(text), kinds) == ({"l": ("a",)}, {"i": 2.0, "z": None})
-    assert [(problem.line, problem.code) for problem in reader.problems] == [(n, "wrong-type") for n in range(1, 6)]
+    assert [(problem.line, problem.code) for problem in reader.problems] == [
+        (n, "wrong-type") for n in range(1, 6)
+    ]
     assert all(re.search("should be", problem.what) for problem in reader.problems)
     assert reader.read_members(json.loads(text), {"i": "number", "z": "text"})[0] == {"i": 2}

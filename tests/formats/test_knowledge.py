@@ -45,7 +45,9 @@ texts = messy(
 )  # fmt: skip
 plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 line = plain.map(lambda text: " ".join(text.split())).filter(bool)
-bodies = st.text(st.characters(exclude_categories=[], exclude_characters="\x00\r"), max_size=60).filter(str.strip)
+bodies = st.text(
+    st.characters(exclude_categories=[], exclude_characters="\x00\r"), max_size=60
+).filter(str.strip)
 tags = st.lists(plain, max_size=4).map(clean_tags).filter(bool)
 values = st.recursive(
     st.none() | st.booleans() | plain
@@ -111,7 +113,11 @@ def test_a_blank_file_takes_an_entry_and_is_blank_again_without_it(text: str) ->
     assert added.remove(record.id).text == text.strip()
 
 
-@given(st.one_of(texts, texts.map("---\n{}\n---\n".format), st.text(st.characters(exclude_categories=[]))))
+@given(
+    st.one_of(
+        texts, texts.map("---\n{}\n---\n".format), st.text(st.characters(exclude_categories=[]))
+    )
+)
 def test_every_text_keeps_every_byte(text: str) -> None:
     keeps_every_byte(parse_knowledge, text)
     document = parse_knowledge(text)
@@ -146,17 +152,21 @@ def test_any_entry_may_become_any_other(one: Record, other: Record) -> None:
 def test_one_changed_value_changes_one_line() -> None:
     document = parse_knowledge(FILE)
     old = document.entries[0].record
-    assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace("Old title", '"a \\"b\\": c"')
+    assert document.replace("know-", replace(old, title='a "b": c')).text == FILE.replace(
+        "Old title", '"a \\"b\\": c"'
+    )
     assert document.replace("know-", replace(old, tags=("one", "two", "on"))).text == FILE.replace(
         '  - one\n  - "two"\n', '  - one\n  - two\n  - "on"\n'
     )
     assert document.replace("know-", replace(old, updated_at="2026-03-04")).text == FILE.replace(
         "feature:\n", 'feature:\nupdated_at: "2026-03-04"\n'
     )
-    assert document.replace("know-", replace(old, created_at="")).text == FILE.replace("created_at: 2026-01-02\n", "")
-    assert document.replace("know-", replace(old, extra={**old.extra, "feature": "f"})).text == FILE.replace(
-        "feature:", 'feature: "f"'
+    assert document.replace("know-", replace(old, created_at="")).text == FILE.replace(
+        "created_at: 2026-01-02\n", ""
     )
+    assert document.replace(
+        "know-", replace(old, extra={**old.extra, "feature": "f"})
+    ).text == FILE.replace("feature:", 'feature: "f"')
     assert document.replace("know-", replace(old, text="New.", links=())).text == FILE.replace(
         "Old body [[Link]].", "New."
     )
@@ -170,7 +180,9 @@ def test_crlf_bom_and_a_missing_last_line_end_survive() -> None:
     after = document.replace("know-s", replace(old, text="a\nb", title="T"))
     assert after.text == text.replace("Old body [[Link]].", "a\r\nb").replace("Old title", '"T"')
     bare = parse_knowledge("---\ntitle: a\ntags: b\n---")
-    assert bare.replace("know-", replace(bare.entries[0].record, text="c")).text.endswith("---\n\nc\n")
+    assert bare.replace("know-", replace(bare.entries[0].record, text="c")).text.endswith(
+        "---\n\nc\n"
+    )
 
 
 def test_the_key_that_named_the_kind_is_the_one_that_changes() -> None:
@@ -240,7 +252,11 @@ def test_hostile_front_matter_is_told_and_never_crashes(front: str) -> None:
 def test_a_star_in_a_text_is_no_alias() -> None:
     text = "---\ntitle: use *bold* words\ntags: [a, '*b']\nx: [ a *b ]\n---\nx\n"
     record = parse_knowledge(text).entries[0].record
-    assert (record.title, record.tags, record.extra) == ("use *bold* words", ("a", "*b"), {"x": ["a *b"]})
+    assert (record.title, record.tags, record.extra) == (
+        "use *bold* words",
+        ("a", "*b"),
+        {"x": ["a *b"]},
+    )
 
 
 def test_odd_scalars_are_read_in_their_own_words() -> None:
@@ -256,7 +272,13 @@ def test_large_files_are_read() -> None:
     body = "word [[x]] `[[y]]` " * 100_000
     record = parse_knowledge(f"---\ntitle: a\ntags: b\n---\n{body}\n{body}").entries[0].record
     assert record.links == (Link("links_to", "x"),)
-    for odd in ("[" * 1_000_000, "`" * 999_999, "` `` ``` " * 100_000, "[[a" * 300_000, "---\n" * 200_000):
+    for odd in (
+        "[" * 1_000_000,
+        "`" * 999_999,
+        "` `` ``` " * 100_000,
+        "[[a" * 300_000,
+        "---\n" * 200_000,
+    ):
         assert links_in(odd) == ()
         keeps_every_byte(parse_knowledge, f"---\n{odd}")
 
@@ -324,7 +346,8 @@ def test_a_first_block_that_is_too_long_is_cut_at_a_line_else_at_a_word() -> Non
 
 
 blocks = st.lists(
-    st.one_of(line, st.just(""), st.sampled_from(["```", "- a b", "<!--", "-->", "    x  y"])), max_size=20
+    st.one_of(line, st.just(""), st.sampled_from(["```", "- a b", "<!--", "-->", "    x  y"])),
+    max_size=20,
 )
 
 

@@ -23,7 +23,17 @@ from ralph.formats.log import (
     parse_log,
     put_record,
 )
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.model.work import JournalEntry
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jsonl"
@@ -42,11 +52,19 @@ words = st.text(letters, max_size=8)
 names = words.filter(bool)
 lists = st.lists(words, max_size=3).map(tuple)
 values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), words),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        words,
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(words, inner, max_size=3)),
     max_leaves=6,
 )
-origins = st.builds(Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words)
+origins = st.builds(
+    Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words
+)
 links = st.lists(st.builds(Link, words, words), max_size=2).map(tuple)
 
 
@@ -74,12 +92,20 @@ def any_record(draw: st.DrawFn) -> Record:
 
 records = any_record()
 pieces = messy(
-    '{"v":1,"type":"observation","id":"a","kind":"note"}', '{"v":1,"type":"', '"id":', '{"v":', "}", "99", '"'
+    '{"v":1,"type":"observation","id":"a","kind":"note"}',
+    '{"v":1,"type":"',
+    '"id":',
+    '{"v":',
+    "}",
+    "99",
+    '"',
 )
 
 
 def observation(name: str, text: str = "t") -> Record:
-    return Record(name, ObservationKind.NOTE, text, Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION)
+    return Record(
+        name, ObservationKind.NOTE, text, Family.OBSERVATION, status=Status.RAW, scope=Scope.SESSION
+    )
 
 
 def decoded(line: str) -> Record:
@@ -183,7 +209,9 @@ def test_a_log_that_is_cut_anywhere_and_appended_to_loses_only_the_cut_line(
     text = "".join(map(encode_record, many))
     cut = text[: data.draw(st.integers(0, len(text)))]
     ends = [len("".join(map(encode_record, many[:count]))) for count in range(1, len(many) + 1)]
-    complete = sum(len(cut) >= end - 1 for end in ends)  # a line that lacks only its line end is whole
+    complete = sum(
+        len(cut) >= end - 1 for end in ends
+    )  # a line that lacks only its line end is whole
     last = observation("the-last-one")
     expected = [*many[:complete], last]
     assert [entry.record for entry in parse_log(put_record(cut, last)).entries] == expected
@@ -202,24 +230,32 @@ def test_a_torn_line_is_reported_and_the_next_append_starts_on_a_fresh_line() ->
 
 
 def test_zero_bytes_do_not_hide_the_line_after_them() -> None:
-    document = parse_log("\x00" * 4096 + encode_record(observation("a")) + encode_record(observation("b")))
+    document = parse_log(
+        "\x00" * 4096 + encode_record(observation("a")) + encode_record(observation("b"))
+    )
     assert ids(document) == ["a", "b"]
     assert codes(document) == [(1, "torn-line")]
 
 
 def test_a_line_behind_hundreds_of_torn_halves_is_still_read() -> None:
-    halves = "".join(encode_record(observation(f"h{n}", "x" * n))[: 20 + n % 60] for n in range(500))
+    halves = "".join(
+        encode_record(observation(f"h{n}", "x" * n))[: 20 + n % 60] for n in range(500)
+    )
     document = parse_log(halves + encode_record(observation("a")) + encode_record(observation("b")))
     assert ids(document) == ["a", "b"]
     assert {code for _, code in codes(document)} == {"torn-line"}
 
 
 def test_a_record_that_was_written_twice_is_replaced_by_one() -> None:
-    text = encode_record(observation("a")) + encode_record(observation("b")) + encode_record(observation("a"))
-    assert codes(parse_log(text)) == [(3, "duplicate-id")]
-    assert put_record(text, observation("a", "new")) == encode_record(observation("b")) + encode_record(
-        observation("a", "new")
+    text = (
+        encode_record(observation("a"))
+        + encode_record(observation("b"))
+        + encode_record(observation("a"))
     )
+    assert codes(parse_log(text)) == [(3, "duplicate-id")]
+    assert put_record(text, observation("a", "new")) == encode_record(
+        observation("b")
+    ) + encode_record(observation("a", "new"))
 
 
 def test_a_line_of_a_newer_version_or_an_unknown_kind_is_not_read() -> None:
@@ -274,7 +310,9 @@ def test_a_deeply_nested_line_or_a_very_long_number_is_reported_and_the_rest_is_
 
 
 def test_nan_is_read_as_null() -> None:
-    document = parse_log('{"v": 1, "type": "event", "payload": {"score": NaN, "low": -Infinity, "prompt": "x"}}\n')
+    document = parse_log(
+        '{"v": 1, "type": "event", "payload": {"score": NaN, "low": -Infinity, "prompt": "x"}}\n'
+    )
     assert codes(document) == []
     assert document.lines[0].value["payload"] == {"score": None, "low": None, "prompt": "x"}
 
@@ -286,7 +324,9 @@ def test_a_long_line_of_openings_is_read_in_linear_time() -> None:
 
 
 def test_members_of_other_writers_are_extra() -> None:
-    record = decoded('{"type":"journal","id":"j","kind":"failed","model":"opus","extra":{"cost":0.5}}')
+    record = decoded(
+        '{"type":"journal","id":"j","kind":"failed","model":"opus","extra":{"cost":0.5}}'
+    )
     assert record.extra == {"model": "opus", "cost": 0.5}
     assert (record.status, record.scope) == (Status.ACCEPTED, Scope.RUN)
 
@@ -342,11 +382,20 @@ def test_every_journal_entry_comes_back_from_its_line(entry: JournalEntry) -> No
 
 def test_a_journal_record_holds_what_the_index_has_columns_for() -> None:
     empty = JournalEntry("", 0, Outcome.DONE)
-    assert all(getattr(COMPLETE, field.name) != getattr(empty, field.name) for field in fields(JournalEntry))
+    assert all(
+        getattr(COMPLETE, field.name) != getattr(empty, field.name)
+        for field in fields(JournalEntry)
+    )
     record = journal_record(COMPLETE)
-    assert (record.id, record.kind, record.family) == ("jrn-run-1a2b3c4d-3", Outcome.RETRIED, Family.JOURNAL)
+    assert (record.id, record.kind, record.family) == (
+        "jrn-run-1a2b3c4d-3",
+        Outcome.RETRIED,
+        Family.JOURNAL,
+    )
     assert (record.text, record.title, record.scope) == (COMPLETE.notes, "Parse headers", Scope.RUN)
-    assert record.origin == Origin("agent", "s-1", "run-1a2b3c4d", 3, "t-abc123", "claude", COMPLETE.files)
+    assert record.origin == Origin(
+        "agent", "s-1", "run-1a2b3c4d", 3, "t-abc123", "claude", COMPLETE.files
+    )
     assert [record.extra[name] for name in EXTRA_KEYS] == ["f-00ff00", "opus", 198.3, 1.1155]
 
 
@@ -362,7 +411,9 @@ def test_a_number_that_json_cannot_hold_is_written_as_absent(number: float) -> N
 
 
 def test_a_further_member_with_a_name_of_ours_does_not_change_the_entry() -> None:
-    entry = JournalEntry("run-1", 1, Outcome.DONE, extra={"model": "another", "cost_usd": 9.0, "other": 1})
+    entry = JournalEntry(
+        "run-1", 1, Outcome.DONE, extra={"model": "another", "cost_usd": 9.0, "other": 1}
+    )
     assert journal_entry(journal_record(entry)) == replace(entry, extra={"other": 1})
 
 

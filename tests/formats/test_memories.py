@@ -22,8 +22,15 @@ from ralph.formats.memories import (
 )
 from ralph.model.record import Link, MemoryKind, Origin, Record
 
-FIX, DECISION, PATTERN, CONTEXT = MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT
-NEW = Record("mem-1705751400-ffff", FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20")
+FIX, DECISION, PATTERN, CONTEXT = (
+    MemoryKind.FIX,
+    MemoryKind.DECISION,
+    MemoryKind.PATTERN,
+    MemoryKind.CONTEXT,
+)
+NEW = Record(
+    "mem-1705751400-ffff", FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20"
+)
 NEW_BLOCK = "### mem-1705751400-ffff\n> new words\n<!-- tags: a, b | created: 2025-01-20 -->"
 ONE = "### mem-1-a\n> one\n<!-- tags: x | created: 2025-01-15 -->"
 
@@ -70,7 +77,9 @@ def _as_dict(found: object) -> dict[str, object]:
 
 @for_each("path", cases("sections"), ids=lambda path: path.stem)
 @for_each("kind", MemoryKind)
-def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kind: MemoryKind) -> None:
+def test_every_golden_file_survives_add_and_remove_byte_for_byte(
+    path: Path, kind: MemoryKind
+) -> None:
     text = text_of(path)
     before = parse_memories(text, layout_of(path))
     added = before.add(of_kind(kind))
@@ -82,7 +91,10 @@ def test_every_golden_file_survives_add_and_remove_byte_for_byte(path: Path, kin
 
 
 def test_a_new_memories_file_has_four_sections_and_guardrails_three() -> None:
-    assert MEMORIES.template() == "# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+    assert (
+        MEMORIES.template()
+        == "# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+    )
     assert GUARDRAILS.template() == "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
 
 
@@ -115,14 +127,16 @@ def test_blank_lines_inside_a_text_survive_a_round_trip() -> None:
 
 
 def test_without_metadata_there_are_no_tags_and_the_date_is_that_of_the_id() -> None:
-    assert [(record.tags, record.created_at) for record in records("### mem-1705751400-a3f8\n> x\n")] == [
-        ((), "2024-01-20")
-    ]
+    assert [
+        (record.tags, record.created_at) for record in records("### mem-1705751400-a3f8\n> x\n")
+    ] == [((), "2024-01-20")]
     assert records("### mem-99999999999999-a3f8\n> x\n")[0].created_at == ""
     assert records("### mem-1705751400-a3f8\n> x\n<!-- tags: y -->")[0].created_at == "2024-01-20"
 
 
-@for_each("heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"])
+@for_each(
+    "heading", ["### mem-bad", "### mem-1705751400", "#### mem-2-b", "## mem-2-b", "###mem-2-b"]
+)
 def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: str) -> None:
     lost = f"{heading}\n> lost\n<!-- tags: lost | created: 1999-01-01 -->"
     text = f"## Fixes\n\n{ONE}\n\n{lost}\n\n## Fixes\n\n### mem-3-c\n> three\n"
@@ -136,7 +150,8 @@ def test_a_malformed_id_is_reported_and_its_neighbours_are_untouched(heading: st
 
 def test_a_malformed_id_below_an_entry_without_metadata_gives_it_none() -> None:
     assert [
-        (record.text, record.tags) for record in records("### mem-1-a\n> one\n### mem-bad\n> no\n<!-- tags: no -->\n")
+        (record.text, record.tags)
+        for record in records("### mem-1-a\n> one\n### mem-bad\n> no\n<!-- tags: no -->\n")
     ] == [("one", ())]
 
 
@@ -191,7 +206,9 @@ def test_any_word_digits_and_alphanumerics_start_a_block() -> None:
         ("Lessons", DECISION, "Lessons"), ("Sign", FIX, "Sign"), ("", DECISION, ""),
     ],
 )  # fmt: skip
-def test_the_heading_gives_the_kind_and_else_the_prefix_of_the_id(heading: str, kind: MemoryKind, label: str) -> None:
+def test_the_heading_gives_the_kind_and_else_the_prefix_of_the_id(
+    heading: str, kind: MemoryKind, label: str
+) -> None:
     found = records(f"## {heading}\n### decision-1-a\n> x\n")[0]
     assert (found.kind, found.label) == (kind, label)
     again = records(render_memories([found]))[0]
@@ -204,12 +221,18 @@ def test_a_prefix_that_is_no_kind_means_context() -> None:
 
 def test_an_entry_goes_to_the_end_of_its_section() -> None:
     text = f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n## Context\n"
-    assert str(added_and_gone(text)) == f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n{NEW_BLOCK}\n\n## Context\n"
+    assert (
+        str(added_and_gone(text))
+        == f"# M\n\n## Fixes\n\n{ONE}\n\nsome prose\n\n{NEW_BLOCK}\n\n## Context\n"
+    )
 
 
 def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
     text = f"## Fixes\n\n{ONE}\n\n---\n\n_kept by the agents_\n"
-    assert str(added_and_gone(text)) == f"## Fixes\n\n{ONE}\n\n{NEW_BLOCK}\n\n---\n\n_kept by the agents_\n"
+    assert (
+        str(added_and_gone(text))
+        == f"## Fixes\n\n{ONE}\n\n{NEW_BLOCK}\n\n---\n\n_kept by the agents_\n"
+    )
 
 
 @for_each(
@@ -221,7 +244,9 @@ def test_a_closing_rule_and_what_follows_it_stay_below() -> None:
 )  # fmt: skip
 def test_a_section_that_is_only_named_somewhere_is_not_the_section(trap: str) -> None:
     text = f"# Memories\n\n## Patterns\n\n{trap}\n\n## Fixes\n\n## Context\n"
-    assert str(added_and_gone(text)) == text.replace("\n## Fixes\n\n## C", f"\n## Fixes\n\n{NEW_BLOCK}\n\n## C")
+    assert str(added_and_gone(text)) == text.replace(
+        "\n## Fixes\n\n## C", f"\n## Fixes\n\n{NEW_BLOCK}\n\n## C"
+    )
 
 
 def test_a_missing_section_is_made_at_the_end_and_stays_without_its_entry() -> None:
@@ -234,7 +259,9 @@ def test_a_missing_section_is_made_at_the_end_and_stays_without_its_entry() -> N
 def test_the_mark_of_an_older_version_is_kept() -> None:
     marked = NEW_BLOCK.replace(" -->", " | section: added -->")
     edited = parse_memories(f"## Fixes\n\n{marked}\n")
-    assert "section: added" in str(edited.replace(NEW.id, replace(edited.entries[0].record, text="other")))
+    assert "section: added" in str(
+        edited.replace(NEW.id, replace(edited.entries[0].record, text="other"))
+    )
 
 
 @for_each(
@@ -250,7 +277,9 @@ def test_the_mark_of_an_older_version_is_kept() -> None:
         ("\ufeff<<<<<<< HEAD\n", "<<<<<<<"), ("\ufeff## Context\n\n### mem-2-b\n```\n", "## Context"),
     ],
 )  # fmt: skip
-def test_nothing_is_put_into_an_unclosed_fence_or_comment_or_a_conflict(text: str, before: str) -> None:
+def test_nothing_is_put_into_an_unclosed_fence_or_comment_or_a_conflict(
+    text: str, before: str
+) -> None:
     after = str(added_and_gone(text))
     assert after.index(NEW_BLOCK[:20]) < after.index(before)
 
@@ -275,7 +304,10 @@ def test_an_entry_that_a_conflict_runs_through_is_neither_replaced_nor_removed()
     with pytest.raises(Refused, match="merge"):
         parse_memories(text).replace("mem-2-b", replace(records(text)[1], text="x"))
     assert texts_of(str(parse_memories(text).remove("mem-1-a"))) == ["two"]
-    assert str(parse_memories(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b")) == ONE + "\n"
+    assert (
+        str(parse_memories(f"{ONE}\n\n### mem-2-b\nHeading\n=======\nwords\n").remove("mem-2-b"))
+        == ONE + "\n"
+    )
 
 
 @for_each("tail", ["prose right below", "prose right below\n", "> a quote below", "- a list\n"])
@@ -315,7 +347,9 @@ def test_windows_line_ends_are_written_into_a_file_that_has_them() -> None:
 
 def test_mixed_line_ends_leave_no_stray_carriage_return() -> None:
     text = "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n\r\n### mem-2-b\r\n> two\r\n"
-    assert str(parse_memories(text).remove("mem-2-b")) == "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n"
+    assert (
+        str(parse_memories(text).remove("mem-2-b")) == "\n## Fixes\r\n\r\n### mem-1-a\r\n> one\r\n"
+    )
 
 
 @for_each("comment", ["<!-->", "<!--->", "<!-- x -->", "<!---->"])
@@ -377,7 +411,9 @@ def test_the_format_is_detected(text: str, format_: str) -> None:
 
 # --- legacy Signs ---
 
-NEW_FIX = Record("fix-1705751400-ffff", MemoryKind.FIX, "new", label="fix", tags=("a",), created_at="2025-01-20")
+NEW_FIX = Record(
+    "fix-1705751400-ffff", MemoryKind.FIX, "new", label="fix", tags=("a",), created_at="2025-01-20"
+)
 
 
 def signs(text: str) -> list[Record]:
@@ -394,7 +430,11 @@ def test_one_sign_is_a_fix_with_its_name_as_title_and_its_body_as_text() -> None
     body = "- **Trigger**: a change\n- **Instruction**: read it\n- **Added after**: run 3"
     found = signs(f"# Signs\n\n### Sign: Look first\n{body}\n")
     assert len(found) == 1
-    assert (found[0].id, found[0].label, found[0].title) == ("sign-look-first", "Sign", "Look first")
+    assert (found[0].id, found[0].label, found[0].title) == (
+        "sign-look-first",
+        "Sign",
+        "Look first",
+    )
     assert found[0].text == body
     assert (found[0].created_at, found[0].tags) == ("", ())
 
@@ -414,7 +454,10 @@ def test_the_heading_may_be_shouted_or_carry_an_emoji(heading: str) -> None:
     assert signs(f"{heading}\nwords\n")[0].id == "sign-x-y"
 
 
-@for_each("heading", ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"])
+@for_each(
+    "heading",
+    ["### Signs: x", "### Sign x", "## Sign: x", "#### Sign: x", "### Design: x", "### Sign:"],
+)
 def test_other_headings_are_no_signs(heading: str) -> None:
     assert bodies(f"{heading}\nwords\n") == []
 
@@ -438,7 +481,9 @@ def test_do_and_dont_and_learned_from_are_part_of_the_text() -> None:
     assert bodies(f"### Sign: x\n{body}\n") == [("x", body)]
 
 
-@for_each("end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"])
+@for_each(
+    "end", ["---", "## Next", "# Title", "### A plain heading", "<!-- note -->", "### fix-1-a"]
+)
 def test_a_sign_ends_at_a_rule_a_heading_or_a_comment(end: str) -> None:
     assert bodies(f"### Sign: x\nwords\n\n{end}\n\nother words\n") == [("x", "words")]
 
@@ -479,7 +524,10 @@ def test_a_sign_is_not_edited_in_place() -> None:
 
 def test_a_sign_can_be_removed_and_its_neighbours_stay() -> None:
     text = "### Sign: a\none\n\n### Sign: b\ntwo\n\n### fix-1-a\n> three\n"
-    assert str(parse_memories(text, GUARDRAILS).remove("sign-b")) == "### Sign: a\none\n\n### fix-1-a\n> three\n"
+    assert (
+        str(parse_memories(text, GUARDRAILS).remove("sign-b"))
+        == "### Sign: a\none\n\n### fix-1-a\n> three\n"
+    )
 
 
 def test_each_of_several_signs_with_one_name_can_be_removed() -> None:
@@ -516,7 +564,9 @@ def test_an_entry_with_an_id_below_the_heading_sign_is_no_sign() -> None:
     record = parse_memories(text, GUARDRAILS).entries[0].record
     assert not is_sign(record)
     assert render_memories([record], GUARDRAILS.kinds) == text
-    assert "> two" in str(parse_memories(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two")))
+    assert "> two" in str(
+        parse_memories(text, GUARDRAILS).replace("fix-1-a", replace(record, text="two"))
+    )
 
 
 @for_each("meta", ["", "\n<!-- tags: a | created: 2025-01-20 -->", "\n<!-- tags: a -->"])
@@ -528,4 +578,7 @@ def test_a_rendered_sign_reads_back_as_it_was(meta: str) -> None:
 def test_a_sign_whose_fence_is_never_closed_hides_nothing_that_is_rendered_after_it() -> None:
     text = "## Fixes\n\n### fix-1-a\n> one\n\n### Sign: x\n- do\n~~~~ sh\ncode\n"
     found = [entry.record for entry in parse_memories(text, GUARDRAILS).entries]
-    assert [entry.record.id for entry in parse_memories(render_memories(found[::-1])).entries] == ["sign-x", "fix-1-a"]
+    assert [entry.record.id for entry in parse_memories(render_memories(found[::-1])).entries] == [
+        "sign-x",
+        "fix-1-a",
+    ]

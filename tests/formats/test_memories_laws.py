@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy, restores
 
 from ralph.errors import Conflict, Refused
-from ralph.formats.memories import GUARDRAILS, MEMORIES, MemoriesDocument, is_sign, parse_memories, render_memories
+from ralph.formats.memories import (
+    GUARDRAILS,
+    MEMORIES,
+    MemoriesDocument,
+    is_sign,
+    parse_memories,
+    render_memories,
+)
 from ralph.model.record import Link, MemoryKind, Origin, Record, kind_of
 
 NEW_ID = "mem-1705751400-ffff"
@@ -62,11 +69,15 @@ marks = st.sampled_from(
      "## Fixes\n", "### mem-1-a\n", "### Sign: x\n", "# ", "---\n", "<<<<<<< HEAD\n", "=======\n", ">>>>>>> x\n",
      "|", "\x0b", "\x85", "\u2028", "\ufeff", "\t", "인증", "🔥", '"', "'", "\\", " | section: added", "\udcff"]
 )  # fmt: skip
-said = st.lists(st.one_of(marks, st.text(st.characters(exclude_characters="\0\r"), max_size=5)), max_size=12).map(
-    "".join
-)
+said = st.lists(
+    st.one_of(marks, st.text(st.characters(exclude_characters="\0\r"), max_size=5)), max_size=12
+).map("".join)
 tag_chars = st.characters(exclude_characters="\0\r\n|,", exclude_categories=["Cs"])
-tags = st.text(tag_chars, min_size=1, max_size=8).map(str.strip).filter(lambda tag: tag and "-->" not in tag)
+tags = (
+    st.text(tag_chars, min_size=1, max_size=8)
+    .map(str.strip)
+    .filter(lambda tag: tag and "-->" not in tag)
+)
 dates = st.dates().map(lambda day: day.isoformat())
 extras = st.dictionaries(
     st.sampled_from(["source", "seen", "x-y"]),
@@ -101,7 +112,9 @@ def others(document: MemoriesDocument, *gone: str) -> list[Record]:
 @settings(deadline=None)
 @given(texts, layouts)
 def test_every_text_is_kept_byte_for_byte(text: str, layout: object) -> None:
-    keeps_every_byte(lambda whole: parse_memories(whole, GUARDRAILS if layout is GUARDRAILS else MEMORIES), text)
+    keeps_every_byte(
+        lambda whole: parse_memories(whole, GUARDRAILS if layout is GUARDRAILS else MEMORIES), text
+    )
 
 
 @settings(deadline=None)
@@ -166,12 +179,16 @@ def test_add_puts_in_one_piece_and_keeps_everything_around_it(text: str, record:
     assume(text.strip("\ufeff\r\n\t "))
     after = str(accepted(parse_memories(text), record))
     size = len(after) - len(text)
-    assert any(after[:at] == text[:at] and after[at + size :] == text[at:] for at in range(len(text) + 1))
+    assert any(
+        after[:at] == text[:at] and after[at + size :] == text[at:] for at in range(len(text) + 1)
+    )
 
 
 @settings(deadline=None)
 @given(st.sampled_from(["", "\ufeff", "\n", "\r\n", " \n\n", "\ufeff\r\n"]), written(), layouts)
-def test_a_blank_file_becomes_a_new_one_around_the_entry(text: str, record: Record, layout: object) -> None:
+def test_a_blank_file_becomes_a_new_one_around_the_entry(
+    text: str, record: Record, layout: object
+) -> None:
     document = parse_memories(text, GUARDRAILS if layout is GUARDRAILS else MEMORIES).add(record)
     assert [entry.record for entry in document.entries] == [record]
     assert str(document).startswith(text)
@@ -185,21 +202,31 @@ def test_replace_touches_only_its_own_block(text: str, record: Record, data: st.
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
     try:
-        after = document.replace(entry.record.id, replace(record, kind=entry.record.kind, label=entry.record.label))
+        after = document.replace(
+            entry.record.id, replace(record, kind=entry.record.kind, label=entry.record.label)
+        )
     except (Refused, Conflict):
-        assert is_sign(entry.record) or document.problems or not entry.record.label  # then the id gives the kind
+        assert (
+            is_sign(entry.record) or document.problems or not entry.record.label
+        )  # then the id gives the kind
         return
     assert str(after).startswith(text[: entry.start])
     assert str(after).endswith(text[entry.end :])
     assert others(after, NEW_ID) == others(document, entry.record.id)
     changed = next(found.record for found in after.entries if found.record.id == NEW_ID)
-    assert (changed.text, changed.tags, changed.kind) == (record.text, record.tags, entry.record.kind)
+    assert (changed.text, changed.tags, changed.kind) == (
+        record.text,
+        record.tags,
+        entry.record.kind,
+    )
     assert changed.label == entry.record.label
 
 
 @settings(deadline=None)
 @given(with_entries, written(), st.data())
-def test_a_change_of_kind_moves_the_entry_and_nothing_else(text: str, record: Record, data: st.DataObject) -> None:
+def test_a_change_of_kind_moves_the_entry_and_nothing_else(
+    text: str, record: Record, data: st.DataObject
+) -> None:
     document = parse_memories(text)
     assume(document.entries)
     entry = data.draw(st.sampled_from(document.entries))
@@ -209,7 +236,10 @@ def test_a_change_of_kind_moves_the_entry_and_nothing_else(text: str, record: Re
         assert is_sign(entry.record) or document.problems
         return
     assert others(after, NEW_ID) == others(document, entry.record.id)
-    assert next(found.record.kind for found in after.entries if found.record.id == NEW_ID) == record.kind
+    assert (
+        next(found.record.kind for found in after.entries if found.record.id == NEW_ID)
+        == record.kind
+    )
 
 
 @settings(deadline=None)
@@ -223,7 +253,9 @@ def test_remove_leaves_every_other_record_as_it_was(text: str, data: st.DataObje
     except (Refused, Conflict):
         return
     kept = [other.record for other in document.entries if other is not entry]
-    assert others(after) == [replace(record, id="") if is_sign(record) else record for record in kept]
+    assert others(after) == [
+        replace(record, id="") if is_sign(record) else record for record in kept
+    ]
     assert len(str(after)) <= len(text) - (entry.end - entry.start)
 
 

@@ -15,7 +15,14 @@ from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocumen
 from ralph.formats.text import Problem
 from ralph.model.record import MemoryKind, Record
 
-NEW = Record("mem-1705751400-ffff", MemoryKind.FIX, "new words", label="fix", tags=("a", "b"), created_at="2025-01-20")
+NEW = Record(
+    "mem-1705751400-ffff",
+    MemoryKind.FIX,
+    "new words",
+    label="fix",
+    tags=("a", "b"),
+    created_at="2025-01-20",
+)
 NEW_BLOCK = "### mem-1705751400-ffff\n> new words\n<!-- tags: a, b | created: 2025-01-20 -->"
 FIRST, SECOND = "mem-1705751400-a3f8", "mem-1705751401-a3f8"
 NEXT = f"### {SECOND}\n> two\n<!-- tags: b | created: 2024-01-01 -->\n"
@@ -33,7 +40,10 @@ def problem(text: str, code: str, layout: Layout = MEMORIES) -> Problem:
 
 
 def read(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(entry.record.id, entry.record.text, entry.record.tags) for entry in parse_memories(text).entries]
+    return [
+        (entry.record.id, entry.record.text, entry.record.tags)
+        for entry in parse_memories(text).entries
+    ]
 
 
 def added_and_gone(text: str, record: Record = NEW) -> MemoriesDocument:
@@ -60,7 +70,9 @@ def test_torn_metadata_are_read_as_far_as_they_go_and_hide_no_entry(newline: str
     ],
 )  # fmt: skip
 @for_each("below", ["", "\n", f"\n{NEXT}", f"\n\nprose\n\n# Title -->\n{NEXT}", f"\n  {NEXT}"])
-def test_every_form_of_torn_metadata_is_reported(torn: str, tags: tuple[str, ...], below: str) -> None:
+def test_every_form_of_torn_metadata_is_reported(
+    torn: str, tags: tuple[str, ...], below: str
+) -> None:
     text = f"### {FIRST}\n> one\n{torn}{below}"
     assert read(text)[0] == (FIRST, "one", tags)
     assert [entry[0] for entry in read(text)[1:]] == [SECOND] * below.count(SECOND)
@@ -109,7 +121,10 @@ def test_removing_a_torn_entry_takes_the_torn_line_with_it() -> None:
 def test_neighbours_of_a_torn_entry_come_change_and_go_byte_for_byte() -> None:
     text = f"## Fixes\n\n{TORN}"
     assert str(added_and_gone(text)) == f"{text.rstrip()}\n\n{NEW_BLOCK}\n"
-    assert str(parse_memories(text).remove(SECOND)) == f"## Fixes\n\n### {FIRST}\n> one\n<!-- tags: a\n"
+    assert (
+        str(parse_memories(text).remove(SECOND))
+        == f"## Fixes\n\n### {FIRST}\n> one\n<!-- tags: a\n"
+    )
     document = parse_memories(text)
     changed = document.replace(SECOND, replace(document.entries[1].record, text="a --> b"))
     assert str(changed) == text.replace("> two", "> a --> b")
@@ -184,7 +199,9 @@ def test_another_word_for_a_kind_is_not_our_section(heading: str) -> None:
 
 
 @for_each("heading", ["### Sign:", "### SIGN:", "### 🛑 Sign: ", "  ### Sign: ###"])
-@for_each("body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"])
+@for_each(
+    "body", ["- **Trigger**: x\n", "\nwords\n", "> a quote\n", "#### Why\n", "```\ncode\n```\n"]
+)
 def test_a_sign_without_a_name_is_reported_and_not_read(heading: str, body: str) -> None:
     text = f"## Fixes\n\n{heading}\n{body}\n### Sign: x\n- do\n\n## Decisions\n\n## Patterns\n"
     assert [entry.record.title for entry in parse_memories(text, GUARDRAILS).entries] == ["x"]
@@ -205,7 +222,9 @@ def test_a_file_with_an_unresolved_merge_is_not_mended() -> None:
 
 
 def test_a_marker_that_is_only_shown_is_no_merge() -> None:
-    text = f"## Fixes\n\n{NEXT}\n```\n<<<<<<< HEAD\n```\n\n> <<<<<<< HEAD\n\nTitle\n=======\n\n{NEXT}"
+    text = (
+        f"## Fixes\n\n{NEXT}\n```\n<<<<<<< HEAD\n```\n\n> <<<<<<< HEAD\n\nTitle\n=======\n\n{NEXT}"
+    )
     document = parse_memories(text)
     assert not document.has_conflict
     mended = document.with_unique_ids(lambda _: "mem-1-z")

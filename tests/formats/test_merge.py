@@ -19,14 +19,20 @@ NAME = ".agent/memories.md"
 KINDS = list(MemoryKind)
 
 
-def record(number: int, text: str = "", kind: MemoryKind = MemoryKind.PATTERN, **fields: object) -> Record:
+def record(
+    number: int, text: str = "", kind: MemoryKind = MemoryKind.PATTERN, **fields: object
+) -> Record:
     name = f"mem-{1_794_800_000 + number}-{number:04x}"
-    made = Record(name, kind, text or f"fact {number}", created_at="2026-11-16", origin=Origin(by="human"))
+    made = Record(
+        name, kind, text or f"fact {number}", created_at="2026-11-16", origin=Origin(by="human")
+    )
     return replace(made, **fields)  # type: ignore[arg-type]  # by name, in a test
 
 
 def page(*records: Record, prose: str = "") -> str:
-    document = parse_memories(f"# Memories\n\n{prose}## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n")
+    document = parse_memories(
+        f"# Memories\n\n{prose}## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
+    )
     for each in records:
         document = document.add(each)
     return str(document)
@@ -38,7 +44,10 @@ def ids(text: str) -> list[str]:
 
 def both(base: str, ours: str, theirs: str) -> Merged:
     """Merge in both directions, which must give the same bytes."""
-    one, two = merge(NAME, base, ours, theirs, merge_lines), merge(NAME, base, theirs, ours, merge_lines)
+    one, two = (
+        merge(NAME, base, ours, theirs, merge_lines),
+        merge(NAME, base, theirs, ours, merge_lines),
+    )
     assert one == two
     return one
 
@@ -46,7 +55,10 @@ def both(base: str, ours: str, theirs: str) -> Merged:
 def test_both_sides_additions_stay_in_the_order_of_time() -> None:
     base = page(record(1))
     merged = both(base, page(record(1), record(3)), page(record(1), record(2), record(4)))
-    assert (ids(merged.text), merged.conflicts) == ([record(number).id for number in (1, 2, 3, 4)], 0)
+    assert (ids(merged.text), merged.conflicts) == (
+        [record(number).id for number in (1, 2, 3, 4)],
+        0,
+    )
     assert merged.text == page(*(record(number) for number in (1, 2, 3, 4)))
 
 
@@ -86,7 +98,9 @@ def test_the_same_words_with_other_tags_are_one_with_both_tags() -> None:
 
 
 @pytest.mark.parametrize("edit", [{"tags": ("hello",)}, {"text": "reworded"}])
-def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(edit: dict[str, Any]) -> None:
+def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(
+    edit: dict[str, Any],
+) -> None:
     links = (Link("supersedes", record(9).id),)
     ended: dict[str, Any] = {"status": Status.RETIRED, "valid_until": "2026-11-17", "links": links}
     edited = replace(record(1), updated_at="2026-11-18T10:00:00Z", **edit)
@@ -94,7 +108,9 @@ def test_what_one_side_archived_or_superseded_stays_so_with_the_other_s_edit(edi
     merged = both(page(record(1)), page(archived), page(edited))
     assert merged.text == page(replace(edited, **ended))
     both_reworded = both(page(record(1)), page(replace(archived, text="obsolete")), page(edited))
-    assert {entry.record.status for entry in parse_memories(both_reworded.text).entries} == {Status.RETIRED}
+    assert {entry.record.status for entry in parse_memories(both_reworded.text).entries} == {
+        Status.RETIRED
+    }
     back = both(page(archived), page(record(1)), page(replace(archived, **edit)))
     assert [entry.record.status for entry in parse_memories(back.text).entries] == [Status.ACCEPTED]
 
@@ -109,7 +125,9 @@ def test_of_two_successors_of_one_entry_the_older_is_marked_for_review() -> None
 
 
 def test_the_same_words_under_two_ids_become_one() -> None:
-    merged = both(page(), page(record(1, "use pnpm", tags=("a",))), page(record(2, "Use pnpm", tags=("b",))))
+    merged = both(
+        page(), page(record(1, "use pnpm", tags=("a",))), page(record(2, "Use pnpm", tags=("b",)))
+    )
     [entry] = parse_memories(merged.text).entries
     assert (entry.record.id, {*entry.record.tags}) == (record(1).id, {"a", "b"})
 
@@ -118,7 +136,9 @@ def test_prose_is_merged_by_lines_and_conflicts_only_where_both_edited_it() -> N
     base = page(record(1), prose="Read this first.\n\nAnd this.\n\n")
     ours = page(record(1), record(2), prose="Read this before all.\n\nAnd this.\n\n")
     merged = both(base, ours, page(record(1), record(3), prose="Read this first.\n\nAnd that.\n\n"))
-    assert merged.text == page(record(1), record(2), record(3), prose="Read this before all.\n\nAnd that.\n\n")
+    assert merged.text == page(
+        record(1), record(2), record(3), prose="Read this before all.\n\nAnd that.\n\n"
+    )
     theirs = page(record(1), record(3), prose="Read this last.\n\nAnd this.\n\n")
     conflict = merge(NAME, base, ours, theirs, merge_lines)
     assert (conflict.conflicts, conflict.text.count("<<<<<<<")) == (1, 1)
@@ -168,14 +188,20 @@ def test_windows_line_ends_stay() -> None:
 Edit = Callable[[dict[str, Record], random.Random, int], None]
 
 
-def change(records: dict[str, Record], chance: random.Random, start: int, count: int) -> dict[str, Record]:
+def change(
+    records: dict[str, Record], chance: random.Random, start: int, count: int
+) -> dict[str, Record]:
     """Make some edits as a person or an agent would: add, edit, delete, retag."""
     records = dict(records)
     for step in range(count):
         what = chance.choice(["add", "add", "add", "edit", "delete", "retag"])
         names = sorted(records)
         if what == "add" or not names:
-            new = record(start + step, f"fact {start + step} 한국어 {chance.randrange(99)}", chance.choice(KINDS))
+            new = record(
+                start + step,
+                f"fact {start + step} 한국어 {chance.randrange(99)}",
+                chance.choice(KINDS),
+            )
             records[new.id] = new
             continue
         name = chance.choice(names)
@@ -191,9 +217,14 @@ def change(records: dict[str, Record], chance: random.Random, start: int, count:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
-def test_nothing_is_lost_doubled_or_brought_back(seed: int, before: int, ours: int, theirs: int) -> None:
+def test_nothing_is_lost_doubled_or_brought_back(
+    seed: int, before: int, ours: int, theirs: int
+) -> None:
     chance = random.Random(seed)
-    base = {each.id: each for each in (record(number, kind=chance.choice(KINDS)) for number in range(before))}
+    base = {
+        each.id: each
+        for each in (record(number, kind=chance.choice(KINDS)) for number in range(before))
+    }
     one, two = change(base, chance, 100, ours), change(base, chance, 200, theirs)
     merged = both(page(*base.values()), page(*one.values()), page(*two.values()))
     assert merged.conflicts == 0
@@ -206,7 +237,9 @@ def test_nothing_is_lost_doubled_or_brought_back(seed: int, before: int, ours: i
             assert name not in kept, "deleted"
             continue
         assert name in kept, "lost"
-        texts = {each.text for each in sides} - ({base[name].text} if name in base and len(sides) == 2 else set())
+        texts = {each.text for each in sides} - (
+            {base[name].text} if name in base and len(sides) == 2 else set()
+        )
         other = {each.text for each in found if each.extra.get(CONFLICTS) == name}
         assert texts <= {kept[name].text, *other}
         assert kept[name].kind == sides[0].kind
@@ -223,16 +256,22 @@ def test_new_entries_of_a_large_section_are_spread_and_plain_git_merges_them() -
         for number in range(start, start + 2):
             document = document.add(record(number))
         sides.append(str(document))
-    assert [each.id for each in (record(100), record(101))] != ids(sides[0])[-2:], "not all at the end"
+    assert [each.id for each in (record(100), record(101))] != ids(sides[0])[-2:], (
+        "not all at the end"
+    )
     text, conflicts = merge_lines(base, sides[0], sides[1])
     assert conflicts == 0
     assert {*ids(text)} == {*ids(base), *ids(sides[0]), *ids(sides[1])}
 
 
 def test_an_entry_s_time_does_not_depend_on_its_place() -> None:
-    early, late = (record(1, extra={"at": f"2026-11-16T10:00:00.{number}Z"}) for number in (100000, 200000))
+    early, late = (
+        record(1, extra={"at": f"2026-11-16T10:00:00.{number}Z"}) for number in (100000, 200000)
+    )
     assert early.added_at < late.added_at
-    assert replace(late, created_at="2025-01-01").added_at == "2025-01-01", "imported with an older date"
+    assert replace(late, created_at="2025-01-01").added_at == "2025-01-01", (
+        "imported with an older date"
+    )
 
 
 def orchestrator_entries(text: str) -> dict[str, tuple[str, str, list[str], str]]:
@@ -247,7 +286,9 @@ def orchestrator_entries(text: str) -> dict[str, tuple[str, str, list[str], str]
             found[name] = (section, "", [], "")
         elif name and (match := re.fullmatch(r"> (.+)", line)):
             found[name] = (section, f"{found[name][1]}\n{match[1]}".strip(), [], "")
-        elif name and (match := re.search(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->", line)):
+        elif name and (
+            match := re.search(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->", line)
+        ):
             tags = [tag.strip() for tag in match[1].split(",") if tag.strip()]
             found[name] = (section, found[name][1], tags, match[2])
     return found
@@ -255,10 +296,15 @@ def orchestrator_entries(text: str) -> dict[str, tuple[str, str, list[str], str]
 
 def test_ralph_orchestrator_reads_what_was_merged_with_tags_and_date() -> None:
     both_edited = [
-        record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z", tags=("a",)) for hour in (10, 11)
+        record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z", tags=("a",))
+        for hour in (10, 11)
     ]
-    new = [record(number, f"fact {number}", KINDS[number % 4], tags=("b", "c")) for number in (2, 3)]
-    merged = both(page(record(1, tags=("a",))), page(both_edited[0], new[0]), page(both_edited[1], new[1])).text
+    new = [
+        record(number, f"fact {number}", KINDS[number % 4], tags=("b", "c")) for number in (2, 3)
+    ]
+    merged = both(
+        page(record(1, tags=("a",))), page(both_edited[0], new[0]), page(both_edited[1], new[1])
+    ).text
     ours = [entry.record for entry in parse_memories(merged).entries]
     read = orchestrator_entries(merged)
     assert len(read) == len(ours) == 4
@@ -269,6 +315,9 @@ def test_ralph_orchestrator_reads_what_was_merged_with_tags_and_date() -> None:
 
 def test_a_conflict_that_one_side_has_met_before_is_not_doubled() -> None:
     base = page(record(1))
-    edited = [page(record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z")) for hour in (10, 11)]
+    edited = [
+        page(record(1, f"wording {hour}", updated_at=f"2026-11-17T{hour}:00:00Z"))
+        for hour in (10, 11)
+    ]
     once = both(base, *edited).text
     assert both(base, once, edited[0]).text == once

@@ -22,23 +22,34 @@ BODY = "Start it first.\n\nIt listens on 6379.\n\nStop it last."
 
 def both(name: str, base: str, ours: str, theirs: str) -> Merged:
     """Merge in both directions, which must give the same bytes."""
-    one, two = merge(name, base, ours, theirs, merge_lines), merge(name, base, theirs, ours, merge_lines)
+    one, two = (
+        merge(name, base, ours, theirs, merge_lines),
+        merge(name, base, theirs, ours, merge_lines),
+    )
     assert one == two
     return one
 
 
 def knowledge(text: str = BODY, **fields: object) -> Record:
-    made = Record("", MemoryKind.CONTEXT, text, title="Redis", tags=("db",), created_at="2026-11-01T10:00:00Z")
+    made = Record(
+        "", MemoryKind.CONTEXT, text, title="Redis", tags=("db",), created_at="2026-11-01T10:00:00Z"
+    )
     return replace(made, **fields)  # type: ignore[arg-type]  # by name, in a test
 
 
 def test_fields_of_a_knowledge_file_are_merged_one_by_one_and_its_body_by_lines() -> None:
     base = knowledge()
-    ours = knowledge(BODY.replace("6379", "6380"), tags=("db", "cache"), updated_at="2026-11-02T10:00:00Z")
-    theirs = knowledge(BODY.replace("last", "at the end"), tags=("ops",), updated_at="2026-11-03T10:00:00Z")
+    ours = knowledge(
+        BODY.replace("6379", "6380"), tags=("db", "cache"), updated_at="2026-11-02T10:00:00Z"
+    )
+    theirs = knowledge(
+        BODY.replace("last", "at the end"), tags=("ops",), updated_at="2026-11-03T10:00:00Z"
+    )
     merged = both(KNOWLEDGE, *map(render_knowledge, (base, ours, theirs)))
     [entry] = parse_knowledge(merged.text).entries
-    assert (merged.conflicts, {*entry.record.tags}) == (0, {"cache", "ops"}), "`db` was removed by one side"
+    assert (merged.conflicts, {*entry.record.tags}) == (0, {"cache", "ops"}), (
+        "`db` was removed by one side"
+    )
     assert entry.record.text == "Start it first.\n\nIt listens on 6380.\n\nStop it at the end."
     assert entry.record.updated_at == "2026-11-03T10:00:00Z"
 
@@ -47,14 +58,24 @@ def test_a_body_that_both_sides_edited_has_markers_and_a_front_matter_that_reads
     base = knowledge()
     ours = knowledge("One way.", tags=("db", "a"), updated_at="2026-11-02T10:00:00Z")
     theirs = knowledge("Another way.", tags=("db", "b"), updated_at="2026-11-03T10:00:00Z")
-    merged = merge(KNOWLEDGE, render_knowledge(base), render_knowledge(ours), render_knowledge(theirs), merge_lines)
+    merged = merge(
+        KNOWLEDGE,
+        render_knowledge(base),
+        render_knowledge(ours),
+        render_knowledge(theirs),
+        merge_lines,
+    )
     [entry] = parse_knowledge(merged.text).entries
     assert (merged.conflicts, {*entry.record.tags}) == (1, {"db", "a", "b"})
-    assert merged.text.index("---\n\n<<<<<<< ours\nOne way.") < merged.text.index("Another way.\n>>>>>>> theirs")
+    assert merged.text.index("---\n\n<<<<<<< ours\nOne way.") < merged.text.index(
+        "Another way.\n>>>>>>> theirs"
+    )
 
 
 def insight(number: int, **fields: object) -> Record:
-    made = Record(f"ins-179480000{number}-000{number}", MemoryKind.FIX, f"fact {number}", label="gotcha")
+    made = Record(
+        f"ins-179480000{number}-000{number}", MemoryKind.FIX, f"fact {number}", label="gotcha"
+    )
     return replace(made, status=Status.PROPOSED, scope=Scope.TASK, **fields)  # type: ignore[arg-type]  # by name
 
 
@@ -66,7 +87,9 @@ def insights(*records: Record) -> str:
 def test_insights_are_merged_by_id_and_member() -> None:
     base = insights(insight(1), insight(2), insight(3))
     ours = insights(insight(1, tags=("a",)), insight(3), insight(4))
-    theirs = str(parse_insights(base).replace(insight(1).id, replace(insight(1), status=Status.ACCEPTED)))
+    theirs = str(
+        parse_insights(base).replace(insight(1).id, replace(insight(1), status=Status.ACCEPTED))
+    )
     theirs = str(parse_insights(theirs).add(insight(5)))
     merged = both(INSIGHTS, base, ours, theirs)
     found = {entry.record.id: entry.record for entry in parse_insights(merged.text).entries}
@@ -103,19 +126,32 @@ numbers = st.lists(st.integers(1, 20), unique=True, max_size=4)
 
 
 @settings(deadline=None)
-@given(st.sampled_from(["", progress_template(), "# Log\n\nText.\n"]), *[numbers] * 5, st.booleans())
+@given(
+    st.sampled_from(["", progress_template(), "# Log\n\nText.\n"]), *[numbers] * 5, st.booleans()
+)
 def test_blocks_and_patterns_of_progress_are_kept_in_order(
-    start: str, before: list[int], ours: list[int], theirs: list[int], one: list[int], two: list[int], windows: bool
+    start: str,
+    before: list[int],
+    ours: list[int],
+    theirs: list[int],
+    one: list[int],
+    two: list[int],
+    windows: bool,
 ) -> None:
     base = progress(start, *map(block, before))
-    left = progress(base, *map(block, [each for each in ours if each not in before]), *map(pattern, one))
-    right = progress(base, *map(block, [each for each in theirs if each not in before]), *map(pattern, two))
+    left = progress(
+        base, *map(block, [each for each in ours if each not in before]), *map(pattern, one)
+    )
+    right = progress(
+        base, *map(block, [each for each in theirs if each not in before]), *map(pattern, two)
+    )
     if windows:
         base, left, right = (text.replace("\n", "\r\n") for text in (base, left, right))
     merged = both(PROGRESS, base, left, right)
     assert merged.conflicts == 0
     contents = [
-        unique([entry.record.text for entry in parse_progress(text).entries]) for text in (left, right, merged.text)
+        unique([entry.record.text for entry in parse_progress(text).entries])
+        for text in (left, right, merged.text)
     ]
     assert contents[2] == contents[0] | contents[1]
 
@@ -130,8 +166,15 @@ def test_a_pattern_that_one_side_deleted_and_one_that_the_other_reworded() -> No
     for text in ("one fact", "two facts", "three facts"):
         document = document.add(Record("", MemoryKind.FIX, text))
     base = str(document)
-    merged = both(PATTERNS, base, base.replace("- two facts\n", ""), base.replace("one fact", "one fact, corrected"))
-    assert merged.text == base.replace("- two facts\n", "").replace("one fact", "one fact, corrected")
+    merged = both(
+        PATTERNS,
+        base,
+        base.replace("- two facts\n", ""),
+        base.replace("one fact", "one fact, corrected"),
+    )
+    assert merged.text == base.replace("- two facts\n", "").replace(
+        "one fact", "one fact, corrected"
+    )
 
 
 @for_each(

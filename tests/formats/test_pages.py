@@ -8,10 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.formats import golden, laws
-from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy, restores
+from tests.formats.laws import (
+    add_then_remove_restores,
+    holds_all_of,
+    keeps_every_byte,
+    messy,
+    restores,
+)
 
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.pages import HEADINGS, REGION_END, REGION_START, as_pattern, parse_patterns, parse_region
+from ralph.formats.pages import (
+    HEADINGS,
+    REGION_END,
+    REGION_START,
+    as_pattern,
+    parse_patterns,
+    parse_region,
+)
 from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -62,19 +75,30 @@ def test_every_text_keeps_every_byte(text: str) -> None:
     keeps_every_byte(parse_patterns, text)
 
 
-@given(simple, st.lists(st.one_of(st.just(""), simple, simple.map("  - {}".format)), max_size=4), simple, kinds)
-def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str, kind: MemoryKind) -> None:
+@given(
+    simple,
+    st.lists(st.one_of(st.just(""), simple, simple.map("  - {}".format)), max_size=4),
+    simple,
+    kinds,
+)
+def test_a_written_pattern_reads_back_as_it_was(
+    first: str, body: list[str], last: str, kind: MemoryKind
+) -> None:
     record = pattern("\n".join([first, *body, last]), kind)
     assert [entry.record for entry in parse_patterns("# Mine\n").add(record).entries] == [record]
 
 
 @given(texts, simple.map("zz {}".format), kinds)
-def test_adding_and_removing_a_pattern_leaves_the_others_alone(text: str, words: str, kind: MemoryKind) -> None:
+def test_adding_and_removing_a_pattern_leaves_the_others_alone(
+    text: str, words: str, kind: MemoryKind
+) -> None:
     add_then_remove_restores(parse_patterns, text, pattern(words, kind))
 
 
 @given(texts, anything, kinds)
-def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(text: str, words: str, kind: MemoryKind) -> None:
+def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(
+    text: str, words: str, kind: MemoryKind
+) -> None:
     before = parse_patterns(text)
     try:
         after = before.add(Record(id="x", kind=kind, text=words))
@@ -82,7 +106,11 @@ def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(text: str,
         return
     if after is before:
         return
-    added = [entry for entry in after.entries if entry.record not in [old.record for old in before.entries]]
+    added = [
+        entry
+        for entry in after.entries
+        if entry.record not in [old.record for old in before.entries]
+    ]
     assert [entry.record.text for entry in added] == [words.replace("\r\n", "\n").strip(" \t\n")]
     if text.strip("\ufeff \t\r\n"):
         holds_all_of(after.text, text)
@@ -92,9 +120,15 @@ def test_any_text_is_refused_or_reads_back_and_every_other_byte_stays(text: str,
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
 @pytest.mark.parametrize("kind", MemoryKind)
 def test_real_files_with_bullets_are_as_they_were_after_add_and_remove(kind: MemoryKind) -> None:
-    for path in (*CORPUS.glob("learnings/*"), *CORPUS.glob("progress/*"), *CORPUS.glob("memories/*")):
+    for path in (
+        *CORPUS.glob("learnings/*"),
+        *CORPUS.glob("progress/*"),
+        *CORPUS.glob("memories/*"),
+    ):
         text = golden.text_of(path)
-        added = parse_patterns(text).add(Record(id="x", kind=kind, text="nobody has said this before"))
+        added = parse_patterns(text).add(
+            Record(id="x", kind=kind, text="nobody has said this before")
+        )
         assert added.text != text
         restores(added.remove(pattern("nobody has said this before").id).text, text)
 
@@ -203,12 +237,19 @@ def test_duplicate_bullets_are_both_read_and_reported() -> None:
 def test_the_footer_alone_is_rewritten() -> None:
     after = parse_patterns(FILE).stamped("2026-02-02", "task-009")
     assert after.text == FILE.replace("2026-01-01 by task-001", "2026-02-02 by task-009")
-    assert parse_patterns(FILE.replace("\n", "\r\n")).stamped("d", "t").text.endswith("_Last updated: d by t_\r\n")
+    assert (
+        parse_patterns(FILE.replace("\n", "\r\n"))
+        .stamped("d", "t")
+        .text.endswith("_Last updated: d by t_\r\n")
+    )
 
 
 def test_a_missing_footer_is_added() -> None:
     assert parse_patterns("- a").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_"
-    assert parse_patterns("- a\n\n---\n").stamped("d", "t").text == "- a\n\n---\n\n_Last updated: d by t_\n"
+    assert (
+        parse_patterns("- a\n\n---\n").stamped("d", "t").text
+        == "- a\n\n---\n\n_Last updated: d by t_\n"
+    )
 
 
 @given(texts, line, line)
@@ -296,7 +337,11 @@ def test_removing_an_added_bullet_restores_every_byte(text: str, words: str) -> 
         after = before.add(region_memory(words))
         if after is before:
             return
-        new = [entry.record.id for entry in after.entries if entry.record not in [e.record for e in before.entries]]
+        new = [
+            entry.record.id
+            for entry in after.entries
+            if entry.record not in [e.record for e in before.entries]
+        ]
         removed = after.remove(new[0])
         if before.regions:
             assert removed.text == text

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.formats import golden
-from tests.formats.laws import add_then_remove_restores, holds_all_of, keeps_every_byte, messy, restores
+from tests.formats.laws import (
+    add_then_remove_restores,
+    holds_all_of,
+    keeps_every_byte,
+    messy,
+    restores,
+)
 
 from ralph.errors import NotFound, Refused
 from ralph.formats.progress import (
@@ -21,7 +27,16 @@ from ralph.formats.progress import (
     with_pointer,
     without_pointer,
 )
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("progress/*"), *CORPUS.glob("learnings/*")])
@@ -37,7 +52,9 @@ body_line = st.one_of(
     word,
     word.map("- {}".format),
     word.map("  {}".format),
-    st.sampled_from(["Thread: http://y", "Outcome: done", "Status: failed", "it is not done", "all passed"]),
+    st.sampled_from(
+        ["Thread: http://y", "Outcome: done", "Status: failed", "it is not done", "all passed"]
+    ),
 )
 bodies = st.lists(body_line, max_size=5).map("\n".join)
 anything = st.text(st.characters(exclude_categories=[]), max_size=30)
@@ -45,7 +62,9 @@ anything = st.text(st.characters(exclude_categories=[]), max_size=30)
 
 def block(title: str, text: str = "", outcome: Outcome = Outcome.DONE, thread: str = "") -> Record:
     extra = {"thread": thread} if thread else {}
-    return as_block(Record(id="j", kind=outcome, text=text, family=Family.JOURNAL, title=title, extra=extra))
+    return as_block(
+        Record(id="j", kind=outcome, text=text, family=Family.JOURNAL, title=title, extra=extra)
+    )
 
 
 def pattern(text: str) -> Record:
@@ -78,7 +97,9 @@ def test_a_real_log_is_as_it_was_after_add_and_remove(path: Path, newline: str) 
 
 def new_pattern(text: str) -> Record:
     """A pattern as it is read from this file, whose section may have a name of its own."""
-    after = parse_progress(text).add(Record(id="p", kind=MemoryKind.PATTERN, text="not said before"))
+    after = parse_progress(text).add(
+        Record(id="p", kind=MemoryKind.PATTERN, text="not said before")
+    )
     return next(entry.record for entry in after.entries if entry.record.text == "not said before")
 
 
@@ -99,7 +120,9 @@ def test_every_text_keeps_every_byte(text: str) -> None:
 
 
 @given(word, bodies, st.sampled_from(Outcome), st.sampled_from(["", "https://x.example/T-1"]))
-def test_a_written_block_reads_back_as_it_was(title: str, body: str, outcome: Outcome, thread: str) -> None:
+def test_a_written_block_reads_back_as_it_was(
+    title: str, body: str, outcome: Outcome, thread: str
+) -> None:
     record = block(f"2026-01-02 - {title}", body, outcome, thread)
     assert [entry.record for entry in parse_progress("").add(record).entries] == [record]
     assert record.created_at == "2026-01-02"
@@ -109,7 +132,11 @@ def test_a_written_block_reads_back_as_it_was(title: str, body: str, outcome: Ou
 def test_a_written_pattern_reads_back_as_it_was(first: str, body: list[str], last: str) -> None:
     record = pattern("\n".join([first, *body, last]))
     assert [entry.record for entry in parse_progress("").add(record).entries] == [record]
-    assert (record.kind, record.status, record.scope) == (MemoryKind.PATTERN, Status.PROPOSED, Scope.TASK)
+    assert (record.kind, record.status, record.scope) == (
+        MemoryKind.PATTERN,
+        Status.PROPOSED,
+        Scope.TASK,
+    )
 
 
 @given(texts, word.map("yy {}".format))
@@ -130,7 +157,9 @@ def test_any_block_is_refused_or_appended_so_that_it_reads_back(
         return
     assert after.text.startswith(text.rstrip(" \t\r\n"))
     count = len(before.entries)
-    assert [entry.record for entry in after.entries[:count]] == [entry.record for entry in before.entries]
+    assert [entry.record for entry in after.entries[:count]] == [
+        entry.record for entry in before.entries
+    ]
     added = after.entries[count].record
     assert dataclasses.replace(added, id="") == dataclasses.replace(as_block(record), id="")
     holds_all_of(after.text, text)
@@ -150,7 +179,9 @@ def test_any_pattern_is_refused_or_added_so_that_it_reads_back(text: str, words:
     assert sorted(entry.record.text for entry in after.entries) == sorted(kept + new)
     holds_all_of(after.text, text)
     if new and text.strip("\ufeff \t\r\n"):
-        removed = after.remove(as_progress_pattern(Record(id="p", kind=MemoryKind.PATTERN, text=words)).id)
+        removed = after.remove(
+            as_progress_pattern(Record(id="p", kind=MemoryKind.PATTERN, text=words)).id
+        )
         restores(removed.text, text)
 
 
@@ -166,8 +197,13 @@ def test_a_block_is_appended_below_a_blank_line() -> None:
 
 def test_an_outcome_is_written_only_where_the_words_do_not_say_it() -> None:
     assert "Outcome:" not in parse_progress("").add(block("a", "all checks passed")).text
-    assert "Outcome: failed\n" in parse_progress("").add(block("a", "all checks passed", Outcome.FAILED)).text
-    assert "Outcome: interrupted\n" in parse_progress("").add(block("a", "", Outcome.INTERRUPTED)).text
+    assert (
+        "Outcome: failed\n"
+        in parse_progress("").add(block("a", "all checks passed", Outcome.FAILED)).text
+    )
+    assert (
+        "Outcome: interrupted\n" in parse_progress("").add(block("a", "", Outcome.INTERRUPTED)).text
+    )
     assert "Outcome:" not in parse_progress("").add(block("a", "stuck", Outcome.BLOCKED)).text
 
 
@@ -217,7 +253,11 @@ def test_learnings_link_to_their_block_and_name_their_kind() -> None:
 
 
 def test_a_thread_is_found_wherever_its_line_stands() -> None:
-    for words in ("Thread: http://t", "- **Thread**: http://t", "x\nthread: http://t <- earlier work"):
+    for words in (
+        "Thread: http://t",
+        "- **Thread**: http://t",
+        "x\nthread: http://t <- earlier work",
+    ):
         assert parse_progress(f"## a\n{words}\n").entries[0].record.extra == {"thread": "http://t"}
 
 
@@ -226,12 +266,16 @@ def test_patterns_get_a_section_at_the_top() -> None:
     assert parse_progress("").add(record).text == "## Codebase Patterns\n- use it\n---\n"
     section = "## Codebase Patterns\n- use it\n---\n"
     assert (
-        parse_progress("# Log\n# by hand\n\n## a\nb\n").add(record).text == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
+        parse_progress("# Log\n# by hand\n\n## a\nb\n").add(record).text
+        == f"# Log\n# by hand\n\n{section}\n## a\nb\n"
     )
     assert parse_progress("# Log\nStarted: x\n---\n\n## a\n").add(record).text == (
         f"# Log\nStarted: x\n---\n\n{section}\n## a\n"
     )
-    assert parse_progress("<!-- log -->\nA report\n").add(record).text == f"<!-- log -->\n\n{section}A report\n"
+    assert (
+        parse_progress("<!-- log -->\nA report\n").add(record).text
+        == f"<!-- log -->\n\n{section}A report\n"
+    )
     assert parse_progress("\ufeff## a\nb").add(record).text == f"\ufeff{section}\n## a\nb"
 
 
@@ -290,7 +334,12 @@ def test_other_records_are_refused() -> None:
 @pytest.mark.soak
 def test_large_logs_are_read() -> None:
     count = 3_000
-    text = "## Codebase Patterns\n" + "- p\n" * count + "---\n" + "## a\n- Learnings:\n  - x\n---\n" * count
+    text = (
+        "## Codebase Patterns\n"
+        + "- p\n" * count
+        + "---\n"
+        + "## a\n- Learnings:\n  - x\n---\n" * count
+    )
     assert len(parse_progress(text).entries) == 3 * count
     for odd in (
         "## " + "a" * 1_000_000,
@@ -304,13 +353,28 @@ def test_large_logs_are_read() -> None:
 # --- blocks of the loop ------------------------------------------------------------------------
 
 
-ours = st.sampled_from(["[//]: # (ralph: jrn-run-1-2)", "Thread: http://y", "Outcome: done", "- x", ""])
+ours = st.sampled_from(
+    ["[//]: # (ralph: jrn-run-1-2)", "Thread: http://y", "Outcome: done", "- x", ""]
+)
 
 
-@given(texts, st.lists(ours, max_size=4).map("\n".join), st.sampled_from(["", "jrn-run-1a2b-3", "jrn-x) y", "other"]))
-def test_the_entry_of_the_journal_comes_back_whatever_the_words_begin_with(text: str, body: str, name: str) -> None:
+@given(
+    texts,
+    st.lists(ours, max_size=4).map("\n".join),
+    st.sampled_from(["", "jrn-run-1a2b-3", "jrn-x) y", "other"]),
+)
+def test_the_entry_of_the_journal_comes_back_whatever_the_words_begin_with(
+    text: str, body: str, name: str
+) -> None:
     wanted = as_block(
-        Record("j", Outcome.FAILED, body, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL_KEY: name})
+        Record(
+            "j",
+            Outcome.FAILED,
+            body,
+            Family.JOURNAL,
+            title="2026-01-02 - US-1",
+            extra={JOURNAL_KEY: name},
+        )
     )
     assert wanted.extra.get(JOURNAL_KEY, "") == (name if name == "jrn-run-1a2b-3" else "")
     add_then_remove_restores(parse_progress, text, wanted)
@@ -319,11 +383,24 @@ def test_the_entry_of_the_journal_comes_back_whatever_the_words_begin_with(text:
 def test_a_search_is_not_told_what_the_journal_or_knowledge_or_a_pattern_has() -> None:
     said = "- **Learnings:**\n  - twice\n  - once"
     marked = Record(
-        "j", Outcome.DONE, said, Family.JOURNAL, title="2026-01-02 - US-1", extra={JOURNAL_KEY: "jrn-run-1-2"}
+        "j",
+        Outcome.DONE,
+        said,
+        Family.JOURNAL,
+        title="2026-01-02 - US-1",
+        extra={JOURNAL_KEY: "jrn-run-1-2"},
     )
-    document = parse_progress(progress_template()).add(marked).add(block("2026-01-03 - US-2", "mine, passed"))
+    document = (
+        parse_progress(progress_template())
+        .add(marked)
+        .add(block("2026-01-03 - US-2", "mine, passed"))
+    )
     document = document.add(pattern("twice")).add(pattern(with_pointer("known", "a-name")))
-    assert [entry.record.text for entry in searchable_entries(document)] == ["twice", "once", "mine, passed"]
+    assert [entry.record.text for entry in searchable_entries(document)] == [
+        "twice",
+        "once",
+        "mine, passed",
+    ]
     assert without_pointer(with_pointer("known", "a-name")) == "known"
     [learned] = [entry.record for entry in document.entries if entry.record.text == "once"]
     assert (learned.origin.run, learned.origin.iteration) == ("run-1", 2)

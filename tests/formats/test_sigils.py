@@ -78,7 +78,16 @@ each_sigil = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 @each_sigil
 def test_a_sigil_is_read_wherever_it_is_alone_on_a_line(case: Case) -> None:
-    for around in ("{}", "Before.\n\n{}\n\nAfter.\n", "**{}**", "  \t{}  \r\n", "- {}", "1. {}", "{}{{}}", "\ufeff{}"):
+    for around in (
+        "{}",
+        "Before.\n\n{}\n\nAfter.\n",
+        "**{}**",
+        "  \t{}  \r\n",
+        "- {}",
+        "1. {}",
+        "{}{{}}",
+        "\ufeff{}",
+    ):
         assert read_sigils(around.replace("{}", case.written, 1)) == case.said
     assert read_sigils(case.written.replace("\n", "\r\n")) == case.said
 
@@ -120,7 +129,8 @@ def test_what_is_not_there_or_empty_or_unclosed_says_nothing(case: Case) -> None
 
 def test_the_journal_of_an_agent_that_was_cut_off_is_kept() -> None:
     assert (
-        read_sigils("Half done.\n<journal>\nthe parser is split; next: the").journal == "the parser is split; next: the"
+        read_sigils("Half done.\n<journal>\nthe parser is split; next: the").journal
+        == "the parser is split; next: the"
     )
     text = "<journal>notes\n<task-done>t-aaaaaa</task-done>"
     assert (read_sigils(text).journal, read_sigils(text).done) == ("notes", ("t-aaaaaa",))
@@ -147,10 +157,14 @@ def test_a_sigil_that_is_only_shown_is_not_said(case: Case, shown: str) -> None:
 
 
 @each_sigil
-@pytest.mark.parametrize("fence", ["```\n{}\n```", "~~~xml\n\n{}\n\n~~~", "- ```\n  {}\n  ```", "`{}`"])
+@pytest.mark.parametrize(
+    "fence", ["```\n{}\n```", "~~~xml\n\n{}\n\n~~~", "- ```\n  {}\n  ```", "`{}`"]
+)
 def test_a_code_block_that_holds_nothing_but_sigils_counts(case: Case, fence: str) -> None:
     if "\n" not in case.written or fence != "`{}`":
-        assert read_sigils(f"So:\n\n{fence.replace('{}', case.written)}\n\nThat is all.") == case.said
+        assert (
+            read_sigils(f"So:\n\n{fence.replace('{}', case.written)}\n\nThat is all.") == case.said
+        )
     both = f"{CASES['next-model'].written}\n<promise>COMPLETE</promise>"
     assert read_sigils(f"```\n{both}\n```") == Sigils(next_model="opus", promise="COMPLETE")
 
@@ -177,7 +191,10 @@ def test_an_unclosed_fence_hides_nothing() -> None:
 
 
 def test_the_last_journal_with_words_counts() -> None:
-    assert read_sigils("<journal>one</journal>\n<journal>two</journal>\n<journal></journal>").journal == "two"
+    assert (
+        read_sigils("<journal>one</journal>\n<journal>two</journal>\n<journal></journal>").journal
+        == "two"
+    )
 
 
 def test_a_mention_in_a_sentence_swallows_nothing() -> None:
@@ -187,11 +204,15 @@ def test_a_mention_in_a_sentence_swallows_nothing() -> None:
     torn = '<knowledge tags="a" title="Torn">half\n\n<knowledge tags="b" title="Whole">\nAll.\n</knowledge>'
     assert [each.title for each in read_sigils(torn).knowledge] == ["Whole"]
     mention = '<knowledge tags="a" title="T">\n<knowledge> needs a title.\n</knowledge>'
-    assert read_sigils(mention).knowledge == (KnowledgeSigil("T", ("a",), "<knowledge> needs a title."),)
+    assert read_sigils(mention).knowledge == (
+        KnowledgeSigil("T", ("a",), "<knowledge> needs a title."),
+    )
 
 
 def test_what_stands_within_a_sigil_is_its_text() -> None:
-    said = read_sigils("<journal>\nI did not say <task-done>t-1</task-done> since a test fails.\n</journal>")
+    said = read_sigils(
+        "<journal>\nI did not say <task-done>t-1</task-done> since a test fails.\n</journal>"
+    )
     assert said.done == ()
     assert "<task-done>t-1</task-done>" in said.journal
 
@@ -220,12 +241,16 @@ def test_code_within_a_note_is_kept() -> None:
     ],
 )
 def test_attributes_in_any_order_and_with_any_quotes(opening: str) -> None:
-    assert read_sigils(f"{opening}\nWords.\n</knowledge>").knowledge == (KnowledgeSigil("A > B", ("a", "b"), "Words."),)
+    assert read_sigils(f"{opening}\nWords.\n</knowledge>").knowledge == (
+        KnowledgeSigil("A > B", ("a", "b"), "Words."),
+    )
 
 
 def test_entities_are_resolved_in_attributes_and_left_alone_in_bodies() -> None:
     text = '<knowledge title="&quot;R&amp;D&quot; &apos;&copy; &#0; &amp;lt;" tags="x">a &lt;b&gt; &amp; c</knowledge>'
-    assert read_sigils(text).knowledge == (KnowledgeSigil('"R&D" \'© \ufffd &lt;', ("x",), "a &lt;b&gt; &amp; c"),)
+    assert read_sigils(text).knowledge == (
+        KnowledgeSigil('"R&D" \'© \ufffd &lt;', ("x",), "a &lt;b&gt; &amp; c"),
+    )
     assert read_sigils("&lt;task-done&gt;t-1&lt;/task-done&gt;") == Sigils()
 
 
@@ -267,7 +292,10 @@ def test_a_done_task_is_named_by_its_id(text: str, done: tuple[str, ...]) -> Non
 @for_each(
     ("text", "failed"),
     [
-        ('<task-failed id="t-1">No network here.\nNone.</task-failed>', {"t-1": "No network here.\nNone."}),
+        (
+            '<task-failed id="t-1">No network here.\nNone.</task-failed>',
+            {"t-1": "No network here.\nNone."},
+        ),
         ("<task-failed>t-1: no network</task-failed>", {"t-1": "no network"}),
         ("<task-failed>t-1 - no network, ever</task-failed>", {"t-1": "no network, ever"}),
         ("<task-failed>t-1</task-failed><task-failed>t-2 x</task-failed>", {"t-1": "", "t-2": "x"}),
@@ -287,12 +315,17 @@ def test_done_and_failed_are_both_told() -> None:
 
 def test_the_last_promise_and_model_that_make_sense_count() -> None:
     assert (
-        read_sigils("<promise>failure</promise><promise> Complete. </promise><promise>maybe</promise>").promise
+        read_sigils(
+            "<promise>failure</promise><promise> Complete. </promise><promise>maybe</promise>"
+        ).promise
         == "COMPLETE"
     )
     assert read_sigils("<promise>FAILURE</promise>").promise == "FAILURE"
     models = "<next-model>a/b-1.5:x</next-model><next-model>`claude-opus-4[1m]`</next-model>"
-    assert read_sigils(models + "<next-model>the best one</next-model>").next_model == "claude-opus-4[1m]"
+    assert (
+        read_sigils(models + "<next-model>the best one</next-model>").next_model
+        == "claude-opus-4[1m]"
+    )
     assert read_sigils("<next-model>--dangerously-skip-permissions</next-model>").next_model == ""
 
 
@@ -311,7 +344,9 @@ def test_the_last_promise_and_model_that_make_sense_count() -> None:
         ("<verify-pass/><verify-fail>one</verify-fail>", False, "one"),
     ],
 )
-def test_a_verdict_that_fails_counts_over_one_that_passes(text: str, verified: bool | None, reason: str) -> None:
+def test_a_verdict_that_fails_counts_over_one_that_passes(
+    text: str, verified: bool | None, reason: str
+) -> None:
     assert read_sigils(text) == Sigils(verified=verified, reason=reason)
 
 
@@ -330,9 +365,9 @@ def test_what_the_prompt_asks_for_is_no_echo() -> None:
         "All green.\n\n<task-done>t-abc123</task-done>\n<journal>x</journal>",
     ):
         assert read_sigils(text, echo=RULES).done == ("t-abc123",)
-    assert read_sigils('<task-failed id="t-abc123">No network.</task-failed>', echo=RULES).failed == {
-        "t-abc123": "No network."
-    }
+    assert read_sigils(
+        '<task-failed id="t-abc123">No network.</task-failed>', echo=RULES
+    ).failed == {"t-abc123": "No network."}
     for text in ("<verify-pass/>", "All is well.\n\n<verify-pass/>\n"):
         assert read_sigils(text, echo=VERIFY).verified is True
 
@@ -349,13 +384,20 @@ def test_repeated_examples_are_no_verdict() -> None:
     lines = "\n".join(VERIFY.split("\n")[2:4])
     for shown in (lines, f"```\n{lines}\n```"):
         assert read_sigils(f"These two:\n{shown}\n\nLet me look.", echo=VERIFY) == Sigils()
-    assert read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified is True
+    assert (
+        read_sigils(f"{lines}\n\nI looked. Verdict:\n\n<verify-pass/>", echo=VERIFY).verified
+        is True
+    )
 
 
 def test_tags_and_fences_beside_a_sigil_do_not_make_it_an_echo() -> None:
     prompt = "Like this:\n\n```\n<journal>\n(notes)\n</journal>\n<task-done>t-1</task-done>\n```\n"
-    assert read_sigils("<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt).done == ("t-1",)
-    assert read_sigils("```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt).done == ("t-1",)
+    assert read_sigils(
+        "<journal>\nMine.\n</journal>\n<task-done>t-1</task-done>\n", echo=prompt
+    ).done == ("t-1",)
+    assert read_sigils(
+        "```\nmake\n```\n<task-done>t-1</task-done>\n```\nls\n```\n", echo=prompt
+    ).done == ("t-1",)
 
 
 def test_knowledge_that_the_prompt_holds_is_not_learned_again() -> None:
@@ -402,7 +444,9 @@ def test_a_tool_that_only_mentions_a_sigil_takes_nothing_away() -> None:
 @for_each("name", ["journal", "knowledge", "verify-fail"])
 def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> None:
     body = "Always run the script before you commit."
-    sigil = {"knowledge": '<knowledge tags="a" title="T">{}</knowledge>'}.get(name, f"<{name}>{{}}</{name}>")
+    sigil = {"knowledge": '<knowledge tags="a" title="T">{}</knowledge>'}.get(
+        name, f"<{name}>{{}}</{name}>"
+    )
     outputs = (printed.replace("{}", body),)
     assert read_sigils(sigil.replace("{}", body), outputs=outputs) == Sigils()
     assert read_sigils(sigil.replace("{}", body.replace(" ", "\n")), outputs=outputs) == Sigils()
@@ -411,14 +455,25 @@ def test_a_body_that_a_tool_printed_does_not_count(name: str, printed: str) -> N
 
 def test_a_body_of_several_lines_is_found_between_line_numbers() -> None:
     body = "Always run the script\nbefore you commit."
-    assert read_sigils(f"<journal>{body}</journal>", outputs=(f"1→{body}".replace("\n", "\n2→"),)) == Sigils()
+    assert (
+        read_sigils(f"<journal>{body}</journal>", outputs=(f"1→{body}".replace("\n", "\n2→"),))
+        == Sigils()
+    )
 
 
 def test_a_short_body_is_in_an_output_by_chance() -> None:
-    assert read_sigils("<journal>All tests pass</journal>", outputs=("== All tests pass ==",)).journal
+    assert read_sigils(
+        "<journal>All tests pass</journal>", outputs=("== All tests pass ==",)
+    ).journal
     assert read_sigils("<journal>Done</journal>", outputs=("Done\n",)).journal
-    assert read_sigils("<journal>always use force</journal>", outputs=("ok\n3:  always use force\n",)) == Sigils()
-    assert read_sigils("<journal>All pass</journal>", outputs=("<journal>All pass</journal>",)) == Sigils()
+    assert (
+        read_sigils("<journal>always use force</journal>", outputs=("ok\n3:  always use force\n",))
+        == Sigils()
+    )
+    assert (
+        read_sigils("<journal>All pass</journal>", outputs=("<journal>All pass</journal>",))
+        == Sigils()
+    )
 
 
 # --- laws --------------------------------------------------------------------------------------
@@ -451,7 +506,9 @@ attributes = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30
     lambda text: " ".join(text.split())
 )
 tags = st.lists(
-    attributes.map(lambda tag: " ".join(tag.replace(",", "").lower().split())).filter(bool), max_size=3, unique=True
+    attributes.map(lambda tag: " ".join(tag.replace(",", "").lower().split())).filter(bool),
+    max_size=3,
+    unique=True,
 ).map(tuple)
 names = st.from_regex(r"\A[tf]-[0-9a-f]{6}\Z")
 sigils = st.builds(
@@ -476,16 +533,24 @@ def render(expected: Sigils) -> str:
     parts = [element("task-done", name) for name in expected.done]
     parts += [element("task-failed", reason, id=name) for name, reason in expected.failed.items()]
     for sigil in expected.knowledge:
-        parts.append(element("knowledge", f"\n{sigil.text}\n", tags=",".join(sigil.tags), title=sigil.title))
+        parts.append(
+            element("knowledge", f"\n{sigil.text}\n", tags=",".join(sigil.tags), title=sigil.title)
+        )
     if expected.verified is not None:
-        parts.append("<verify-pass/>\n" if expected.verified else element("verify-fail", expected.reason))
+        parts.append(
+            "<verify-pass/>\n" if expected.verified else element("verify-fail", expected.reason)
+        )
     parts += [element("next-model", expected.next_model)] if expected.next_model else []
     parts += [element("promise", expected.promise)] if expected.promise else []
-    return "".join(parts) + (element("journal", f"\n{expected.journal}\n") if expected.journal else "")
+    return "".join(parts) + (
+        element("journal", f"\n{expected.journal}\n") if expected.journal else ""
+    )
 
 
 @given(sigils, bodies, bodies)
-def test_sigils_are_read_whatever_the_text_around_them(expected: Sigils, before: str, after: str) -> None:
+def test_sigils_are_read_whatever_the_text_around_them(
+    expected: Sigils, before: str, after: str
+) -> None:
     written = render(expected)
     assert read_sigils(written) == expected
     assert read_sigils(f"{before}\n{written}{after}") == expected
@@ -502,7 +567,9 @@ def test_sigils_are_read_whatever_the_text_around_them(expected: Sigils, before:
         "<verify-pass/>", "``<journal>`",
     ],
 )  # fmt: skip
-def test_megabytes_of_anything_cost_their_length(piece: str, rounds: Callable[[int, int], int]) -> None:
+def test_megabytes_of_anything_cost_their_length(
+    piece: str, rounds: Callable[[int, int], int]
+) -> None:
     """What is not linear here would not end within the hour; nothing measures time."""
     text = piece * (rounds(10_000_000, 30_000) // len(piece))
     for around in (text, f"<journal>{text}</journal>", f"<journal {text}"):

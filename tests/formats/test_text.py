@@ -26,7 +26,9 @@ from ralph.formats.text import (
     scan_lines,
 )
 
-texts = messy("- a", "* b", "  c", "```\n", "~~~~\n", "<!-- x", "-->\n", "## H\n", "\t- d\n", "word")
+texts = messy(
+    "- a", "* b", "  c", "```\n", "~~~~\n", "<!-- x", "-->\n", "## H\n", "\t- d\n", "word"
+)
 
 
 def places(text: str) -> str:
@@ -54,7 +56,10 @@ def test_the_lines_are_the_text_cut_at_line_feeds(text: str) -> None:
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    assert [line.text for line in scan_lines("a\x0bb\x85c\u2028d\re\r\nf")] == ["a\x0bb\x85c\u2028d\re", "f"]
+    assert [line.text for line in scan_lines("a\x0bb\x85c\u2028d\re\r\nf")] == [
+        "a\x0bb\x85c\u2028d\re",
+        "f",
+    ]
 
 
 def test_a_fence_needs_the_same_mark_and_at_least_its_length_to_close() -> None:
@@ -71,7 +76,10 @@ def test_a_fence_may_stand_in_a_bullet() -> None:
 def test_what_is_never_closed_hides_nothing_and_is_told() -> None:
     assert places("```\na\n````x\n<!-- b\nc") == "u.uu."
     told = [line_problem(line) for line in scan_lines("a\n```\n<!-- b")]
-    assert [(problem.line, problem.code) for problem in told if problem] == [(2, "unclosed"), (3, "unclosed")]
+    assert [(problem.line, problem.code) for problem in told if problem] == [
+        (2, "unclosed"),
+        (3, "unclosed"),
+    ]
 
 
 def test_comments_begin_at_the_line_and_end_with_the_line_of_their_end() -> None:
@@ -79,11 +87,20 @@ def test_comments_begin_at_the_line_and_end_with_the_line_of_their_end() -> None
 
 
 def test_conflict_markers_count_only_within_a_conflict() -> None:
-    assert places("=======\n<<<<<<< a\nx\n||||||| b\ny\n=======\nz\n>>>>>>> c\n=======\n") == ".x.x.x.x.."
+    assert (
+        places("=======\n<<<<<<< a\nx\n||||||| b\ny\n=======\nz\n>>>>>>> c\n=======\n")
+        == ".x.x.x.x.."
+    )
 
 
 def test_headings_are_read_as_markdown_has_them() -> None:
-    cases = {"# a": (1, "a"), "## b ##": (2, "b"), "###": (3, ""), "## c#": (2, "c#"), "##\tx": (2, "x")}
+    cases = {
+        "# a": (1, "a"),
+        "## b ##": (2, "b"),
+        "###": (3, ""),
+        "## c#": (2, "c#"),
+        "##\tx": (2, "x"),
+    }
     for text, expected in cases.items():
         assert parse_heading(next(scan_lines(text))) == expected
     for text in ("#a", "####### a", " # a", "a", ""):
@@ -120,11 +137,21 @@ def test_bullets_are_stretches_of_whole_lines_in_order(text: str) -> None:
 
 
 words = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=6)
-bodies = st.lists(st.one_of(st.just(""), words, words.map("  {}".format), words.map("- {}".format)), max_size=5)
+bodies = st.lists(
+    st.one_of(st.just(""), words, words.map("  {}".format), words.map("- {}".format)), max_size=5
+)
 
 
-@given(words, bodies, words, st.sampled_from(["- ", "* ", "  -  ", "-\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_a_bullet_reads_back_as_it_was_written(first: str, body: list[str], last: str, lead: str, newline: str) -> None:
+@given(
+    words,
+    bodies,
+    words,
+    st.sampled_from(["- ", "* ", "  -  ", "-\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_a_bullet_reads_back_as_it_was_written(
+    first: str, body: list[str], last: str, lead: str, newline: str
+) -> None:
     text = "\n".join([first, *body, last])
     place = bullet_marker(lead + first)
     assert place is not None
@@ -160,8 +187,13 @@ def test_a_file_that_does_not_end_with_a_line_end_gets_none_by_removing() -> Non
 
 
 @given(messy("word\n", "\r\r\n"), st.integers(0, 40), st.sampled_from(["\n", "\r\n"]))
-def test_what_is_put_below_words_is_taken_out_without_a_trace(text: str, number: int, newline: str) -> None:
-    ends = [len(BOM) if text.startswith(BOM) else 0, *(line.end for line in scan_lines(text) if not line.blank)]
+def test_what_is_put_below_words_is_taken_out_without_a_trace(
+    text: str, number: int, newline: str
+) -> None:
+    ends = [
+        len(BOM) if text.startswith(BOM) else 0,
+        *(line.end for line in scan_lines(text) if not line.blank),
+    ]
     place, written = insertion_below(text, ends[number % len(ends)], "- a\n  b", newline)
     if not text.strip(BOM + " \t\r\n"):
         return
@@ -190,7 +222,9 @@ def test_two_texts_say_the_same_when_only_case_space_ticks_or_a_period_differ() 
         ("...", "", False),
     ],
 )
-def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(left: str, right: str, same: bool) -> None:
+def test_texts_say_the_same_when_case_spacing_and_final_marks_alone_differ(
+    left: str, right: str, same: bool
+) -> None:
     assert (normalise_text(left) == normalise_text(right)) is same
 
 

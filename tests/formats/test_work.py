@@ -38,7 +38,14 @@ words = st.text(st.characters(exclude_characters="\x00"), max_size=8)
 names = words.filter(lambda name: name not in ("", ".", "..") and not set(name) & set("/\\"))
 extras = st.dictionaries(
     names,
-    st.one_of(words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})),
+    st.one_of(
+        words,
+        st.integers(),
+        st.booleans(),
+        st.none(),
+        st.lists(words, max_size=2),
+        st.just({"a": [1.5]}),
+    ),
     max_size=3,
 )
 maybe = st.one_of(st.none(), words)
@@ -62,7 +69,16 @@ tasks = st.builds(
     extras.filter(lambda extra: not extra.keys() & set(TASK_KEYS)),
 )
 pieces = messy(
-    '{"id":"t-1",', '"title":"x"', '"userStories":[', '{"id":"a"}', "]}", "}", '"claim":{', ":", "1.0", "null"
+    '{"id":"t-1",',
+    '"title":"x"',
+    '"userStories":[',
+    '{"id":"a"}',
+    "]}",
+    "}",
+    '"claim":{',
+    ":",
+    "1.0",
+    "null",
 )
 
 
@@ -87,7 +103,9 @@ def parsed(path: Path) -> dict[str, object]:
         return {
             "tasks": [asdict(task) for task, _ in lines if task is not None],
             "problems": [
-                [number, problem.code] for number, (_, problems) in enumerate(lines, 1) for problem in problems
+                [number, problem.code]
+                for number, (_, problems) in enumerate(lines, 1)
+                for problem in problems
             ],
         }
     prd = parse_prd(text)
@@ -113,7 +131,12 @@ def test_every_text_is_kept_and_every_problem_has_line_hint_and_code(text: str) 
     assert parse_task(text).text == parse_prd(text).text == text
     feature, problems = parse_feature(text)
     assert feature is not None or problems
-    for problem in (*parse_task(text).problems, *parse_prd(text).problems, *parse_task_line(text)[1], *problems):
+    for problem in (
+        *parse_task(text).problems,
+        *parse_prd(text).problems,
+        *parse_task_line(text)[1],
+        *problems,
+    ):
         assert problem.what
         assert problem.hint
         assert problem.code
@@ -157,7 +180,11 @@ def test_an_unreadable_task_is_not_written(text: str) -> None:
 
 
 def test_what_cannot_be_written_is_refused() -> None:
-    for bad in [Task("a", "b\x00"), Task("a", "b", extra={"status": 1}), Task("a", "b", extra={"x": {1, 2}})]:
+    for bad in [
+        Task("a", "b\x00"),
+        Task("a", "b", extra={"status": 1}),
+        Task("a", "b", extra={"x": {1, 2}}),
+    ]:
         with pytest.raises(Refused):
             render_task(bad)
         with pytest.raises(Refused):
@@ -170,7 +197,14 @@ def test_a_task_is_written_whole_with_unknown_members_in_their_place() -> None:
     assert document.task is not None
     assert document.with_task(document.task).text == text
     after = document.with_task(replace(document.task, status="done", blocked_by=())).text
-    members = {"x-owner": "kim", "id": "t-1", "title": "a\0b", "priority": "high", "blocked_by": [], "status": "done"}
+    members = {
+        "x-owner": "kim",
+        "id": "t-1",
+        "title": "a\0b",
+        "priority": "high",
+        "blocked_by": [],
+        "status": "done",
+    }
     assert after == json.dumps(members, indent=2) + "\n"
 
 
@@ -198,7 +232,14 @@ def test_lone_surrogates_are_written_as_valid_utf8() -> None:
 
 feature_extras = st.dictionaries(
     words.filter(lambda key: key not in FEATURE_KEYS),
-    st.one_of(words, st.integers(), st.booleans(), st.none(), st.lists(words, max_size=2), st.just({"a": [1.5]})),
+    st.one_of(
+        words,
+        st.integers(),
+        st.booleans(),
+        st.none(),
+        st.lists(words, max_size=2),
+        st.just({"a": [1.5]}),
+    ),
     max_size=3,
 )
 features = st.builds(Feature, names, words, words, words, words, words, feature_extras)
@@ -225,7 +266,11 @@ def test_problems_of_a_feature_are_reported(text: str, expected: list[str]) -> N
 
 
 def test_an_invalid_feature_is_refused() -> None:
-    for bad in (Feature("", "x"), Feature("f-1", "a\x00"), Feature("f-1", "x", extra={"status": 1})):
+    for bad in (
+        Feature("", "x"),
+        Feature("f-1", "a\x00"),
+        Feature("f-1", "x", extra={"status": 1}),
+    ):
         with pytest.raises(Refused):
             render_feature(bad)
 
@@ -242,10 +287,14 @@ def test_a_text_of_headings_alone_is_unwritten() -> None:
 
 # --- insights.json ---
 
-INSIGHT_CASES = sorted(path for path in (GOLDEN.parent / "insights").iterdir() if ".expected" not in path.name)
+INSIGHT_CASES = sorted(
+    path for path in (GOLDEN.parent / "insights").iterdir() if ".expected" not in path.name
+)
 
 lists = st.lists(words, max_size=3).map(tuple)
-origins = st.builds(Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words)
+origins = st.builds(
+    Origin, words, words, words, st.one_of(st.none(), st.integers()), words, words, lists, words
+)
 insight_extras = st.dictionaries(
     names, st.one_of(words, st.integers(), st.none(), st.just({"a": [1.5, {}]})), max_size=3
 ).filter(lambda extra: not extra.keys() & set(INSIGHT_KEYS))
@@ -268,9 +317,22 @@ records = st.builds(
     insight_extras,
 )
 insight_pieces = messy(
-    '{"version":1,"insights":[', '{"id":"a","kind":"fix","text":"x"}', ",", "]}", '"source":{', '"tags":', "7"
+    '{"version":1,"insights":[',
+    '{"id":"a","kind":"fix","text":"x"}',
+    ",",
+    "]}",
+    '"source":{',
+    '"tags":',
+    "7",
 )
-ONE = Record("ins-1-a", MemoryKind.FIX, "close the pool", label="gotcha", status=Status.PROPOSED, scope=Scope.TASK)
+ONE = Record(
+    "ins-1-a",
+    MemoryKind.FIX,
+    "close the pool",
+    label="gotcha",
+    status=Status.PROPOSED,
+    scope=Scope.TASK,
+)
 
 
 def parsed_insights(path: Path) -> dict[str, object]:
@@ -294,7 +356,10 @@ def parsed_insights(path: Path) -> dict[str, object]:
         }
         for record in (entry.record for entry in document.entries)
     ]
-    return {"records": rows, "problems": [[problem.line, problem.code] for problem in document.problems]}
+    return {
+        "records": rows,
+        "problems": [[problem.line, problem.code] for problem in document.problems],
+    }
 
 
 @for_each("path", INSIGHT_CASES, ids=lambda path: path.name)
@@ -316,7 +381,9 @@ def test_an_insight_that_is_written_reads_back_equal(record: Record) -> None:
 
 
 @given(st.lists(records, max_size=3, unique_by=lambda record: record.id), records)
-def test_adding_and_removing_leaves_the_others_and_every_byte_alone(many: list[Record], record: Record) -> None:
+def test_adding_and_removing_leaves_the_others_and_every_byte_alone(
+    many: list[Record], record: Record
+) -> None:
     document = parse_insights('{\n  "version": 1,\n  "insights": []\n}\n')
     for other in many:
         if other.id != record.id:
@@ -333,9 +400,13 @@ def test_any_insight_can_take_the_place_of_any_other(before: Record, after: Reco
 
 
 @given(st.lists(records, max_size=3, unique_by=lambda record: record.id), st.data())
-def test_many_changes_at_once_equal_one_after_the_other(there: list[Record], data: st.DataObject) -> None:
+def test_many_changes_at_once_equal_one_after_the_other(
+    there: list[Record], data: st.DataObject
+) -> None:
     taken = {record.id for record in there}
-    several = st.lists(records.filter(lambda record: record.id not in taken), min_size=1, max_size=4)
+    several = st.lists(
+        records.filter(lambda record: record.id not in taken), min_size=1, max_size=4
+    )
     new = data.draw(several.filter(lambda many: len({record.id for record in many}) == len(many)))
     start = parse_insights("")
     for record in there:
@@ -382,11 +453,22 @@ def hand_written() -> InsightsDocument:
 
 def test_a_changed_insight_keeps_unknown_members_and_its_neighbours() -> None:
     record = hand_written().entries[0].record
-    assert (record.kind, record.label, record.extra) == (MemoryKind.FIX, "gotcha", {"sure": 0.9, "count": 1})
+    assert (record.kind, record.label, record.extra) == (
+        MemoryKind.FIX,
+        "gotcha",
+        {"sure": 0.9, "count": 1},
+    )
     changed = hand_written().replace(record.id, replace(record, extra={"sure": 0.9, "count": 2}))
     first = HAND_WRITTEN[0] | {"kind": "fix", "label": "gotcha", "count": 2}
     assert json.loads(changed.text) == {"insights": [first, HAND_WRITTEN[1], 7]}
-    assert list(json.loads(changed.text)["insights"][0]) == ["kind", "id", "sure", "text", "count", "label"]
+    assert list(json.loads(changed.text)["insights"][0]) == [
+        "kind",
+        "id",
+        "sure",
+        "text",
+        "count",
+        "label",
+    ]
 
 
 def test_a_derived_id_is_written_when_the_text_changes() -> None:
@@ -398,7 +480,9 @@ def test_a_derived_id_is_written_when_the_text_changes() -> None:
 
 def test_a_changed_source_keeps_unknown_members() -> None:
     record = hand_written().entries[1].record
-    changed = hand_written().replace(record.id, replace(record, origin=replace(record.origin, run="r2")))
+    changed = hand_written().replace(
+        record.id, replace(record, origin=replace(record.origin, run="r2"))
+    )
     assert json.loads(changed.text)["insights"][1]["source"] == {"run": "r2", "who": "kim"}
 
 
@@ -427,7 +511,9 @@ def test_unreadable_insights_are_not_written() -> None:
 
 
 def test_every_wrong_type_of_many_insights_is_reported() -> None:
-    rows = ",\n".join(f'{{"id": "ins-{n}", "kind": "fix", "text": "t", "tags": 1}}' for n in range(100))
+    rows = ",\n".join(
+        f'{{"id": "ins-{n}", "kind": "fix", "text": "t", "tags": 1}}' for n in range(100)
+    )
     document = parse_insights(f'{{"insights": [\n{rows}\n]}}')
     assert len(document.entries) == 100
     assert [problem.line for problem in document.problems] == list(range(2, 102))

@@ -147,7 +147,9 @@ def _payload(**members: object) -> bytes:
         "tool_use_id": "toolu_01"
         + "".join(_random.choice("ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijk123456789") for _ in range(22))
     }
-    return json.dumps({**first, **members, **last}, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(
+        {**first, **members, **last}, ensure_ascii=False, separators=(",", ":")
+    ).encode()
 
 
 def payloads() -> list[bytes]:
@@ -165,7 +167,11 @@ def payloads() -> list[bytes]:
         _payload(
             hook_event_name="PostToolUse",
             tool_name="Edit",
-            tool_input={"file_path": f"/home/user/proj/{path}", "old_string": old, "new_string": new},
+            tool_input={
+                "file_path": f"/home/user/proj/{path}",
+                "old_string": old,
+                "new_string": new,
+            },
             tool_response={
                 "filePath": f"/home/user/proj/{path}",
                 "oldString": old,
@@ -175,4 +181,6 @@ def payloads() -> list[bytes]:
         )
         for path, old, new in EDITS
     ]
-    return made + [_payload(hook_event_name="UserPromptSubmit", prompt=prompt) for prompt in PROMPTS]
+    return made + [
+        _payload(hook_event_name="UserPromptSubmit", prompt=prompt) for prompt in PROMPTS
+    ]

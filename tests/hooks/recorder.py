@@ -44,10 +44,15 @@ def main(root: Path) -> None:
     while True:
         number += 1
         full = (root.parent / "full").exists()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE,
+            (LIMIT if full else resource.RLIM_INFINITY, resource.RLIM_INFINITY),
+        )
         name = token(number)
         _, said = event(name)
-        kept = append_event("claude", "PostToolUse", Payload(json.dumps(said).encode()), project, {})
+        kept = append_event(
+            "claude", "PostToolUse", Payload(json.dumps(said).encode()), project, {}
+        )
         os.write(1, f"{'did' if kept else 'not'} {name}\n".encode())
 
 

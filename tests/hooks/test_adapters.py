@@ -60,7 +60,9 @@ def test_a_command_that_fails_has_its_exit_code_and_its_output(name: str) -> Non
 def test_a_changed_file_is_named_with_what_was_written(name: str) -> None:
     event = found(name)
     assert not event.failed
-    assert [(change.path, change.after) for change in event.changes] == [("/home/user/proj/a.txt", "x")]
+    assert [(change.path, change.after) for change in event.changes] == [
+        ("/home/user/proj/a.txt", "x")
+    ]
 
 
 @for_each("name", [name for name in NAMES if "read" in name or name.endswith("Read")])
@@ -74,11 +76,19 @@ def test_a_file_that_cannot_be_read_is_a_failure_of_a_reading_tool(name: str) ->
 def test_prompts_and_answers_are_taken_over_and_what_nobody_reads_is_dropped() -> None:
     for name in ("qwen.UserPromptSubmit", "copilot.UserPromptSubmit", "cursor.beforeSubmitPrompt"):
         assert found(name).prompt == "do x"
-    for name in ("qwen.Stop", "cline.TaskComplete", "cursor.afterAgentResponse", "windsurf.post_cascade_response"):
+    for name in (
+        "qwen.Stop",
+        "cline.TaskComplete",
+        "cursor.afterAgentResponse",
+        "windsurf.post_cascade_response",
+    ):
         assert (found(name).happening, found(name).message) == (Happening.STOP, "DONE HERE")
     assert read("qwen.UserPromptSubmit-empty")[0] == ""
     value = json.loads((GOLDEN / "cursor.sessionStart.json").read_text(encoding="utf-8"))
-    assert b"ann@example.org" not in read_payload("cursor", "SessionStart", json.dumps(value["stdin"]).encode())[1]
+    assert (
+        b"ann@example.org"
+        not in read_payload("cursor", "SessionStart", json.dumps(value["stdin"]).encode())[1]
+    )
 
 
 def test_copilots_answer_is_read_from_the_end_of_its_transcript(tmp_path: Path) -> None:
@@ -89,13 +99,17 @@ def test_copilots_answer_is_read_from_the_end_of_its_transcript(tmp_path: Path) 
         {"type": "hook.start", "data": {"hookType": "agentStop"}},
     ]
     path = tmp_path / "events.jsonl"
-    path.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines), encoding="utf-8")
+    path.write_text(
+        "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines), encoding="utf-8"
+    )
     sent = {"session_id": "s", "cwd": "/", "transcript_path": str(path)}
     raw = read_payload("copilot", "Stop", json.dumps(sent).encode())[1]
     assert json.loads(raw)["last_assistant_message"] == "DONE HERE"
 
 
-@for_each("raw", [b"", b"[]", b"{", b'{"tool_result": 1, "tool_info": 2, "sessionContext": []}', b"null"])
+@for_each(
+    "raw", [b"", b"[]", b"{", b'{"tool_result": 1, "tool_info": 2, "sessionContext": []}', b"null"]
+)
 @for_each("host", ["qwen", "copilot", "cline", "cursor", "windsurf", "opencode", "emacs"])
 def test_a_payload_of_another_shape_ends_quietly(here: World, host: str, raw: bytes) -> None:
     for event in ("AfterTool", "PostToolUseFailure", "UserPromptSubmit", "Stop"):
@@ -105,7 +119,11 @@ def test_a_payload_of_another_shape_ends_quietly(here: World, host: str, raw: by
 
 @pytest.mark.parametrize(
     ("host", "key"),
-    [("opencode", "additionalContext"), ("copilot", "additionalContext"), ("cursor", "additional_context")],
+    [
+        ("opencode", "additionalContext"),
+        ("copilot", "additionalContext"),
+        ("cursor", "additional_context"),
+    ],
 )
 def test_an_answer_has_the_form_of_its_client(here: World, host: str, key: str) -> None:
     sent: dict[str, object] = {
@@ -121,4 +139,7 @@ def test_an_answer_has_the_form_of_its_client(here: World, host: str, key: str) 
 
 def test_qwen_gets_the_name_of_its_own_event() -> None:
     answer = b'{"hookSpecificOutput": {"hookEventName": "AfterTool", "additionalContext": "x"}}'
-    assert json.loads(write_answer("qwen", answer))["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+    assert (
+        json.loads(write_answer("qwen", answer))["hookSpecificOutput"]["hookEventName"]
+        == "PostToolUse"
+    )

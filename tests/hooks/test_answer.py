@@ -76,7 +76,11 @@ def before(here: World, tool: str = "Edit", **given: object) -> str:
 
 def ledger_lines(here: World) -> list[dict[str, object]]:
     path = paths.log_folder(here.root) / "injections.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.exists()
+        else []
+    )
 
 
 # --- what is said --------------------------------------------------------------------------------
@@ -85,7 +89,10 @@ def ledger_lines(here: World) -> list[dict[str, object]]:
 def test_a_prompt_is_answered_with_what_relates_and_recorded(here: World) -> None:
     text = prompt(here, "rotate the jwt refresh tokens")
     assert text.startswith(INJECTED)
-    assert f"- [{JWT}] decision 2026-11-10 (auth, jwt): JWT refresh tokens rotate on every login." in text
+    assert (
+        f"- [{JWT}] decision 2026-11-10 (auth, jwt): JWT refresh tokens rotate on every login."
+        in text
+    )
     assert [line["event"] for line in here.lines()] == ["UserPromptSubmit"]
 
 
@@ -112,14 +119,24 @@ def test_a_running_loop_is_named_once_in_a_session(here: World) -> None:
 
 def test_a_prompt_that_got_something_says_so_where_the_user_wants_it(here: World) -> None:
     configure(here, "presence: full\n")
-    answer = json.loads(handled(here.env, "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens")))
+    answer = json.loads(
+        handled(
+            here.env, "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens")
+        )
+    )
     tokens = ledger_lines(here)[0]["tokens"]
     assert answer["systemMessage"] == f"Ralph: 1 injected, {tokens} tokens"
 
 
-def test_a_subagent_gets_what_relates_to_its_task_however_often_the_session_saw_it(here: World) -> None:
+def test_a_subagent_gets_what_relates_to_its_task_however_often_the_session_saw_it(
+    here: World,
+) -> None:
     assert JWT in prompt(here, "jwt refresh tokens")
-    task = {"description": "tokens", "prompt": "find where jwt refresh tokens rotate", "subagent_type": "Explore"}
+    task = {
+        "description": "tokens",
+        "prompt": "find where jwt refresh tokens rotate",
+        "subagent_type": "Explore",
+    }
     other = {**task, "description": "buttons", "prompt": "paint the button blue"}
     assert before(here, "Agent", **task) == before(here, "Task", **other) == ""
     assert JWT in said(here, "SubagentStart", agent_type="Explore", agent_id="a-1")
@@ -140,7 +157,9 @@ def test_the_same_is_not_said_twice_in_a_session_but_in_another_one(here: World)
 
 
 def test_what_the_start_of_the_session_told_is_not_told_again(here: World) -> None:
-    usage.record_injections(here.root, SESSION, "SessionStart", [usage.Injection(JWT)], "2026-11-15T12:00:00Z")
+    usage.record_injections(
+        here.root, SESSION, "SessionStart", [usage.Injection(JWT)], "2026-11-15T12:00:00Z"
+    )
     assert prompt(here, "jwt refresh tokens") == ""
 
 
@@ -182,7 +201,10 @@ def test_before_an_edit_and_after_a_failure_the_lesson_is_told_once(here: World)
     assert JWT not in text
     assert render.length(text) <= 600
     assert before(here, file_path="/p/src/pay.ts") == ""
-    failure = {"tool_input": {"command": "npm start"}, "error": "Exit code 1\nError: listen EADDRINUSE :::3000"}
+    failure = {
+        "tool_input": {"command": "npm start"},
+        "error": "Exit code 1\nError: listen EADDRINUSE :::3000",
+    }
     assert PORT in said(here, "PostToolUseFailure", **failure)
     assert said(here, "PostToolUseFailure", **failure) == ""
     assert [line["event"] for line in here.lines()] == ["PostToolUseFailure"] * 2
@@ -196,7 +218,9 @@ def test_every_tool_that_touches_a_file_counts(here: World, tool: str) -> None:
 def test_a_patch_of_codex_names_its_files(here: World) -> None:
     patch = "*** Begin Patch\n*** Update File: src/pay.ts\n@@\n-a\n+b\n*** End Patch"
     for number, given in enumerate(({"command": patch}, {"input": patch}, patch)):
-        sent = payload("PreToolUse", tool_name="apply_patch", tool_input=given, session_id=f"s-{number}")
+        sent = payload(
+            "PreToolUse", tool_name="apply_patch", tool_input=given, session_id=f"s-{number}"
+        )
         assert PAY in text_of(handled(here.env, "PreToolUse", sent, "codex"), "PreToolUse")
 
 
@@ -273,7 +297,13 @@ def test_the_settings_count_for_prompts(here: World, setting: str, told: bool) -
 
 
 @pytest.mark.parametrize(
-    "setting", ["filter: {types: [decision]}", "filter: {tags: [other]}", "filter: {recent: 1}", "enabled: false"]
+    "setting",
+    [
+        "filter: {types: [decision]}",
+        "filter: {tags: [other]}",
+        "filter: {recent: 1}",
+        "enabled: false",
+    ],
 )
 def test_the_settings_count_at_the_place_of_an_action(here: World, setting: str) -> None:
     configure(here, f"memories:\n  {setting}\n")
@@ -300,7 +330,12 @@ def test_what_was_said_is_in_the_ledger_and_no_word_of_the_prompt(here: World) -
     prompt(here, "jwt refresh tokens zebracrossing")
     (line,) = ledger_lines(here)
     assert sorted(line) == ["at", "event", "layer", "record", "session", "tokens", "type", "v"]
-    assert (line["record"], line["session"], line["event"], line["layer"]) == (JWT, SESSION, "UserPromptSubmit", 3)
+    assert (line["record"], line["session"], line["event"], line["layer"]) == (
+        JWT,
+        SESSION,
+        "UserPromptSubmit",
+        3,
+    )
     assert usage.read_ledger(here.root).injections[0].record == JWT
     assert usage.seen_records(here.root, SESSION) == {JWT}
     for path in (here.root / ".ralph").rglob("*"):
@@ -417,13 +452,17 @@ def test_a_folder_with_signs_that_an_address_would_obey_is_read(tmp_path: Path) 
 
 
 def test_the_real_process_prints_the_answer_and_nothing_else(here: World) -> None:
-    done = hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens"), here.env)
+    done = hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens"), here.env
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert JWT in text_of(done.stdout, "UserPromptSubmit")
     assert done.stdout.isascii()
 
 
-def test_a_session_starts_with_its_memories_while_somebody_has_locked_the_index(here: World) -> None:
+def test_a_session_starts_with_its_memories_while_somebody_has_locked_the_index(
+    here: World,
+) -> None:
     with closing(db.connect(database(here))) as writer:
         writer.execute("PRAGMA locking_mode = EXCLUSIVE")
         writer.execute("BEGIN EXCLUSIVE")
@@ -439,15 +478,30 @@ def test_a_session_starts_with_its_memories_while_somebody_has_locked_the_index(
         ("AfterTool", {"tool_name": "replace", "tool_input": {"file_path": "src/pay.ts"}}),
     ],
 )
-def test_gemini_is_answered_under_its_own_event_name(here: World, event: str, members: dict[str, object]) -> None:
+def test_gemini_is_answered_under_its_own_event_name(
+    here: World, event: str, members: dict[str, object]
+) -> None:
     done = hook(event, payload(event, **members), here.env, host="gemini")
     assert (JWT if event == "BeforeAgent" else PAY) in text_of(done.stdout, event)
 
 
-@pytest.mark.parametrize("event", ["Stop", "SubagentStop", "PreCompact", "SessionEnd", "PostToolUse"])
+@pytest.mark.parametrize(
+    "event", ["Stop", "SubagentStop", "PreCompact", "SessionEnd", "PostToolUse"]
+)
 def test_no_other_event_ever_says_anything(here: World, event: str) -> None:
     words = "jwt refresh tokens"
-    more: dict[str, object] = {"agent_type": "x", "stop_hook_active": False, "trigger": "auto", "reason": "other"}
-    sent = payload(event, prompt=words, last_assistant_message=words, tool_input={"command": "make halt"}, **more)
+    more: dict[str, object] = {
+        "agent_type": "x",
+        "stop_hook_active": False,
+        "trigger": "auto",
+        "reason": "other",
+    }
+    sent = payload(
+        event,
+        prompt=words,
+        last_assistant_message=words,
+        tool_input={"command": "make halt"},
+        **more,
+    )
     done = hook(event, sent, here.env)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -20,7 +20,11 @@ def here(tmp_path: Path) -> World:
     """A repository in which everything that is cited was verified."""
     made = World(tmp_path / "proj", tmp_path / "home")
     made.home.mkdir()
-    for name, text in ((".agent/memories.md", page(*BLOCKS)), ("src/pay.ts", "//\n"), ("ralph.yml", "# none\n")):
+    for name, text in (
+        (".agent/memories.md", page(*BLOCKS)),
+        ("src/pay.ts", "//\n"),
+        ("ralph.yml", "# none\n"),
+    ):
         (made.root / name).parent.mkdir(parents=True, exist_ok=True)
         (made.root / name).write_text(text, encoding="utf-8", newline="")
     git(made.root, "init", "-q")
@@ -41,10 +45,15 @@ def prepared(here: World) -> None:
     [
         ("UserPromptSubmit", {"prompt": "amounts in src/pay.ts"}),
         ("PreToolUse", {"tool_name": "Edit", "tool_input": {"file_path": "src/pay.ts"}}),
-        ("PostToolUseFailure", {"tool_name": "Edit", "tool_input": {"file_path": "src/pay.ts"}, "error": "x"}),
+        (
+            "PostToolUseFailure",
+            {"tool_name": "Edit", "tool_input": {"file_path": "src/pay.ts"}, "error": "x"},
+        ),
     ],
 )
-def test_what_went_away_since_is_told_with_what_cites_it(here: World, event: str, members: dict[str, object]) -> None:
+def test_what_went_away_since_is_told_with_what_cites_it(
+    here: World, event: str, members: dict[str, object]
+) -> None:
     told = said(here, event, **members)
     assert PAY in told
     assert "(cited" not in told
@@ -60,7 +69,11 @@ def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> Non
     (side.root / "src/pay.ts").unlink()
     told = {}
     for each in (here, side):
-        done = call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="amounts in src/pay.ts"), each.env)
+        done = call_hook(
+            "UserPromptSubmit",
+            payload("UserPromptSubmit", prompt="amounts in src/pay.ts"),
+            each.env,
+        )
         told[each.root.name] = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
         # what one checkout was told is not known to be told: each is a session of its own
         (paths.cache_folder(here.root) / "injected").rename(tmp_path / each.root.name / "told")

@@ -40,12 +40,18 @@ def kept(main: Path) -> Path:
 def beside(main: Path, place: str = "../side") -> World:
     """A worktree of it, and hooks that begin there; there is no git for them."""
     git(main, "worktree", "add", "-q", "-b", "other", place)
-    return World((main / place).resolve(), main.parent / "home", {"PATH": str(main.parent / "home")})
+    return World(
+        (main / place).resolve(), main.parent / "home", {"PATH": str(main.parent / "home")}
+    )
 
 
 def log_of(main: Path) -> list[dict[str, object]]:
     path = paths.log_folder(main) / "sessions" / f"{SESSION}.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.exists()
+        else []
+    )
 
 
 def test_an_event_is_recorded_in_the_main_checkout_and_the_worktree_stays_clean(main: Path) -> None:
@@ -63,8 +69,12 @@ def test_what_the_main_checkout_remembers_is_handed_over_there(main: Path, place
     tree = beside(kept(main), place)
     started = call_hook("SessionStart", payload("SessionStart", source="startup"), tree.env)
     assert FACT in text_of(started.stdout, "SessionStart")
-    asked = payload("UserPromptSubmit", prompt="grease the frobnicator").replace(b"-4000-", b"-4001-")
-    assert FACT in text_of(call_hook("UserPromptSubmit", asked, tree.env).stdout, "UserPromptSubmit")
+    asked = payload("UserPromptSubmit", prompt="grease the frobnicator").replace(
+        b"-4000-", b"-4001-"
+    )
+    assert FACT in text_of(
+        call_hook("UserPromptSubmit", asked, tree.env).stdout, "UserPromptSubmit"
+    )
 
 
 def test_in_the_worktree_of_a_task_what_is_recorded_belongs_to_the_task(main: Path) -> None:
@@ -106,7 +116,9 @@ def test_what_is_private_in_the_main_checkout_is_private_there(main: Path) -> No
     (main / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
     tree = beside(main)
     for _ in range(2):
-        call_hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
+        call_hook(
+            "PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env
+        )
     said = json.dumps(log_of(main))
     assert "only" in said
     assert "ACME-1" not in said
@@ -115,7 +127,9 @@ def test_what_is_private_in_the_main_checkout_is_private_there(main: Path) -> No
 def test_settings_of_its_own_count_as_soon_as_it_has_them(main: Path) -> None:
     tree = beside(kept(main))
     call_hook("PostToolUse", payload(), tree.env)
-    (tree.root / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
+    (tree.root / "ralph.yml").write_text(
+        "privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8"
+    )
     call_hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), tree.env)
     assert "ACME-1" not in json.dumps(log_of(main))
 
@@ -135,7 +149,9 @@ def test_a_link_on_the_way_to_the_main_checkout_is_followed(main: Path, tmp_path
     tree = beside(kept(main))
     (tmp_path / "link").symlink_to(main)
     pointer = tree.root / ".git"
-    pointer.write_text(pointer.read_text(encoding="utf-8").replace("/main/.git", "/link/.git"), encoding="utf-8")
+    pointer.write_text(
+        pointer.read_text(encoding="utf-8").replace("/main/.git", "/link/.git"), encoding="utf-8"
+    )
     own = main / ".git" / "worktrees" / "side"
     (own / "commondir").write_text(f"{tmp_path}/link/.git\n", encoding="utf-8")
     call_hook("PostToolUse", payload(), tree.env)

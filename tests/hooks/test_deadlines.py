@@ -39,7 +39,9 @@ def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Pat
 
 
 @for_each("way", ["folder", "fifo"])
-def test_events_are_spilled_while_something_else_has_the_name_of_the_log(tmp_path: Path, way: str) -> None:
+def test_events_are_spilled_while_something_else_has_the_name_of_the_log(
+    tmp_path: Path, way: str
+) -> None:
     here = world(tmp_path / way)
     here.log.parent.mkdir(parents=True)
     here.log.mkdir() if way == "folder" else os.mkfifo(here.log)
@@ -62,12 +64,20 @@ def test_events_are_spilled_while_the_folder_of_logs_is_read_only(tmp_path: Path
     _mount(here.log.parent, "size=1m,ro")
     try:
         for event in ("UserPromptSubmit", "PostToolUse", "Stop"):
-            assert hook(event, payload(event, prompt="fix it", last_assistant_message="done"), here.env).returncode == 0
+            assert (
+                hook(
+                    event, payload(event, prompt="fix it", last_assistant_message="done"), here.env
+                ).returncode
+                == 0
+            )
         assert len(list((here.log.parents[1] / "spill").glob("*.jsonl"))) == 3
     finally:
         _unmount(here.log.parent)
     index.sync(here.root)
-    assert [line.get("event", line["type"]) for line in here.lines()][:2] == ["UserPromptSubmit", "PostToolUse"]
+    assert [line.get("event", line["type"]) for line in here.lines()][:2] == [
+        "UserPromptSubmit",
+        "PostToolUse",
+    ]
     assert "done" in here.log.read_text(encoding="utf-8")
 
 
@@ -90,7 +100,10 @@ def test_a_prompt_and_a_start_are_answered_behind_held_locks(tmp_path: Path) -> 
 def test_a_payload_that_is_too_large_is_stored_without_its_texts(tmp_path: Path) -> None:
     here = world(tmp_path)
     sent = payload(
-        "PostToolUse", tool_name="Write", tool_input={"file_path": "/p/big.bin"}, tool_response="x" * 34_000_000
+        "PostToolUse",
+        tool_name="Write",
+        tool_input={"file_path": "/p/big.bin"},
+        tool_response="x" * 34_000_000,
     )
     assert hook("PostToolUse", sent, here.env).returncode == 0
     [line] = here.lines()
@@ -121,15 +134,21 @@ def test_a_fifo_in_place_of_a_settings_file_is_reported_at_once(tmp_path: Path) 
     assert hook("PostToolUse", payload(), here.env).returncode == 0
 
 
-def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the_other_rules(tmp_path: Path) -> None:
+def test_a_catastrophic_pattern_is_switched_off_and_the_event_is_redacted_by_the_other_rules(
+    tmp_path: Path,
+) -> None:
     here = world(tmp_path)
-    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['(a+)+$', 'ACME-[0-9]+']\n", encoding="utf-8")
+    (here.root / "ralph.yml").write_text(
+        "privacy:\n  patterns: ['(a+)+$', 'ACME-[0-9]+']\n", encoding="utf-8"
+    )
     here.cached()
     for _ in range(2):  # at first it takes its time, then it is off
         sent = payload(tool_response={"stdout": "a" * 40 + "! ACME-123 DB_PASSWORD=kw9Zr4tQ"})
         assert hook("PostToolUse", sent, here.env).returncode == 0
     assert len(here.lines()) == 2
-    assert not any(word in here.log.read_text(encoding="utf-8") for word in ("ACME-123", "kw9Zr4tQ"))
+    assert not any(
+        word in here.log.read_text(encoding="utf-8") for word in ("ACME-123", "kw9Zr4tQ")
+    )
     assert hook_files.slow_patterns(str(paths.state_folder(here.root))) == {"(a+)+$"}
     assert here.failures() == 1
 
@@ -140,7 +159,9 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     here = world(tmp_path)
     monkeypatch.setenv("HOME", str(here.home))
     patterns = ["(a+)+$", "(x|x)*y", "ACME-\\d+"]
-    (here.root / "ralph.yml").write_text(f"privacy:\n  patterns: {json.dumps(patterns)}\n", encoding="utf-8")
+    (here.root / "ralph.yml").write_text(
+        f"privacy:\n  patterns: {json.dumps(patterns)}\n", encoding="utf-8"
+    )
     slow = "a" * 40 + "! " + "x" * 40 + "z"
     for _ in range(2):
         hook("PostToolUse", payload(tool_response={"stdout": slow}), here.env)
@@ -148,13 +169,25 @@ def test_a_slow_pattern_is_left_out_by_commands_and_named_by_doctor_until_its_li
     sent = payload("Stop", last_assistant_message=f"{slow} ACME-7731")
     assert hook("Stop", sent, here.env).returncode == 0
     ralph = Project(here.root)
-    commands = (["memory", "add", f"{slow} is slow"], ["search", "slow"], ["index", "rebuild"], ["doctor", "--secrets"])
+    commands = (
+        ["memory", "add", f"{slow} is slow"],
+        ["search", "slow"],
+        ["index", "rebuild"],
+        ["doctor", "--secrets"],
+    )
     for words in commands:
         assert ralph(*words).code in (0, 1)
     assert "ACME-7731" not in ralph.everything().decode("utf-8", "replace")
     assert "secret" in ralph("memory", "add", "the code is ACME-7731").err
-    found = [each for each in ralph("doctor", "--format", "json").json["findings"] if each["code"] == "slow-pattern"]
-    assert [name in each["what"] for name, each in zip(patterns, found, strict=False)] == [True, True]
+    found = [
+        each
+        for each in ralph("doctor", "--format", "json").json["findings"]
+        if each["code"] == "slow-pattern"
+    ]
+    assert [name in each["what"] for name, each in zip(patterns, found, strict=False)] == [
+        True,
+        True,
+    ]
     assert all("slow-patterns" in each["hint"] for each in found)
     assert ralph("config", "--format", "json").json["privacy.patterns"] == patterns
     paths.slow_patterns_file(here.root).unlink()

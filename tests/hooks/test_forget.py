@@ -65,10 +65,16 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World, command: str) -> None:
-    sent = payload(tool_input={"command": command}, tool_response={"stdout": f"would remove {SENTENCE}"})
+def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(
+    here: World, command: str
+) -> None:
+    sent = payload(
+        tool_input={"command": command}, tool_response={"stdout": f"would remove {SENTENCE}"}
+    )
     assert call_hook("PostToolUse", sent, here.env).returncode == 0
-    failed = payload("PostToolUseFailure", tool_input={"command": command}, error=f"Exit code 1\n{SENTENCE}")
+    failed = payload(
+        "PostToolUseFailure", tool_input={"command": command}, error=f"Exit code 1\n{SENTENCE}"
+    )
     assert call_hook("PostToolUseFailure", failed, here.env).returncode == 0
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
     ran, broke = (line["payload"] for line in here.lines())
@@ -88,8 +94,15 @@ def test_a_hook_stores_neither_the_command_nor_the_output_of_forget(here: World,
     {"tool_name": "Bash", "tool_input": {"file_path": "/p/a", "command": f"ralph forget --matching '{SENTENCE}'"}},
     {"tool_name": "BashOutput", "tool_input": {"id": "b"}, "error": f"ralph forget --matching '{SENTENCE}'"},
 ])  # fmt: skip
-def test_other_tools_that_call_forget_are_stored_without_texts(here: World, members: dict[str, object]) -> None:
-    assert call_hook("PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env).returncode == 0
+def test_other_tools_that_call_forget_are_stored_without_texts(
+    here: World, members: dict[str, object]
+) -> None:
+    assert (
+        call_hook(
+            "PostToolUse", payload("PostToolUse", **members, tool_response=SENTENCE), here.env
+        ).returncode
+        == 0
+    )
     assert len(here.lines()) == 1
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
 
@@ -103,7 +116,9 @@ def test_other_tools_that_call_forget_are_stored_without_texts(here: World, memb
     f"ralph: forget {SENTENCE}",
     f"Ralph, please forget that {SENTENCE}",
 ])  # fmt: skip
-def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, ralph: Project, prompt: str) -> None:
+def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(
+    here: World, ralph: Project, prompt: str
+) -> None:
     index.sync(here.root)
     for host, event in (("claude", "UserPromptSubmit"), ("gemini", "BeforeAgent")):
         done = call_hook(event, payload(event, prompt=prompt), here.env, host=host)
@@ -121,7 +136,9 @@ def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(here: World, 
     {"tool_name": "Edit", "tool_input": {"file_path": "/p/a.md", "old_string": "x", "new_string": "`ralph forget ID`"}},
     {"tool_input": {"command": "cat docs/cli.md"}, "tool_response": {"stdout": "ralph forget mem-a3f8"}},
 ])  # fmt: skip
-def test_an_event_that_only_mentions_forget_is_stored_whole(here: World, members: dict[str, object]) -> None:
+def test_an_event_that_only_mentions_forget_is_stored_whole(
+    here: World, members: dict[str, object]
+) -> None:
     sent = payload("PostToolUse", **members)
     assert call_hook("PostToolUse", sent, here.env).returncode == 0
     assert [line["payload"] for line in here.lines()] == [json.loads(sent)]
@@ -147,27 +164,44 @@ def test_a_call_is_searched_for_at_both_ends_of_a_large_text() -> None:
 def test_no_event_is_lost_where_a_call_cannot_be_noted(here: World) -> None:
     notes = paths.cache_folder(here.root) / "forgets"
     notes.write_text("", encoding="utf-8")
-    call_hook("PostToolUse", payload(tool_input={"command": f"ralph forget '{SENTENCE}'"}), here.env)
+    call_hook(
+        "PostToolUse", payload(tool_input={"command": f"ralph forget '{SENTENCE}'"}), here.env
+    )
     notes.unlink()
     (notes / SESSION).mkdir(parents=True)
-    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env)
+    call_hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env
+    )
     assert [line["event"] for line in here.lines()] == ["PostToolUse", "UserPromptSubmit"]
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
     assert here.failures() == 2
 
 
 def test_no_answer_of_a_turn_with_forget_is_stored(here: World) -> None:
-    answer = {"last_assistant_message": f"This would go: {SENTENCE}", "agent_type": "general", "agent_id": "a"}
+    answer = {
+        "last_assistant_message": f"This would go: {SENTENCE}",
+        "agent_type": "general",
+        "agent_id": "a",
+    }
     for command in ("echo a wombat", f"ralph forget {ID}"):
         call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="go on"), here.env)
         call_hook("PostToolUse", payload(tool_input={"command": command}), here.env)
-    polled = payload(tool_name="BashOutput", tool_input={"bash_id": "b"}, tool_response={"stdout": SENTENCE})
+    polled = payload(
+        tool_name="BashOutput", tool_input={"bash_id": "b"}, tool_response={"stdout": SENTENCE}
+    )
     call_hook("PostToolUse", polled, here.env)
     for event in ("SubagentStop", "Stop", "Stop"):
         call_hook(event, payload(event, **answer), here.env)
-    call_hook("AfterAgent", payload("AfterAgent", prompt="go on", prompt_response=SENTENCE), here.env, host="gemini")
+    call_hook(
+        "AfterAgent",
+        payload("AfterAgent", prompt="go on", prompt_response=SENTENCE),
+        here.env,
+        host="gemini",
+    )
     assert "zebrafish" not in here.log.read_text(encoding="utf-8")
-    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env)
+    call_hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt="now something else"), here.env
+    )
     for event in ("SubagentStop", "Stop"):
         call_hook(event, payload(event, **answer), here.env)
     assert here.log.read_text(encoding="utf-8").count(SENTENCE) >= 2
@@ -177,18 +211,34 @@ def test_no_answer_of_a_turn_with_forget_is_stored(here: World) -> None:
 def test_an_answer_that_quotes_the_call_is_not_stored(here: World) -> None:
     quoted = f"I ran `ralph forget --matching '{SENTENCE}'`"
     for event in ("SubagentStop", "Stop"):
-        call_hook(event, payload(event, last_assistant_message=quoted, agent_type="general", agent_id="a"), here.env)
-    task = payload("PreToolUse", tool_name="Agent", tool_input={"prompt": quoted}, tool_response=None)
+        call_hook(
+            event,
+            payload(event, last_assistant_message=quoted, agent_type="general", agent_id="a"),
+            here.env,
+        )
+    task = payload(
+        "PreToolUse", tool_name="Agent", tool_input={"prompt": quoted}, tool_response=None
+    )
     call_hook("PreToolUse", task, here.env)
     assert b"zebrafish" not in Project(here.root).everything()
 
 
-def test_a_text_with_longer_words_does_not_quote_a_forgotten_memory(here: World, ralph: Project) -> None:
+def test_a_text_with_longer_words_does_not_quote_a_forgotten_memory(
+    here: World, ralph: Project
+) -> None:
     korean = "한국 서버는 금요일에 배포하지 않는다"
     ralph.memories(Block("Use pnpm here", id=ID), Block(korean, id=OTHER.id))
-    prompts = ("because pnpm hereafter is nice", "I said: USE pnpm, here!", f"「{korean}고 적혀 있다")
+    prompts = (
+        "because pnpm hereafter is nice",
+        "I said: USE pnpm, here!",
+        f"「{korean}고 적혀 있다",
+    )
     for session, prompt in zip("abc", prompts, strict=True):
-        call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=prompt, session_id=session), here.env)
+        call_hook(
+            "UserPromptSubmit",
+            payload("UserPromptSubmit", prompt=prompt, session_id=session),
+            here.env,
+        )
     assert ralph("forget", ID, OTHER.id, "--yes").code == 0
     assert [name for name in "abc" if (here.log.parent / f"{name}.jsonl").exists()] == ["a"]
 
@@ -196,7 +246,9 @@ def test_a_text_with_longer_words_does_not_quote_a_forgotten_memory(here: World,
 def test_what_quotes_a_forgotten_memory_goes_with_it(here: World, ralph: Project) -> None:
     quoted = f"I know this:\n\n> {SENTENCE.replace(' with', chr(10) + '> with')}."
     for session, message in (("a", quoted), ("b", "Nothing about any vault")):
-        call_hook("Stop", payload("Stop", session_id=session, last_assistant_message=message), here.env)
+        call_hook(
+            "Stop", payload("Stop", session_id=session, last_assistant_message=message), here.env
+        )
     run = ralph.put("log/runs/run-1/0001.md", f"# Memories\n\n- [{ID}] {SENTENCE}\n")
     other = ralph.put("log/runs/run-1/0002.md", "# Memories\n")
     ralph.put(".ralph/scratchpad.md", f"first\nnote: {SENTENCE}\n")
@@ -208,11 +260,15 @@ def test_what_quotes_a_forgotten_memory_goes_with_it(here: World, ralph: Project
     ralph.put(".ralph/scratchpad.md", "")
     assert b"zebrafish" not in ralph.everything().lower()
     assert "Nothing about any vault" in ralph.read("log/sessions/b.jsonl")
-    started = call_hook("SessionStart", payload("SessionStart", source="startup", session_id="c"), here.env)
+    started = call_hook(
+        "SessionStart", payload("SessionStart", source="startup", session_id="c"), here.env
+    )
     assert b"zebrafish" not in started.stdout
 
 
-def test_forget_prints_ids_and_no_text_and_leaves_a_salted_hash(here: World, ralph: Project) -> None:
+def test_forget_prints_ids_and_no_text_and_leaves_a_salted_hash(
+    here: World, ralph: Project
+) -> None:
     done = executable(here.root, "forget", ID, "--yes", env=here.env)
     assert done.returncode == 0
     assert ID.encode() in done.stdout
@@ -228,10 +284,14 @@ def test_forget_prints_ids_and_no_text_and_leaves_a_salted_hash(here: World, ral
     assert not file.is_relative_to(here.root)
 
 
-def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(here: World, ralph: Project) -> None:
+def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(
+    here: World, ralph: Project
+) -> None:
     before = ralph.read()
     assert ralph("forget", ID, "--yes").code == 0
-    ralph.put(".agent/memories.md", before.replace("The zebrafish vault", "the  Zebrafish\n> vault"))
+    ralph.put(
+        ".agent/memories.md", before.replace("The zebrafish vault", "the  Zebrafish\n> vault")
+    )
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
     assert "zebrafish" not in ralph("memory", "prime").out.lower()
     assert "zebrafish" not in ralph("memory", "list").out.lower()
@@ -239,7 +299,9 @@ def test_a_pull_that_brings_the_entry_back_neither_shows_nor_injects_it(here: Wo
     assert b"migrations" in started.stdout
     assert b"zebrafish" not in started.stdout.lower()
     asked = call_hook(
-        "UserPromptSubmit", payload("UserPromptSubmit", prompt="the zebrafish vault quokka song"), here.env
+        "UserPromptSubmit",
+        payload("UserPromptSubmit", prompt="the zebrafish vault quokka song"),
+        here.env,
     )
     assert b"zebrafish" not in asked.stdout.lower()
     assert ralph("index", "verify").code == 0
@@ -265,10 +327,14 @@ def test_a_person_who_adds_the_text_again_gets_it_back(here: World, ralph: Proje
 
 
 def texts(ralph: Project) -> list[str]:
-    return [hit["text"] for hit in ralph("search", "zebrafish wombat", "--format", "json").json["hits"]]
+    return [
+        hit["text"] for hit in ralph("search", "zebrafish wombat", "--format", "json").json["hits"]
+    ]
 
 
-def test_another_project_keeps_its_index_and_hides_the_same_text(here: World, ralph: Project, tmp_path: Path) -> None:
+def test_another_project_keeps_its_index_and_hides_the_same_text(
+    here: World, ralph: Project, tmp_path: Path
+) -> None:
     (tmp_path / "more").mkdir()
     other = World(world(tmp_path / "more").root, here.home, here.more)
     other.cached()
@@ -287,7 +353,9 @@ def test_another_project_keeps_its_index_and_hides_the_same_text(here: World, ra
     assert SENTENCE in texts(theirs)
 
 
-def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(here: World, ralph: Project) -> None:
+def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(
+    here: World, ralph: Project
+) -> None:
     assert ralph("forget", ID, "--yes").code == 0
     for in_, more in (("memories", {}), ("knowledge", {"title": "Vault", "tags": ("vault",)})):
         with pytest.raises(Refused, match="was forgotten"):
@@ -298,7 +366,9 @@ def test_an_agent_and_a_loop_do_not_store_a_forgotten_text_again(here: World, ra
 
 
 def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph: Project) -> None:
-    call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt=f"Remember: {SENTENCE}"), here.env)
+    call_hook(
+        "UserPromptSubmit", payload("UserPromptSubmit", prompt=f"Remember: {SENTENCE}"), here.env
+    )
     call_hook("UserPromptSubmit", payload("UserPromptSubmit", prompt="continue"), here.env)
     call_hook("Stop", payload("Stop", last_assistant_message="Noted."), here.env)
     restored = here.log.read_text(encoding="utf-8")
@@ -309,12 +379,16 @@ def test_a_restored_log_brings_back_neither_event_nor_summary(here: World, ralph
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []
     assert "zebrafish" not in ralph("session", "list").out.lower()
     for more in ("startup", "resume"):
-        started = call_hook("SessionStart", payload("SessionStart", source=more, session_id="other"), here.env)
+        started = call_hook(
+            "SessionStart", payload("SessionStart", source=more, session_id="other"), here.env
+        )
         assert b"zebrafish" not in started.stdout.lower()
     assert ralph("index", "verify").code == 0
 
 
-def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(here: World, ralph: Project) -> None:
+def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(
+    here: World, ralph: Project
+) -> None:
     sent = payload("UserPromptSubmit", prompt="compare the wombat tables")
     call_hook("UserPromptSubmit", sent, here.env)
     assert ralph("forget", "--session", SESSION, "--yes").code == 0
@@ -322,9 +396,13 @@ def test_a_forgotten_session_does_not_hide_what_others_say_in_the_same_words(her
     assert len(ralph("search", "wombat", "--format", "json").json["hits"]) == 1
 
 
-def test_an_old_log_with_the_call_itself_does_not_bring_the_text_back(here: World, ralph: Project) -> None:
+def test_an_old_log_with_the_call_itself_does_not_bring_the_text_back(
+    here: World, ralph: Project
+) -> None:
     call_hook("PostToolUse", payload(tool_input={"command": "echo wombat"}), here.env)
-    line = here.log.read_text(encoding="utf-8").replace("echo wombat", f"ralph forget --matching '{SENTENCE} 2'")
+    line = here.log.read_text(encoding="utf-8").replace(
+        "echo wombat", f"ralph forget --matching '{SENTENCE} 2'"
+    )
     here.log.write_text(line, encoding="utf-8")
     ralph.put(".agent/memories.md", page(OTHER))
     assert ralph("search", "zebrafish", "--format", "json").json["hits"] == []

@@ -18,7 +18,10 @@ RECORDING = {
     "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
     "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
-RULES = {f"ralph.capture.{name}" for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")}
+RULES = {
+    f"ralph.capture.{name}"
+    for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")
+}
 RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.passages",
@@ -62,11 +65,16 @@ def test_a_recording_event_loads_few_modules(tmp_path: Path, event: str, text: s
 def test_a_read_loads_no_rules_whatever_was_read(tmp_path: Path) -> None:
     here = world(tmp_path)
     answer = {"file": {"content": "PASSWORD=hunter2x9\n" * 3_000}}
-    assert loaded(here, "PostToolUse", payload(tool_name="Read", tool_response=answer)) == ("", RECORDING)
+    assert loaded(here, "PostToolUse", payload(tool_name="Read", tool_response=answer)) == (
+        "",
+        RECORDING,
+    )
     assert "hunter2" not in here.log.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("text", ["PASSWORD=hunter2x9", "<private>x</private> y", "tests PASSED\n" * 9_000, "\x1b[1m"])
+@pytest.mark.parametrize(
+    "text", ["PASSWORD=hunter2x9", "<private>x</private> y", "tests PASSED\n" * 9_000, "\x1b[1m"]
+)
 def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text: str) -> None:
     here = world(tmp_path)
     _, names = loaded(here, "PostToolUse", payload(tool_response={"stdout": text}))
@@ -80,7 +88,11 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
     ("event", "members", "more"),
     [
         ("UserPromptSubmit", {"prompt": "rotate the jwt refresh tokens"}, set[str]()),
-        ("PostToolUseFailure", {"tool_input": {"command": "x"}, "error": "EADDRINUSE"}, {"ralph.context.lessons"}),
+        (
+            "PostToolUseFailure",
+            {"tool_input": {"command": "x"}, "error": "EADDRINUSE"},
+            {"ralph.context.lessons"},
+        ),
     ],
 )
 def test_an_answering_event_loads_sqlite_and_the_search(

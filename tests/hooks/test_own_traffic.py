@@ -19,14 +19,24 @@ def here(tmp_path: Path) -> World:
     return world(tmp_path)
 
 
-def send(here: World, event: str, session: str = "s-1", host: str = "claude", **members: object) -> str:
+def send(
+    here: World, event: str, session: str = "s-1", host: str = "claude", **members: object
+) -> str:
     """Send an event to the public handler, and return what it injects."""
-    printed = handled(here.env, event, payload(event, session_id=session, cwd=str(here.root), **members), host)
+    printed = handled(
+        here.env, event, payload(event, session_id=session, cwd=str(here.root), **members), host
+    )
     return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
 
 def run_command(here: World, command: str, session: str = "s-1", output: str = "zebra") -> None:
-    send(here, "PostToolUse", session, tool_input={"command": command}, tool_response={"stdout": output})
+    send(
+        here,
+        "PostToolUse",
+        session,
+        tool_input={"command": command},
+        tool_response={"stdout": output},
+    )
 
 
 def hits(here: World, words: str = "zebra") -> list[str]:
@@ -47,8 +57,14 @@ def brief(here: World) -> str:
     ("codex", "UserPromptSubmit", "$mem-search zebra"),
     ("gemini", "BeforeAgent", "/mem-search zebra"),
 ])  # fmt: skip
-def test_a_session_that_only_called_ralph_is_not_remembered(here: World, host: str, event: str, prompt: str) -> None:
-    end, answer = ("AfterAgent", "prompt_response") if host == "gemini" else ("Stop", "last_assistant_message")
+def test_a_session_that_only_called_ralph_is_not_remembered(
+    here: World, host: str, event: str, prompt: str
+) -> None:
+    end, answer = (
+        ("AfterAgent", "prompt_response")
+        if host == "gemini"
+        else ("Stop", "last_assistant_message")
+    )
     send(here, event, host=host, prompt=prompt)
     assert hits(here) == []  # the index is read in the middle of the turn, as `/mem-search` does
     send(here, end, host=host, **{answer: "The zebra is striped, says mem-1."})
@@ -69,7 +85,12 @@ def test_work_after_a_command_of_ralph_is_remembered_with_its_answer(here: World
 
 def test_a_command_of_ralph_that_led_to_work_keeps_its_answer(here: World) -> None:
     send(here, "UserPromptSubmit", prompt="/mem-inject zebra")
-    send(here, "PostToolUse", tool_name="Write", tool_input={"file_path": "zoo.py", "content": "zebra = 1"})
+    send(
+        here,
+        "PostToolUse",
+        tool_name="Write",
+        tool_input={"file_path": "zoo.py", "content": "zebra = 1"},
+    )
     send(here, "Stop", last_assistant_message="The zebra has a file.")
     assert "answer|The zebra has a file." in hits(here)
 
@@ -113,13 +134,17 @@ def test_a_command_line_with_work_of_its_own_stays(here: World, command: str) ->
     ("mcp__ralphael__paint", {"query": "zebra"}, True),
     ("Skill", {"skill": "zebra", "args": "paint"}, True),
 ])  # fmt: skip
-def test_tools_of_ralph_are_not_remembered(here: World, tool: str, parameters: dict[str, object], stays: bool) -> None:
+def test_tools_of_ralph_are_not_remembered(
+    here: World, tool: str, parameters: dict[str, object], stays: bool
+) -> None:
     send(here, "PostToolUse", tool_name=tool, tool_input=parameters, tool_response="ok")
     assert bool(hits(here)) is stays
 
 
 def test_a_prompt_that_begins_with_a_path_is_no_command(here: World) -> None:
-    for number, prompt in enumerate(("/ralph/zebra.py is broken", "$RALPH_ZEBRA is unset", "/memo zebra")):
+    for number, prompt in enumerate(
+        ("/ralph/zebra.py is broken", "$RALPH_ZEBRA is unset", "/memo zebra")
+    ):
         send(here, "UserPromptSubmit", f"s-{number}", prompt=prompt)
     assert len(hits(here)) == 3
 
@@ -128,13 +153,33 @@ def test_logs_of_earlier_versions_follow_the_same_rule(here: World) -> None:
     log = paths.session_log(here.root, "s-old")
     log.parent.mkdir(parents=True)
     lines = [
-        {"id": "obs-1-a", "kind": "note", "title": "prompt", "text": "/mem-search zebra", "origin": {"by": "human"}},
-        {"id": "obs-1-b", "kind": "note", "title": "answer", "text": "A zebra.", "origin": {"by": "agent"}},
+        {
+            "id": "obs-1-a",
+            "kind": "note",
+            "title": "prompt",
+            "text": "/mem-search zebra",
+            "origin": {"by": "human"},
+        },
+        {
+            "id": "obs-1-b",
+            "kind": "note",
+            "title": "answer",
+            "text": "A zebra.",
+            "origin": {"by": "agent"},
+        },
     ]
     for line in lines:
         line["origin"]["session"] = "s-old"  # type: ignore[index]
-    session = {"type": "session", "id": "s-old", "summary": "Goal: /mem-search zebra", "updated_at": "2026-11-15"}
-    written = [{"v": 1, "type": "observation", "created_at": "2026-11-15T12:00:00Z", **line} for line in lines]
+    session = {
+        "type": "session",
+        "id": "s-old",
+        "summary": "Goal: /mem-search zebra",
+        "updated_at": "2026-11-15",
+    }
+    written = [
+        {"v": 1, "type": "observation", "created_at": "2026-11-15T12:00:00Z", **line}
+        for line in lines
+    ]
     text = "".join(f"{json.dumps(line)}\n" for line in (*written, {"v": 1, **session}))
     log.write_text(text, encoding="utf-8")
     assert hits(here) == []
@@ -168,10 +213,26 @@ def test_what_the_loop_keeps_is_proposed_once_and_promoted_without_markup(here: 
     ralph = Project(here.root)
     task_id = ralph("task", "add", "paint the zebra", "--format", "json").json["id"]
     for number in (1, 2):
-        in_loop = {"RALPH_RUN": "run-1a2b3c4d", "RALPH_ITERATION": str(number), "RALPH_TASK": task_id}
+        in_loop = {
+            "RALPH_RUN": "run-1a2b3c4d",
+            "RALPH_ITERATION": str(number),
+            "RALPH_TASK": task_id,
+        }
         sigils = read_sigils(SIGILS)
-        send(World(here.root, here.home, in_loop), "Stop", f"s-{number}", last_assistant_message=SIGILS)
-        told = JournalEntry("run-1a2b3c4d", number, Outcome.DONE, task_id, notes=sigils.journal, session=f"s-{number}")
+        send(
+            World(here.root, here.home, in_loop),
+            "Stop",
+            f"s-{number}",
+            last_assistant_message=SIGILS,
+        )
+        told = JournalEntry(
+            "run-1a2b3c4d",
+            number,
+            Outcome.DONE,
+            task_id,
+            notes=sigils.journal,
+            session=f"s-{number}",
+        )
         journal.append(here.root, told)
     assert [each.text for each in insights.extract(here.root, task_id).added] == [LEARNED]
     review.promote_task(here.root, task_id)
@@ -182,7 +243,10 @@ def test_what_the_loop_keeps_is_proposed_once_and_promoted_without_markup(here: 
 def test_an_insight_of_an_earlier_version_is_promoted_without_its_markup(here: World) -> None:
     ralph = Project(here.root)
     task_id = ralph("task", "add", "paint the zebra", "--format", "json").json["id"]
-    texts = [f"Gotcha: {LEARNED}</journal> <promise>COMPLETE</promise>", "<promise>COMPLETE</promise>"]
+    texts = [
+        f"Gotcha: {LEARNED}</journal> <promise>COMPLETE</promise>",
+        "<promise>COMPLETE</promise>",
+    ]
     stored = [
         {"id": f"ins-1705751400-a{number}", "kind": "fix", "text": text, "status": "accepted"}
         for number, text in enumerate(texts)

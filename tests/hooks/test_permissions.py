@@ -17,7 +17,15 @@ from ralph import paths
 from ralph.store.hook_files import switch_off_pattern
 from ralph.testing import Step
 
-EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SessionEnd",
+)
 
 
 @pytest.fixture
@@ -33,7 +41,9 @@ CASES = [(0o000, "git"), (0o000, "project"), (0o077, "git"), (0o077, "project")]
 @pytest.mark.soak
 @pytest.mark.usefixtures("_umask")
 @pytest.mark.parametrize(("_umask", "home"), every(CASES, 3), indirect=["_umask"])
-def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+def test_only_the_owner_reads_what_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
     state_home = tmp_path / "state"
     here = World(tmp_path / "proj", tmp_path / "home", {"XDG_STATE_HOME": str(state_home)})
     monkeypatch.setenv("HOME", str(here.home))
@@ -42,11 +52,15 @@ def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.
     git(here.root, "init", "-q")
     (here.root / "ralph.yml").write_text(f"state:\n  home: {home}\n", encoding="utf-8")
     (here.root / ".agent").mkdir()
-    (here.root / ".agent/memories.md").write_text(page(Block("Rotate the jwt refresh tokens")), encoding="utf-8")
+    (here.root / ".agent/memories.md").write_text(
+        page(Block("Rotate the jwt refresh tokens")), encoding="utf-8"
+    )
     for _ in range(2):
         for event in EVENTS:
             assert (
-                call_hook(event, payload(event, prompt="jwt refresh tokens", source="startup"), here.env).returncode
+                call_hook(
+                    event, payload(event, prompt="jwt refresh tokens", source="startup"), here.env
+                ).returncode
                 == 0
             )
     state = paths.state_folder(here.root)
@@ -57,7 +71,14 @@ def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.
     assert list((state / "log/spill").iterdir())
     switch_off_pattern(str(paths.state_boundary(here.root)), str(state), "(a+)+$")
     ralph = Project(here.root)
-    for words in ("memory add keep-this", "search jwt", "graph show jwt", "status --usage", "check", "capture off"):
+    for words in (
+        "memory add keep-this",
+        "search jwt",
+        "graph show jwt",
+        "status --usage",
+        "check",
+        "capture off",
+    ):
         ralph(*words.split())
     git(here.root, "add", "-A")
     git(here.root, "commit", "-qm", "start")
@@ -67,7 +88,11 @@ def test_only_the_owner_reads_what_happened(tmp_path: Path, monkeypatch: pytest.
     places = [state, *state.rglob("*"), state_home / "ralph", *(state_home / "ralph").iterdir()]
     assert len(places) > 20
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in places if not path.is_symlink()}
-    assert {str(path): oct(mode) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+    assert {
+        str(path): oct(mode)
+        for path, mode in modes.items()
+        if mode != (0o700 if path.is_dir() else 0o600)
+    } == {}
     top = state.parent
     while top not in (here.root / ".git", here.root / ".ralph"):
         assert stat.S_IMODE(top.stat().st_mode) == 0o700
@@ -86,4 +111,7 @@ def test_doctor_finds_and_mends_folders_and_files_that_others_may_read(
     findings = ralph("doctor", "--format", "json").json["findings"]
     assert [each["code"] for each in findings].count("permissions") == 2
     ralph("doctor", "--fix")
-    assert (stat.S_IMODE(here.log.stat().st_mode), stat.S_IMODE(here.log.parent.stat().st_mode)) == (0o600, 0o700)
+    assert (
+        stat.S_IMODE(here.log.stat().st_mode),
+        stat.S_IMODE(here.log.parent.stat().st_mode),
+    ) == (0o600, 0o700)

@@ -40,7 +40,9 @@ def put(path: Path, text: str | bytes) -> Path:
 def forge_index(path: Path, statements: tuple[str, ...] = ()) -> None:
     """Change rows or tables of an index as an attacker would."""
     with closing(sqlite3.connect(path)) as connection:
-        for statement in statements or (f"UPDATE records SET text = '{PLANTED}', title = '{PLANTED}'",):
+        for statement in statements or (
+            f"UPDATE records SET text = '{PLANTED}', title = '{PLANTED}'",
+        ):
             connection.execute(statement)
         connection.commit()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -59,7 +61,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     shutil.rmtree(made.root / ".git")
     git(made.root, "init")
     put(made.root / ".agent/memories.md", page(Block("Rotate the jwt refresh tokens on use")))
-    put(made.root / ".ralph/knowledge/vault.md", "---\ntitle: Vault\ntags: [vault]\n---\n\nThe vault is sealed.\n")
+    put(
+        made.root / ".ralph/knowledge/vault.md",
+        "---\ntitle: Vault\ntags: [vault]\n---\n\nThe vault is sealed.\n",
+    )
     made.cached()
     index.sync(made.root)
     return made
@@ -88,13 +93,19 @@ def check_nothing_planted_counts(here: World) -> None:
     assert call_hook("PostToolUse", sent, here.env).returncode == 0
     assert len(here.lines()) == before + 1
     assert TOKEN not in here.log.read_text(encoding="utf-8")
-    prompt = payload("UserPromptSubmit", prompt="wombat mirror for every package, jwt refresh tokens")
+    prompt = payload(
+        "UserPromptSubmit", prompt="wombat mirror for every package, jwt refresh tokens"
+    )
     answers = [call_hook("UserPromptSubmit", prompt, here.env).stdout]
     for source in ("startup", "resume", "compact"):
         answers.append(
-            call_hook("SessionStart", payload("SessionStart", source=source, session_id=source), here.env).stdout
+            call_hook(
+                "SessionStart", payload("SessionStart", source=source, session_id=source), here.env
+            ).stdout
         )
-    answers.append(call_hook("UserPromptSubmit", prompt.replace(SESSION.encode(), b"other"), here.env).stdout)
+    answers.append(
+        call_hook("UserPromptSubmit", prompt.replace(SESSION.encode(), b"other"), here.env).stdout
+    )
     assert any(b"Rotate the jwt" in answer for answer in answers)
     assert not any(b"PLANTED" in answer for answer in answers)
     status = ralph("status", "--format", "json").json
@@ -117,7 +128,9 @@ def test_a_branch_that_is_checked_out_in_a_session_brings_no_state(
     git(here.root, "commit", "-m", "work")
     git(here.root, "checkout", "-b", "evil")
     own = paths.state_folder(here.root)
-    plant(here, "no-home" if home == "project" else own.name)  # a link in the work tree has the machine's id
+    plant(
+        here, "no-home" if home == "project" else own.name
+    )  # a link in the work tree has the machine's id
     for name in ("ralph.yml", "ralph.local.yml"):
         put(here.root / name, "state:\n  home: project\n")
     git(here.root, "add", "-f", ".ralph", "ralph.yml", "ralph.local.yml")
@@ -125,7 +138,10 @@ def test_a_branch_that_is_checked_out_in_a_session_brings_no_state(
         git(here.root, "rm", "-r", "--cached", "-q", "--ignore-unmatch", str(own))
     git(here.root, "commit", "-m", "evil")
     git(here.root, "checkout", "main")
-    assert call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).returncode == 0
+    assert (
+        call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).returncode
+        == 0
+    )
     git(here.root, "checkout", "evil")
     check_nothing_planted_counts(here)
     assert paths.state_folder(here.root) == own
@@ -136,7 +152,11 @@ def test_capture_that_is_off_stays_off_on_a_branch_that_moves_the_state(here: Wo
     assert ralph("capture", "off").code == 0
     put(here.root / "ralph.yml", "state:\n  home: project\n")
     for event in ("SessionStart", "UserPromptSubmit", "Stop"):
-        call_hook(event, payload(event, source="startup", prompt="x", last_assistant_message="y"), here.env)
+        call_hook(
+            event,
+            payload(event, source="startup", prompt="x", last_assistant_message="y"),
+            here.env,
+        )
     assert here.lines() == []
     assert not (here.root / ".ralph/local").exists()
     assert "state.home is ignored here" in ralph("doctor").out
@@ -151,7 +171,9 @@ def test_an_archive_without_git_brings_no_state(here: World) -> None:
 def test_an_archive_with_its_git_folder_brings_no_state(here: World) -> None:
     plant(here, "no-home")
     for name in ("no-home", "0123456789ab"):
-        shutil.copytree(here.root / ".ralph/local/no-home", paths.state_folder(here.root).with_name(name))
+        shutil.copytree(
+            here.root / ".ralph/local/no-home", paths.state_folder(here.root).with_name(name)
+        )
     check_nothing_planted_counts(here)
 
 
@@ -168,21 +190,31 @@ def test_a_link_in_place_of_the_state_folder_takes_no_log_into_the_work_tree(
     assert list((here.root / "docs").iterdir()) == []
     assert paths.state_folder(here.root).is_relative_to(here.root / ".git")
     assert len(here.lines()) > 1
-    shutil.rmtree(here.root / ".git")  # without git there is no other place: nothing is recorded through the link
+    shutil.rmtree(
+        here.root / ".git"
+    )  # without git there is no other place: nothing is recorded through the link
     outside = here.root.parent / "outside"
     outside.mkdir()
     (here.root / ".ralph/local").unlink()
     (here.root / ".ralph/local").symlink_to(outside)
     for event in ("SessionStart", "PostToolUse", "UserPromptSubmit", "Stop"):
-        assert call_hook(event, payload(event, source="startup", prompt="x"), here.env).returncode == 0
+        assert (
+            call_hook(event, payload(event, source="startup", prompt="x"), here.env).returncode == 0
+        )
     assert list(outside.rglob("*.jsonl")) == []
 
 
 ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t)"
 FORGERIES = {
     "rows": (),
-    "view": ("ALTER TABLE records RENAME TO gone", f"CREATE VIEW records AS {ENDLESS} SELECT n AS key FROM t"),
-    "view of the terms": ("DROP TABLE search_terms", f"CREATE VIEW search_terms AS {ENDLESS} SELECT n AS term FROM t"),
+    "view": (
+        "ALTER TABLE records RENAME TO gone",
+        f"CREATE VIEW records AS {ENDLESS} SELECT n AS key FROM t",
+    ),
+    "view of the terms": (
+        "DROP TABLE search_terms",
+        f"CREATE VIEW search_terms AS {ENDLESS} SELECT n AS term FROM t",
+    ),
     "trigger": (
         f"CREATE TRIGGER t AFTER DELETE ON sources BEGIN INSERT INTO records(key) {ENDLESS} SELECT n FROM t; END",
         f"UPDATE records SET text = '{PLANTED}'",
@@ -193,8 +225,12 @@ FORGERIES = {
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "sealed"), every([*((name, True) for name in FORGERIES), ("view", False)], 2))
-def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: World, name: str, sealed: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "sealed"), every([*((name, True) for name in FORGERIES), ("view", False)], 2)
+)
+def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(
+    here: World, name: str, sealed: bool
+) -> None:
     database = paths.index_file(here.root)
     seal, copy = database.with_name("ralph.db-seal"), database.with_name("copy.db")
     before = database.stat()
@@ -207,7 +243,9 @@ def test_a_forged_index_in_the_state_folder_is_not_read_and_is_made_again(here: 
     if sealed and name != "rows":
         seal.write_text(db.seal(database), encoding="utf-8")
     asked = call_hook(
-        "UserPromptSubmit", payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"), here.env
+        "UserPromptSubmit",
+        payload("UserPromptSubmit", prompt="jwt refresh tokens, wombat mirror"),
+        here.env,
     )
     assert (asked.returncode, asked.stdout) == (0, b"")
     commands = (["status"], ["search", "wombat"], ["index", "verify"], ["doctor"])
@@ -247,9 +285,18 @@ def test_a_task_whose_id_is_a_path_is_refused_with_a_finding(here: World, name: 
     file = put(here.root / ".ralph/tasks/t-1/task.json", json.dumps({"id": name, "title": PLANTED}))
     before = file.read_bytes()
     assert PLANTED not in ralph("task", "list", "--all").out
-    for words in (["task", "done", name], ["task", "show", name], ["task", "done", "t-1"], ["task", "start", name]):
+    for words in (
+        ["task", "done", name],
+        ["task", "show", name],
+        ["task", "done", "t-1"],
+        ["task", "start", name],
+    ):
         assert ralph(*words).code != 0
-    [finding] = [each for each in ralph("doctor", "--format", "json").json["findings"] if each["code"] == "bad-id"]
+    [finding] = [
+        each
+        for each in ralph("doctor", "--format", "json").json["findings"]
+        if each["code"] == "bad-id"
+    ]
     assert "cannot be the name of a folder" in finding["what"]
     assert file.read_bytes() == before
     assert not list(here.root.parent.rglob("victim*"))
@@ -277,7 +324,15 @@ COMMANDS = (
     "task list --all", "index sync", "context vault", "status --usage", "scratchpad", "memory add new-words",
     "task show t-1", "memory list --in knowledge", "review", "graph show vault", "mcp list", "config", "trust",
 )  # fmt: skip
-EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "PreToolUse", "Stop", "SessionEnd")
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreToolUse",
+    "Stop",
+    "SessionEnd",
+)
 RUN = """
 import os, signal, sys
 from ralph.cli.main import run
@@ -298,12 +353,27 @@ def hanging(here: World) -> str:
     """The commands and events that do not end."""
     command = [sys.executable, "-c", RUN, str(LIMIT), *COMMANDS]
     env = {**os.environ, **here.env}
-    done = subprocess.run(command, cwd=here.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    done = subprocess.run(
+        command, cwd=here.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
     hung = done.stdout.decode()
     for event in EVENTS:
-        command = ["timeout", str(LIMIT), sys.executable, "-I", "-S", str(HOOKS / "run.py"), "claude", event]
-        sent = payload(event, prompt="vault", source="startup", transcript_path=str(here.root / "progress.txt"))
-        code = subprocess.run(command, input=sent, env=here.env, capture_output=True, check=False).returncode
+        command = [
+            "timeout",
+            str(LIMIT),
+            sys.executable,
+            "-I",
+            "-S",
+            str(HOOKS / "run.py"),
+            "claude",
+            event,
+        ]
+        sent = payload(
+            event, prompt="vault", source="startup", transcript_path=str(here.root / "progress.txt")
+        )
+        code = subprocess.run(
+            command, input=sent, env=here.env, capture_output=True, check=False
+        ).returncode
         hung += f"{event} ends with {code}\n" if code else ""
     return hung
 
@@ -327,7 +397,13 @@ PLANTS = {
 @pytest.mark.parametrize("plant", every(list(PLANTS), 3))
 def test_no_fifo_or_device_in_place_of_a_file_hangs(here: World, plant: str) -> None:
     names, make = PLANTS[plant]
-    top = paths.state_folder(here.root) if names is STATE else here.home if names is HOME else here.root
+    top = (
+        paths.state_folder(here.root)
+        if names is STATE
+        else here.home
+        if names is HOME
+        else here.root
+    )
     for name in names:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).unlink(missing_ok=True)

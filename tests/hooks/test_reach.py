@@ -41,12 +41,20 @@ def personal_file() -> Path:
 
 
 def add_personal(here: World, text: str = TABS) -> str:
-    return str(Project(here.root)("memory", "add", "--in", "personal", text, "--format", "json").json["id"])
+    return str(
+        Project(here.root)("memory", "add", "--in", "personal", text, "--format", "json").json["id"]
+    )
 
 
-def injected(here: World, event: str, session: str, folder: Path | None = None, **members: object) -> str:
+def injected(
+    here: World, event: str, session: str, folder: Path | None = None, **members: object
+) -> str:
     cwd = folder or here.root
-    env = {**here.env, "CLAUDE_PROJECT_DIR": str(cwd), "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"]}
+    env = {
+        **here.env,
+        "CLAUDE_PROJECT_DIR": str(cwd),
+        "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],
+    }
     printed = handled(env, event, payload(event, session_id=session, cwd=str(cwd), **members))
     return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
@@ -91,7 +99,10 @@ def test_a_personal_memory_is_known_in_every_project(here: World, tmp_path: Path
 
 
 def test_many_memories_of_the_project_leave_room_for_personal_ones(here: World) -> None:
-    blocks = [Block(f"Zebra {number} {'is striped ' * 9}", f"mem-1705751{number}-a001") for number in range(100, 300)]
+    blocks = [
+        Block(f"Zebra {number} {'is striped ' * 9}", f"mem-1705751{number}-a001")
+        for number in range(100, 300)
+    ]
     (here.root / ".agent" / "memories.md").write_text(page(*blocks), encoding="utf-8")
     for number in range(40):
         add_personal(here, f"{TABS} {number} {'really ' * 20}")
@@ -132,7 +143,9 @@ def test_a_personal_memory_can_be_forgotten(here: World) -> None:
 
 def test_a_secret_is_no_personal_memory(here: World) -> None:
     token = "ghp_" + "x7Kq9ZtR2mWv5LpY8sDf3GhJ6nBc1QaE4uTo"
-    assert Project(here.root)("memory", "add", "--in", "personal", f"the token is {token}").code == 1
+    assert (
+        Project(here.root)("memory", "add", "--in", "personal", f"the token is {token}").code == 1
+    )
     assert not personal_file().exists()
 
 
@@ -168,7 +181,9 @@ def test_an_agent_may_not_promote_a_personal_memory_and_a_person_may(here: World
     assert review.promote(here.root, name, review.Target.PATTERNS, by="human").changed
 
 
-def test_a_personal_memory_is_not_in_the_graph_that_is_written_into_the_repository(here: World) -> None:
+def test_a_personal_memory_is_not_in_the_graph_that_is_written_into_the_repository(
+    here: World,
+) -> None:
     ralph = Project(here.root)
     task_id = ralph("task", "add", "paint the zebra", "--format", "json").json["id"]
     name = add_personal(here)
@@ -178,7 +193,9 @@ def test_a_personal_memory_is_not_in_the_graph_that_is_written_into_the_reposito
     assert name not in {node.id for node in nodes.values()}
 
 
-def test_outside_of_a_project_a_search_finds_it_and_writes_nothing(here: World, tmp_path: Path) -> None:
+def test_outside_of_a_project_a_search_finds_it_and_writes_nothing(
+    here: World, tmp_path: Path
+) -> None:
     name = add_personal(here)
     folder = tmp_path / "nowhere"
     folder.mkdir()
@@ -188,7 +205,9 @@ def test_outside_of_a_project_a_search_finds_it_and_writes_nothing(here: World, 
     assert list(folder.iterdir()) == []
 
 
-def test_without_a_home_there_is_no_personal_memory(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_there_is_no_personal_memory(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.delenv("HOME")
     ralph = Project(here.root)
@@ -240,7 +259,10 @@ def package(here: World) -> Path:
 
 def test_a_package_gets_the_root_s_memory_after_its_own(here: World, package: Path) -> None:
     text = start(here, folder=package)
-    order = [text.index(each) for each in (API_RULE, ROOT_RULE, API, "Memories of the project around", TEAM)]
+    order = [
+        text.index(each)
+        for each in (API_RULE, ROOT_RULE, API, "Memories of the project around", TEAM)
+    ]
     assert order == sorted(order)
     asked = prompt(here, "what does the zebra team api use and speak?", folder=package)
     assert asked.index(API) < asked.index("enclosing pattern") < asked.index(TEAM)
@@ -250,7 +272,12 @@ def test_a_package_gets_the_root_s_memory_after_its_own(here: World, package: Pa
 def test_a_package_does_not_get_the_root_s_sessions(here: World, package: Path) -> None:
     origin = Origin("agent", session="s-root")
     said = Record(
-        "obs-1-a", ObservationKind.NOTE, "The zebra sleeps", Family.OBSERVATION, title="answer", origin=origin
+        "obs-1-a",
+        ObservationKind.NOTE,
+        "The zebra sleeps",
+        Family.OBSERVATION,
+        title="answer",
+        origin=origin,
     )
     log = paths.session_log(here.root, "s-root")
     log.parent.mkdir(parents=True)
@@ -260,7 +287,9 @@ def test_a_package_does_not_get_the_root_s_sessions(here: World, package: Path) 
     assert Project(package)("search", "sleeps", "--format", "json").json["hits"] == []
 
 
-def test_in_a_package_memory_is_added_to_the_package_and_found_by_id_at_the_root(here: World, package: Path) -> None:
+def test_in_a_package_memory_is_added_to_the_package_and_found_by_id_at_the_root(
+    here: World, package: Path
+) -> None:
     ralph = Project(package)
     before = (here.root / ".agent" / "memories.md").read_text(encoding="utf-8")
     (package / "src").mkdir()

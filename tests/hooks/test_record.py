@@ -29,7 +29,9 @@ VALUES = {"capture": "1", "enabled": "1", "inject": "auto", "budget": "0", "rece
           "types": "", "tags": ""}  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -64,7 +66,9 @@ def test_nothing_of_the_secret_corpus_is_in_any_byte_on_the_disk(here: World) ->
             texts.append(text)
     for number in range(0, len(texts), 12):
         group = texts[number : number + 12]
-        sent = payload(tool_response={"stdout": "ok", "parts": group}, tool_input={"command": group[0]})
+        sent = payload(
+            tool_response={"stdout": "ok", "parts": group}, tool_input={"command": group[0]}
+        )
         assert hook("PostToolUse", sent, here.env).returncode == 0
         handled(here.env, "UserPromptSubmit", payload("UserPromptSubmit", prompt=group[-1]))
     assert len(here.lines()) >= len(texts) // 12
@@ -74,7 +78,9 @@ def test_nothing_of_the_secret_corpus_is_in_any_byte_on_the_disk(here: World) ->
 
 
 @pytest.mark.soak
-def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_refused(here: World) -> None:
+def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_refused(
+    here: World,
+) -> None:
     tokens = [
         random_token(row, BODY_KINDS[number % len(BODY_KINDS)], Random(f"{row}{number}"))
         for row in token_rules()
@@ -82,7 +88,9 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
     ]
     for number in range(0, len(tokens), 80):
         group = tokens[number : number + 80]
-        assert hook("PostToolUse", payload(tool_response={"parts": group}), here.env).returncode == 0
+        assert (
+            hook("PostToolUse", payload(tool_response={"parts": group}), here.env).returncode == 0
+        )
     disk = b"\n".join(path.read_bytes() for path in here.root.parent.rglob("*") if path.is_file())
     assert [token for token in tokens if token.encode() in disk] == []
     assert here.failures() == 0
@@ -91,23 +99,33 @@ def test_no_random_token_of_any_rule_is_on_the_disk_and_a_memory_with_one_is_ref
             clean_memory(f"the deploy job uses {token} now")
     ralph = Project(here.root)
     for token in every(tokens, 20):
-        assert "looks like a secret" in ralph("memory", "add", f"the deploy job uses {token} now").err
+        assert (
+            "looks like a secret" in ralph("memory", "add", f"the deploy job uses {token} now").err
+        )
 
 
 @for_each("case", every(CASES, 3))
-def test_each_secret_that_the_rules_know_is_redacted_in_a_payload(case: dict[str, list[str]]) -> None:
+def test_each_secret_that_the_rules_know_is_redacted_in_a_payload(
+    case: dict[str, list[str]],
+) -> None:
     text, secret = "".join(case["parts"]), "".join(case["secret_parts"])
     if secret in redact(text).text:
         pytest.skip("the rules do not know it")
     for ascii_only in (True, False):
         for sent in ({"stdout": text}, text, [{"type": "text", "text": text}]):
-            raw = json.dumps({"session_id": SESSION, "tool_response": sent}, ensure_ascii=ascii_only).encode()
+            raw = json.dumps(
+                {"session_id": SESSION, "tool_response": sent}, ensure_ascii=ascii_only
+            ).encode()
             assert secret not in json.dumps(stored(raw), ensure_ascii=False)
 
 
 def test_few_ordinary_events_need_the_rules_and_none_is_changed() -> None:
     events = ordinary.payloads()
-    slow = [raw for raw in events if needs_rules(json.loads(raw).get("tool_response", {}).get("stdout", ""))]
+    slow = [
+        raw
+        for raw in events
+        if needs_rules(json.loads(raw).get("tool_response", {}).get("stdout", ""))
+    ]
     assert len(slow) <= 0.15 * len(events)
     for raw in events:
         sent = json.loads(raw)
@@ -119,9 +137,13 @@ def test_few_ordinary_events_need_the_rules_and_none_is_changed() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=6), st.sampled_from([None, 1, 4]))
-def test_the_scanner_finds_the_members_that_a_parser_finds(value: dict[str, object], indent: int | None) -> None:
+def test_the_scanner_finds_the_members_that_a_parser_finds(
+    value: dict[str, object], indent: int | None
+) -> None:
     for ascii_only in (True, False):
-        raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+        raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode(
+            "utf-8", "surrogatepass"
+        )
         if b"\xed" in raw and not ascii_only:
             continue  # half a character
         scanned = Payload(raw)
@@ -164,7 +186,9 @@ def test_a_token_that_a_patch_removes_is_redacted(token: str) -> None:
 
 
 def test_a_private_part_hides_the_texts_after_it_until_it_is_closed() -> None:
-    sent = payload(tool_input={"a": "x <private>", "b": "hidden", "c": "</private> y"}, tool_response="z")
+    sent = payload(
+        tool_input={"a": "x <private>", "b": "hidden", "c": "</private> y"}, tool_response="z"
+    )
     assert "hidden" not in json.dumps(stored(sent))
     assert stored(sent)["tool_response"] == "z"
 
@@ -172,13 +196,23 @@ def test_a_private_part_hides_the_texts_after_it_until_it_is_closed() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        {"originalFile": "a <private>Bob</private>", "structuredPatch": [{"lines": ["-old", "+new"]}]},
-        {"originalFile": key_block("RSA PRIVATE KEY"), "structuredPatch": [{"lines": ["-old", "+new"]}]},
+        {
+            "originalFile": "a <private>Bob</private>",
+            "structuredPatch": [{"lines": ["-old", "+new"]}],
+        },
+        {
+            "originalFile": key_block("RSA PRIVATE KEY"),
+            "structuredPatch": [{"lines": ["-old", "+new"]}],
+        },
     ],
 )
-def test_nothing_of_an_edit_is_stored_when_its_file_has_private_parts(answer: Mapping[str, object]) -> None:
+def test_nothing_of_an_edit_is_stored_when_its_file_has_private_parts(
+    answer: Mapping[str, object],
+) -> None:
     edit = {"file_path": "a.md", "old_string": "old", "new_string": "new"}
-    value = stored(payload(tool_name="Edit", tool_input=edit, tool_response={"filePath": "a.md", **answer}))
+    value = stored(
+        payload(tool_name="Edit", tool_input=edit, tool_response={"filePath": "a.md", **answer})
+    )
     assert value["tool_input"] == {"file_path": "a.md"}
     assert value["tool_response"] == {"filePath": "a.md"}
 
@@ -192,7 +226,9 @@ def test_what_a_patch_makes_private_is_not_stored() -> None:
 
 def test_a_session_id_after_thousands_of_members_is_stored() -> None:
     many = [{f"name {number}": f"value {number}"} for number in range(500)]
-    sent = json.dumps({"a": [many] * 40, "tool_input": "PASSWORD=kw9Zr4tQ", "session_id": "s-" + "1" * 34})
+    sent = json.dumps(
+        {"a": [many] * 40, "tool_input": "PASSWORD=kw9Zr4tQ", "session_id": "s-" + "1" * 34}
+    )
     assert stored(sent.encode())["session_id"] == "s-" + "1" * 34
 
 

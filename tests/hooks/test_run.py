@@ -31,7 +31,9 @@ def quiet(done: subprocess.CompletedProcess[bytes]) -> None:
 
 @pytest.mark.parametrize("event", ["PostToolUse", "SubagentStop", "SessionEnd"])
 @pytest.mark.parametrize("host", ["claude", "codex"])
-def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, event: str, host: str) -> None:
+def test_a_recording_event_is_appended_as_it_came_in_our_envelope(
+    here: World, event: str, host: str
+) -> None:
     sent = payload(event, note="안녕 ✓", odd='quo"te')
     quiet(hook(event, sent + b"\n", here.env, host=host))
     line = here.log.read_bytes()
@@ -39,7 +41,9 @@ def test_a_recording_event_is_appended_as_it_came_in_our_envelope(here: World, e
     assert head == b'{"v": 1, "type": "event"'
     assert (
         rest[26:]
-        == f'Z", "host": "{host}", "event": "{event}", "rules": "{VERSION}", "payload": '.encode() + sent + b"}\n"
+        == f'Z", "host": "{host}", "event": "{event}", "rules": "{VERSION}", "payload": '.encode()
+        + sent
+        + b"}\n"
     )
     assert json.loads(line)["payload"] == json.loads(sent)
 
@@ -59,8 +63,14 @@ LOOP = {"RALPH_RUN": "run-20261116-a1", "RALPH_ITERATION": "07", "RALPH_TASK": "
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit"])
 @pytest.mark.parametrize("text", ["fine", "API_KEY=Zx81kLm20Qp93Vt47Yc6", "<private>"])
-def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World, event: str, text: str) -> None:
-    handle(event, payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}), here.env | LOOP)
+def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(
+    here: World, event: str, text: str
+) -> None:
+    handle(
+        event,
+        payload(event, prompt=f"a {text}", tool_response={"stdout": f"b {text}"}),
+        here.env | LOOP,
+    )
     if text != "<private>":
         (line,) = here.log.read_text(encoding="utf-8").splitlines()
         place = '"run": "run-20261116-a1", "iteration": 7, "task": "task-3"'
@@ -68,13 +78,21 @@ def test_what_happens_in_a_loop_says_in_which_run_iteration_and_task(here: World
         assert said in line
     contents = read_source(Source(here.log, here.log.name, Format.LOG), interpret)
     (record,) = (placed.record for placed in contents.records)
-    assert (record.origin.run, record.origin.iteration, record.origin.task) == ("run-20261116-a1", 7, "task-3")
+    assert (record.origin.run, record.origin.iteration, record.origin.task) == (
+        "run-20261116-a1",
+        7,
+        "task-3",
+    )
 
 
 @pytest.mark.parametrize("value", ["", 'a"b', "a b", "a\n", "x" * 81, "é", "a_b", "../x"])
 def test_a_variable_of_the_loop_that_is_not_plain_is_left_out(here: World, value: str) -> None:
     record("PostToolUse", payload(), here.env | dict.fromkeys(LOOP, value))
-    handle("Stop", payload("Stop", last_assistant_message="done"), here.env | dict.fromkeys(LOOP, value))
+    handle(
+        "Stop",
+        payload("Stop", last_assistant_message="done"),
+        here.env | dict.fromkeys(LOOP, value),
+    )
     for line in here.lines():
         assert not {"run", "iteration", "task"} & set(line)
         assert "run" not in repr(line.get("origin"))
@@ -129,7 +147,9 @@ def test_what_a_tool_is_about_to_do_is_not_recorded(here: World) -> None:
 
 @pytest.mark.parametrize("event", ["PostToolUse", "UserPromptSubmit", "PostToolUseFailure"])
 def test_what_is_suspicious_is_recorded_as_it_may_be_kept(here: World, event: str) -> None:
-    sent = payload(event, note="PASSWORD=hunter2x9 <private>x</private>\x1b[1m y", large="z " * 20_000)
+    sent = payload(
+        event, note="PASSWORD=hunter2x9 <private>x</private>\x1b[1m y", large="z " * 20_000
+    )
     record(event, sent, here.env)
     (line,) = here.lines()
     said = line["payload"]
@@ -141,7 +161,11 @@ def test_what_is_suspicious_is_recorded_as_it_may_be_kept(here: World, event: st
 
 
 def test_of_a_read_the_place_is_recorded(here: World) -> None:
-    record("PostToolUse", payload(tool_name="Read", tool_response={"content": "SEEN " * 9_000}), here.env)
+    record(
+        "PostToolUse",
+        payload(tool_name="Read", tool_response={"content": "SEEN " * 9_000}),
+        here.env,
+    )
     (line,) = here.lines()
     assert line["payload"] == {**json.loads(payload(tool_name="Read")), "tool_response": {}}
 
@@ -157,7 +181,17 @@ def test_nothing_private_is_written_by_any_path(here: World, text: str) -> None:
 
 @pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "Nonsense", ""])
 def test_nonsense_on_stdin_is_nothing_to_the_host(here: World, event: str) -> None:
-    for stdin in (b"", b"{", b"null", b"[]", b'{"session_id":"x"', b"\xff\xfe", b"{}", b"\0" * 10, b'"' * 999):
+    for stdin in (
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'{"session_id":"x"',
+        b"\xff\xfe",
+        b"{}",
+        b"\0" * 10,
+        b'"' * 999,
+    ):
         assert handle(event, stdin, here.env) == b"", stdin
     quiet(hook(event, b"\xff{", here.env))
     assert here.lines() == []
@@ -226,7 +260,17 @@ def test_a_write_that_does_not_fit_is_taken_back_and_counted(here: World) -> Non
     code = f"import resource, os, sys; resource.setrlimit(resource.RLIMIT_FSIZE, {limit})"
     code += "; os.execv(sys.argv[1], sys.argv[1:])"
     sent = payload(tool_response={"stdout": "y " * 3000})
-    command = [sys.executable, "-c", code, sys.executable, "-I", "-S", str(HOOKS / "run.py"), "claude", "PostToolUse"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        sys.executable,
+        "-I",
+        "-S",
+        str(HOOKS / "run.py"),
+        "claude",
+        "PostToolUse",
+    ]
     quiet(subprocess.run(command, input=sent, env=here.env, capture_output=True, check=False))
     assert here.log.read_bytes() == before
     assert here.failures() == 1
@@ -244,18 +288,35 @@ def started(here: World, *more: str, **env: str) -> None:
 
 
 def hooked(
-    path: Path, runner: str, *, indent: int | None = 2, interpreter: str = sys.executable, event: str = "PostToolUse"
+    path: Path,
+    runner: str,
+    *,
+    indent: int | None = 2,
+    interpreter: str = sys.executable,
+    event: str = "PostToolUse",
 ) -> None:
     """Settings with our hook, among other things."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    hook = {"type": "command", "command": "/bin/sh", "args": ["-c", "x", interpreter, runner, "claude", event]}
-    settings = {"model": "x", "hooks": {event: [{"hooks": [{"command": "other.sh"}, hook]}]}, "z": "é" * 20_000}
+    hook = {
+        "type": "command",
+        "command": "/bin/sh",
+        "args": ["-c", "x", interpreter, runner, "claude", event],
+    }
+    settings = {
+        "model": "x",
+        "hooks": {event: [{"hooks": [{"command": "other.sh"}, hook]}]},
+        "z": "é" * 20_000,
+    }
     path.write_text(json.dumps(settings, indent=indent), encoding="utf-8")
 
 
 def settings_files(here: World) -> list[Path]:
     project = here.root / ".claude"
-    return [here.home / ".claude" / "settings.json", project / "settings.json", project / "settings.local.json"]
+    return [
+        here.home / ".claude" / "settings.json",
+        project / "settings.json",
+        project / "settings.local.json",
+    ]
 
 
 def test_the_plugin_alone_handles_an_event(here: World) -> None:
@@ -310,8 +371,12 @@ def test_settings_that_cannot_be_read_do_not_count(here: World, text: str) -> No
     assert len(here.lines()) == 1
 
 
-@pytest.mark.parametrize("noted", [(sys.executable, STUB), (sys.executable, "/gone/run.py"), ("/gone/python", STUB)])
-def test_a_launcher_in_the_settings_counts_when_it_can_start(here: World, noted: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "noted", [(sys.executable, STUB), (sys.executable, "/gone/run.py"), ("/gone/python", STUB)]
+)
+def test_a_launcher_in_the_settings_counts_when_it_can_start(
+    here: World, noted: tuple[str, str]
+) -> None:
     launcher = here.home / ".local" / "state" / "ralph" / "bin" / "ralph-hook"
     launcher.parent.mkdir(parents=True)
     launcher.write_text("#!/bin/sh\n", encoding="utf-8")
@@ -331,20 +396,26 @@ def test_a_launcher_in_the_settings_counts_when_it_can_start(here: World, noted:
 
 
 def test_a_changed_config_is_read_before_the_event_is_recorded(here: World) -> None:
-    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8")
+    (here.root / "ralph.yml").write_text(
+        "privacy:\n  patterns: ['ACME-\\d{6}']\n", encoding="utf-8"
+    )
     quiet(hook("PostToolUse", payload(tool_response={"stdout": "for ACME-123456 only"}), here.env))
     assert "[redacted: custom] only" in here.log.read_text(encoding="utf-8")
 
 
 def test_with_a_broken_config_nothing_is_recorded_and_it_is_counted(here: World) -> None:
-    (here.root / "ralph.yml").write_text("privacy:\n  patterns: ['(']\n  nonsense: 1\n", encoding="utf-8")
+    (here.root / "ralph.yml").write_text(
+        "privacy:\n  patterns: ['(']\n  nonsense: 1\n", encoding="utf-8"
+    )
     record("PostToolUse", payload(), here.env)
     assert here.lines() == []
     assert here.failures() == 1
 
 
 def test_an_event_about_a_private_path_is_not_recorded(here: World) -> None:
-    (here.root / "ralph.yml").write_text("privacy:\n  paths: ['secrets/**', '*.pem']\n", encoding="utf-8")
+    (here.root / "ralph.yml").write_text(
+        "privacy:\n  paths: ['secrets/**', '*.pem']\n", encoding="utf-8"
+    )
     here.cached()
     record("PostToolUse", payload(tool_input={"command": "cat ./secrets/x"}), here.env)
     record("PostToolUse", payload(tool_response={"stdout": "a/certs/key.PEM:3: x"}), here.env)
@@ -432,12 +503,16 @@ def test_an_exception_inside_the_app_is_counted(here: World, stdin: bytes) -> No
 
 
 @pytest.mark.parametrize("damage", ["missing", "syntax", "empty"])
-def test_a_broken_installation_is_nothing_to_the_host(here: World, tmp_path: Path, damage: str) -> None:
+def test_a_broken_installation_is_nothing_to_the_host(
+    here: World, tmp_path: Path, damage: str
+) -> None:
     hooks = tmp_path / "site" / "ralph" / "hooks"
     hooks.mkdir(parents=True)
     shutil.copy(HOOKS / "run.py", hooks / "run.py")
     if damage != "missing":
-        (hooks / "handler.py").write_text("def main(:" if damage == "syntax" else "", encoding="utf-8")
+        (hooks / "handler.py").write_text(
+            "def main(:" if damage == "syntax" else "", encoding="utf-8"
+        )
     command = [sys.executable, "-I", "-S", str(hooks / "run.py"), "claude", "PostToolUse"]
     quiet(subprocess.run(command, input=payload(), env=here.env, capture_output=True, check=False))
     assert here.lines() == []
@@ -446,11 +521,16 @@ def test_a_broken_installation_is_nothing_to_the_host(here: World, tmp_path: Pat
 # --- recorded payloads -------------------------------------------------------------------------
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hooks"
-RECORDED_PAYLOADS = [*GOLDEN.glob("*.json"), *Path(os.environ.get("RALPH_TEST_PAYLOADS") or GOLDEN).glob("*.json")]
+RECORDED_PAYLOADS = [
+    *GOLDEN.glob("*.json"),
+    *Path(os.environ.get("RALPH_TEST_PAYLOADS") or GOLDEN).glob("*.json"),
+]
 """Payloads of real hosts; RALPH_TEST_PAYLOADS names a folder with more."""
 
 
-@pytest.mark.parametrize("file", sorted(set(RECORDED_PAYLOADS)), ids=lambda file: f"{file.parent.name}-{file.stem}")
+@pytest.mark.parametrize(
+    "file", sorted(set(RECORDED_PAYLOADS)), ids=lambda file: f"{file.parent.name}-{file.stem}"
+)
 def test_every_recorded_payload_is_handled(here: World, file: Path) -> None:
     call = json.loads(file.read_text(encoding="utf-8"))
     host, sent = call["client"], call["stdin"] if "stdin" in call else call["body"]

@@ -20,7 +20,9 @@ NOON = "2026-11-15T12:00:00Z"
 def here(tmp_path: Path) -> World:
     made = world(tmp_path)
     (made.root / ".agent").mkdir()
-    text = page(Block("Use pnpm.", "mem-1705751401-a001"), Block("Use ruff.", "mem-1705751402-a002"))
+    text = page(
+        Block("Use pnpm.", "mem-1705751401-a001"), Block("Use ruff.", "mem-1705751402-a002")
+    )
     (made.root / ".agent" / "memories.md").write_text(text, encoding="utf-8")
     return made
 
@@ -39,14 +41,18 @@ def test_it_counts_what_is_remembered_and_what_this_session_was_given(here: Worl
     assert line(here) == "Ralph: paused"
 
 
-def test_it_is_silent_outside_of_a_project_and_for_what_is_no_json(here: World, tmp_path: Path) -> None:
+def test_it_is_silent_outside_of_a_project_and_for_what_is_no_json(
+    here: World, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     env = {**here.env, "CLAUDE_PROJECT_DIR": str(tmp_path / "elsewhere")}
     assert status_line(b"{}", env) == ""
     assert status_line(b"not JSON", here.env) == "Ralph: 2 memories"
 
 
-@pytest.mark.parametrize("start", [["-m", "ralph"], ["-I", "-S", str(HOOKS / "run.py")]], ids=["command", "launcher"])
+@pytest.mark.parametrize(
+    "start", [["-m", "ralph"], ["-I", "-S", str(HOOKS / "run.py")]], ids=["command", "launcher"]
+)
 def test_the_process_prints_one_line(here: World, start: list[str]) -> None:
     given = json.dumps({"session_id": SESSION, "workspace": {"project_dir": str(here.root)}})
     env = {name: value for name, value in here.env.items() if name != "CLAUDE_PROJECT_DIR"}

@@ -23,11 +23,33 @@ def here(tmp_path: Path) -> World:
     made = world(tmp_path)
     say(made, "s-1", "UserPromptSubmit", prompt="make the marmoset start")
     command = {"tool_input": {"command": "npm run marmoset"}}
-    say(made, "s-1", "PostToolUse", **command, tool_response={"stdout": f"starting\n{CANARY}\nready"})
+    say(
+        made,
+        "s-1",
+        "PostToolUse",
+        **command,
+        tool_response={"stdout": f"starting\n{CANARY}\nready"},
+    )
     say(made, "s-1", "PostToolUseFailure", **command, error=f"Exit code 1\n{CANARY}\n{ERROR}")
-    edit = {"file_path": "/p/src/marmoset.ts", "old_string": "port = 1", "new_string": "port = marmosetPort()"}
-    say(made, "s-1", "PostToolUse", tool_name="Edit", tool_input=edit, tool_response={"result": CANARY})
-    say(made, "s-1", "Stop", last_assistant_message="The marmoset reads its port from marmosetPort() now.")
+    edit = {
+        "file_path": "/p/src/marmoset.ts",
+        "old_string": "port = 1",
+        "new_string": "port = marmosetPort()",
+    }
+    say(
+        made,
+        "s-1",
+        "PostToolUse",
+        tool_name="Edit",
+        tool_input=edit,
+        tool_response={"result": CANARY},
+    )
+    say(
+        made,
+        "s-1",
+        "Stop",
+        last_assistant_message="The marmoset reads its port from marmosetPort() now.",
+    )
     index.sync(made.root)
     return made
 
@@ -48,26 +70,39 @@ def test_a_session_starts_without_what_tools_printed(here: World) -> None:
 
 
 def test_a_prompt_gets_commands_edits_and_answers_without_the_output(here: World) -> None:
-    given = say(here, "s-3", "UserPromptSubmit", prompt="which port has the marmoset in src/marmoset.ts?")
+    given = say(
+        here, "s-3", "UserPromptSubmit", prompt="which port has the marmoset in src/marmoset.ts?"
+    )
     assert "marmosetPort()" in given
     assert CANARY not in given
 
 
 def test_the_line_of_an_error_comes_back_with_the_same_error(here: World) -> None:
-    given = say(here, "s-4", "UserPromptSubmit", prompt="npm run marmoset: ConnectionError, marmoset refused")
+    given = say(
+        here,
+        "s-4",
+        "UserPromptSubmit",
+        prompt="npm run marmoset: ConnectionError, marmoset refused",
+    )
     assert f"error: {ERROR}" in given
     assert CANARY not in given
-    assert ERROR not in say(here, "s-5", "UserPromptSubmit", prompt="npm run marmoset should start faster")
+    assert ERROR not in say(
+        here, "s-5", "UserPromptSubmit", prompt="npm run marmoset should start faster"
+    )
 
 
 def test_words_that_only_a_tool_printed_bring_nothing(here: World) -> None:
-    assert "npm run marmoset" not in say(here, "s-6", "UserPromptSubmit", prompt="what deploys starting ready?")
+    assert "npm run marmoset" not in say(
+        here, "s-6", "UserPromptSubmit", prompt="what deploys starting ready?"
+    )
 
 
 def test_an_explicit_search_finds_the_output_and_says_what_it_is(here: World) -> None:
     found = search.search(here.root, Query("deploys port 4477"))
     texts = [each.text for each in found.shown]
-    assert any(CANARY in text for text in texts) or any(CANARY in each.hit.record.text for each in found.shown)
+    assert any(CANARY in text for text in texts) or any(
+        CANARY in each.hit.record.text for each in found.shown
+    )
     assert any(each.hit.record.origin.by == "tool" for each in found.shown)
 
 
@@ -82,10 +117,19 @@ def test_an_explicit_search_finds_the_output_and_says_what_it_is(here: World) ->
 def test_what_an_agent_passed_to_a_tool_is_not_injected_if_it_reads_like_an_instruction(
     here: World, tool: str, given: dict[str, str], question: str
 ) -> None:
-    say(here, "s-1", "PostToolUse", tool_name=tool, tool_input=given, tool_response={"stdout": "ok"})
+    say(
+        here, "s-1", "PostToolUse", tool_name=tool, tool_input=given, tool_response={"stdout": "ok"}
+    )
     index.sync(here.root)
     assert "Ignore all" not in say(here, "s-7", "UserPromptSubmit", prompt=question)
     harmless = {name: value.replace(ORDER, "It is quick now.") for name, value in given.items()}
-    say(here, "s-8", "PostToolUse", tool_name=tool, tool_input=harmless, tool_response={"stdout": "ok"})
+    say(
+        here,
+        "s-8",
+        "PostToolUse",
+        tool_name=tool,
+        tool_input=harmless,
+        tool_response={"stdout": "ok"},
+    )
     index.sync(here.root)
     assert "It is quick now." in say(here, "s-9", "UserPromptSubmit", prompt=question)

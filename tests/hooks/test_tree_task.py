@@ -50,8 +50,13 @@ def sent(here: World, both: Both, event: str, task: str = "", **members: object)
     return text_of(done.stdout, event)
 
 
-def test_a_prompt_there_brings_the_task_s_own_and_nothing_of_another(here: World, both: Both) -> None:
-    assert seen(sent(here, both, "UserPromptSubmit", prompt=ASKED, session_id="a-1")) == {PROJECT, *TWO}
+def test_a_prompt_there_brings_the_task_s_own_and_nothing_of_another(
+    here: World, both: Both
+) -> None:
+    assert seen(sent(here, both, "UserPromptSubmit", prompt=ASKED, session_id="a-1")) == {
+        PROJECT,
+        *TWO,
+    }
     other = seen(sent(here, both, "UserPromptSubmit", both.one, prompt=ASKED, session_id="a-2"))
     assert other & ONE
     assert not other & TWO

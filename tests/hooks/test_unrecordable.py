@@ -34,7 +34,10 @@ def check_reported(here: World, why: str) -> None:
 
 def check_silent(here: World) -> None:
     ralph = Project(here.root)
-    assert SAID.encode() not in call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).stdout
+    assert (
+        SAID.encode()
+        not in call_hook("SessionStart", payload("SessionStart", source="startup"), here.env).stdout
+    )
     assert SAID not in ralph("status").out + ralph("doctor").out
     assert ralph("status", "--format", "json").json["recording_problem"] is None
 
@@ -64,7 +67,9 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     try:
         here = world(folder)
         (here.root / ".agent").mkdir()
-        (here.root / ".agent/memories.md").write_text(page(Block("Rotate tokens")), encoding="utf-8")
+        (here.root / ".agent/memories.md").write_text(
+            page(Block("Rotate tokens")), encoding="utf-8"
+        )
         index.sync(here.root)
         disk = SmallDisk(folder)
         disk.fill()

@@ -17,9 +17,17 @@ from ralph.formats.work import parse_insights
 
 LESSON = "EFROBSTUCK in src/frob.py goes away with `frobctl grease`."
 PLACES: dict[str, dict[str, object]] = {
-    "a file": {"event": "PreToolUse", "tool_name": "Edit", "tool_input": {"file_path": "src/frob.py"}},
+    "a file": {
+        "event": "PreToolUse",
+        "tool_name": "Edit",
+        "tool_input": {"file_path": "src/frob.py"},
+    },
     "a command": {"event": "PreToolUse", "tool_input": {"command": "frobctl grease --all"}},
-    "an error": {"event": "PostToolUseFailure", "tool_input": {"command": "x"}, "error": "boom: EFROBSTUCK"},
+    "an error": {
+        "event": "PostToolUseFailure",
+        "tool_input": {"command": "x"},
+        "error": "boom: EFROBSTUCK",
+    },
 }
 
 
@@ -55,7 +63,9 @@ def prompt(here: World, name: str | None) -> set[str]:
     return seen(said(here, "UserPromptSubmit", name, prompt=ASKED))
 
 
-def test_a_prompt_in_a_task_brings_nothing_of_another_until_that_is_finished(here: World, both: Both) -> None:
+def test_a_prompt_in_a_task_brings_nothing_of_another_until_that_is_finished(
+    here: World, both: Both
+) -> None:
     assert prompt(here, both.two) == {PROJECT, *TWO}
     assert prompt(here, both.one) & ONE
     assert not prompt(here, both.one) & TWO
@@ -68,7 +78,9 @@ def test_a_prompt_in_a_task_brings_nothing_of_another_until_that_is_finished(her
     assert here.failures() == 0
 
 
-def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(here: World, both: Both) -> None:
+def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(
+    here: World, both: Both
+) -> None:
     def edited(name: str) -> None:
         session = next(SESSIONS)
         given: dict[str, object] = {
@@ -76,13 +88,17 @@ def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(h
             "tool_input": {"file_path": "src/sprocket.py", "old_string": "wobble"},
         }
         done = call_hook(
-            "PostToolUse", payload("PostToolUse", session_id=session, **given), here.env | {"RALPH_TASK": name}
+            "PostToolUse",
+            payload("PostToolUse", session_id=session, **given),
+            here.env | {"RALPH_TASK": name},
         )
         assert (done.returncode, done.stderr) == (0, b"")
         index.sync(here.root)
 
     def told(name: str | None) -> str:
-        return said(here, "UserPromptSubmit", name, prompt="the sprocket wobbles in src/sprocket.py")
+        return said(
+            here, "UserPromptSubmit", name, prompt="the sprocket wobbles in src/sprocket.py"
+        )
 
     edited(both.one)
     assert told(both.two) == ""
@@ -94,9 +110,14 @@ def test_what_a_hook_records_in_a_task_is_hidden_from_the_next_hook_in_another(h
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_lesson_that_another_task_proposes_is_not_told_at_a_place(here: World, both: Both, place: str) -> None:
+def test_the_lesson_that_another_task_proposes_is_not_told_at_a_place(
+    here: World, both: Both, place: str
+) -> None:
     lesson = replace(insight("", 7, LESSON), id="ins-7")
-    write(paths.tasks_folder(here.root) / both.one / "memory" / "insights.json", parse_insights("").add(lesson).text)
+    write(
+        paths.tasks_folder(here.root) / both.one / "memory" / "insights.json",
+        parse_insights("").add(lesson).text,
+    )
     index.sync(here.root)
     members = dict(PLACES[place])
     event = str(members.pop("event"))
@@ -105,7 +126,9 @@ def test_the_lesson_that_another_task_proposes_is_not_told_at_a_place(here: Worl
     assert "ins-7" in said(here, event, None, **members)
     task.done(here.root, both.one)
     index.sync(here.root)
-    assert said(here, event, both.two, **members) == "", "it is proposed to its own task; others get what is promoted"
+    assert said(here, event, both.two, **members) == "", (
+        "it is proposed to its own task; others get what is promoted"
+    )
 
 
 @pytest.mark.parametrize("odd", ["", "t-nobody", "' OR 1=1 --", "\udcff", "a b", "t" * 5000])

@@ -43,7 +43,9 @@ class World:
 
     def cached(self) -> None:
         """Write the settings cache as a command does."""
-        assert hook_state.write_settings(self.root, config.load(self.root, env=self.env), env=self.env)
+        assert hook_state.write_settings(
+            self.root, config.load(self.root, env=self.env), env=self.env
+        )
 
     def lines(self) -> list[dict[str, object]]:
         if not self.log.exists():
@@ -69,7 +71,11 @@ def payload(event: str = "PostToolUse", **members: object) -> bytes:
     """What Claude Code sends, in its order and on one line."""
     sent: dict[str, object] = {"session_id": SESSION, "cwd": "/nowhere", "hook_event_name": event}
     if "ToolUse" in event:
-        sent |= {"tool_name": "Bash", "tool_input": {"command": "echo hi"}, "tool_response": {"stdout": "hi"}}
+        sent |= {
+            "tool_name": "Bash",
+            "tool_input": {"command": "echo hi"},
+            "tool_response": {"stdout": "hi"},
+        }
     return json.dumps(sent | members, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -84,11 +90,18 @@ def hook(
 ) -> subprocess.CompletedProcess[bytes]:
     """One event, as a host starts it."""
     command = [sys.executable, "-I", "-S", str(HOOKS / "run.py"), host, event, *more]
-    return subprocess.run(command, input=stdin, env=dict(env), cwd=cwd, capture_output=True, check=False)
+    return subprocess.run(
+        command, input=stdin, env=dict(env), cwd=cwd, capture_output=True, check=False
+    )
 
 
 def call_hook(
-    event: str, stdin: bytes, env: Mapping[str, str], *, host: str = "claude", cwd: Path | None = None
+    event: str,
+    stdin: bytes,
+    env: Mapping[str, str],
+    *,
+    host: str = "claude",
+    cwd: Path | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
     """One event in this process, for what does not depend on a process; the environment is `env` alone."""
     before = dict(os.environ)
@@ -96,7 +109,9 @@ def call_hook(
     os.environ.update(env)
     try:
         with contextlib.chdir(cwd or Path.cwd()):
-            return subprocess.CompletedProcess([], 0, run_event(host, event, stdin, os.environ), b"")
+            return subprocess.CompletedProcess(
+                [], 0, run_event(host, event, stdin, os.environ), b""
+            )
     finally:
         os.environ.clear()
         os.environ.update(before)

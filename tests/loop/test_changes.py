@@ -11,11 +11,20 @@ from ralph.agents.process import run as start
 from ralph.loop import changes
 from ralph.loop.changes import ChangeTracker, changed_files
 
-ME = ("-c", "user.name=A Person", "-c", "user.email=person@example.org", "-c", "commit.gpgsign=false")
+ME = (
+    "-c",
+    "user.name=A Person",
+    "-c",
+    "user.email=person@example.org",
+    "-c",
+    "commit.gpgsign=false",
+)
 
 
 def git(folder: Path, *words: str) -> str:
-    ran = subprocess.run(["git", *ME, *words], cwd=folder, capture_output=True, encoding="utf-8", check=True)
+    ran = subprocess.run(
+        ["git", *ME, *words], cwd=folder, capture_output=True, encoding="utf-8", check=True
+    )
     return ran.stdout
 
 
@@ -108,7 +117,12 @@ def test_ralphs_own_files_are_no_progress_when_they_are_committed(repo: Path) ->
 def test_what_tools_leave_behind_is_no_progress(project: Path) -> None:
     disk = ChangeTracker(project, start)
     before = disk.snapshot()
-    for path in ("node_modules/a/index.js", ".venv/bin/python", "src/__pycache__/b.pyc", ".worktrees/x/a.txt"):
+    for path in (
+        "node_modules/a/index.js",
+        ".venv/bin/python",
+        "src/__pycache__/b.pyc",
+        ".worktrees/x/a.txt",
+    ):
         put(project / path, "made\n")
     assert changed_files(before, disk.snapshot()) == ()
 
@@ -156,7 +170,9 @@ def test_committing_what_is_there_changes_nothing_on_disk(repo: Path) -> None:
     committed = disk.snapshot()
     commit(repo)  # an empty one
     empty = disk.snapshot()
-    assert dirty_look.fingerprint == staged.fingerprint == committed.fingerprint == empty.fingerprint
+    assert (
+        dirty_look.fingerprint == staged.fingerprint == committed.fingerprint == empty.fingerprint
+    )
     assert changed_files(dirty_look, empty) == ()
 
 
@@ -195,7 +211,9 @@ def test_a_file_in_conflict_counts(repo: Path) -> None:
     assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
-def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(repo: Path, tmp_path: Path) -> None:
+def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(
+    repo: Path, tmp_path: Path
+) -> None:
     disk = ChangeTracker(repo / "src", start)
     before = disk.snapshot()
     put(repo / "src/b.txt", "another\n")
@@ -203,7 +221,14 @@ def test_in_a_subfolder_of_a_repository_paths_are_relative_to_it(repo: Path, tmp
     put(repo / "docs/new.txt", "new\n")
     shutil.copytree(repo, tmp_path / "nested")
     shutil.copytree(tmp_path / "nested", repo / "nested")
-    names = ("../a.txt", "../docs/new.txt", "../nested/a.txt", "../nested/docs/new.txt", "../nested/src/b.txt", "b.txt")
+    names = (
+        "../a.txt",
+        "../docs/new.txt",
+        "../nested/a.txt",
+        "../nested/docs/new.txt",
+        "../nested/src/b.txt",
+        "b.txt",
+    )
     assert changed_files(before, disk.snapshot()) == names
 
 
@@ -224,16 +249,31 @@ def test_a_folder_that_git_ignores_is_walked(repo: Path) -> None:
     assert changed_files(before, disk.snapshot()) == ("a.txt",)
 
 
-def test_changes_within_a_submodule_and_a_nested_repository_are_seen(repo: Path, tmp_path: Path) -> None:
+def test_changes_within_a_submodule_and_a_nested_repository_are_seen(
+    repo: Path, tmp_path: Path
+) -> None:
     inner = tmp_path / "inner"
     shutil.copytree(repo, inner)
-    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendored")
+    git(
+        repo,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(inner),
+        "vendored",
+    )
     commit(repo)
     disk = ChangeTracker(repo, start)
     before = disk.snapshot()
     put(repo / "vendored/a.txt", "edited\n")
     shutil.copytree(inner, repo / "nested")
-    assert changed_files(before, disk.snapshot()) == ("nested/a.txt", "nested/src/b.txt", "vendored/a.txt")
+    assert changed_files(before, disk.snapshot()) == (
+        "nested/a.txt",
+        "nested/src/b.txt",
+        "vendored/a.txt",
+    )
 
 
 def test_a_worktree_is_looked_at_on_its_own(repo: Path, tmp_path: Path) -> None:
@@ -274,7 +314,11 @@ def test_too_many_files_are_left_out(project: Path, monkeypatch: pytest.MonkeyPa
 
 def test_looking_leaves_index_and_objects_as_they_are(repo: Path) -> None:
     def state() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in sorted((repo / ".git").rglob("*")) if path.is_file()}
+        return {
+            str(path): path.read_bytes()
+            for path in sorted((repo / ".git").rglob("*"))
+            if path.is_file()
+        }
 
     put(repo / "new.txt", "new\n")
     os.utime(repo / "a.txt", ns=(1, 1))  # git would like to refresh its index
@@ -320,7 +364,9 @@ def test_the_repositorys_config_starts_no_program(repo: Path, tmp_path: Path) ->
     assert trap.exists(), "the trap works"
 
 
-def test_looking_at_a_subfolder_starts_no_monitor_of_the_repository(repo: Path, tmp_path: Path) -> None:
+def test_looking_at_a_subfolder_starts_no_monitor_of_the_repository(
+    repo: Path, tmp_path: Path
+) -> None:
     trap, script = tmp_path / "trap", tmp_path / "trap.sh"
     put(script, f"#!/bin/sh\ntouch '{trap}'\n")
     script.chmod(0o755)
@@ -336,7 +382,16 @@ def test_the_config_of_a_submodule_starts_no_program_either(repo: Path, tmp_path
     put(tmp_path / "trap.sh", f"#!/bin/sh\ntouch '{trap}'\ncat\n")
     (tmp_path / "trap.sh").chmod(0o755)
     shutil.copytree(repo, tmp_path / "inner")
-    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "inner"), "vendored")
+    git(
+        repo,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(tmp_path / "inner"),
+        "vendored",
+    )
     commit(repo)
     git(repo / "vendored", "config", "filter.evil.clean", str(tmp_path / "trap.sh"))
     put(repo / ".git/modules/vendored/info/attributes", "*.txt filter=evil\n")

@@ -75,7 +75,9 @@ def test_the_expected_code_decides(tmp_path: Path) -> None:
 
 
 def test_all_criteria_run_also_after_one_has_failed(tmp_path: Path) -> None:
-    found = verdict(tmp_path, python("raise SystemExit(1)"), python("raise SystemExit(2)"), python(""))
+    found = verdict(
+        tmp_path, python("raise SystemExit(1)"), python("raise SystemExit(2)"), python("")
+    )
     messages = ["ended with 1 instead of 0", "ended with 2 instead of 0", "passed"]
     assert [checked.message for checked in found.checks] == messages
 
@@ -93,7 +95,9 @@ def test_a_hanging_command_is_stopped(tmp_path: Path) -> None:
 
 
 def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) -> None:
-    found = check([Criterion(CriterionKind.TEST_PASS, argv=HANGS)], folder=tmp_path, run=run, timeout=0.2)
+    found = check(
+        [Criterion(CriterionKind.TEST_PASS, argv=HANGS)], folder=tmp_path, run=run, timeout=0.2
+    )
     assert found.checks[0].message == "took longer than 0.2 s and was stopped"
 
 
@@ -106,7 +110,9 @@ def test_without_a_limit_of_its_own_a_criterion_has_the_loops(tmp_path: Path) ->
         (custom("./not-there.sh"), "./not-there.sh"),
     ],
 )
-def test_a_missing_command_says_what_to_install(tmp_path: Path, criterion: Criterion, name: str) -> None:
+def test_a_missing_command_says_what_to_install(
+    tmp_path: Path, criterion: Criterion, name: str
+) -> None:
     (checked,) = verdict(tmp_path, criterion).checks
     assert "is missing or cannot be started" in checked.message
     assert not checked.passed
@@ -259,7 +265,19 @@ def test_a_plain_command_needs_no_shell(command: str, argv: tuple[str, ...]) -> 
 
 @for_each(
     "command",
-    ["a && b", "a | b", "a; b", "echo $HOME", "ls *.py", "a > out", "cd sub", "exit 3", "A=1 make", "~/check", "a `b`"],
+    [
+        "a && b",
+        "a | b",
+        "a; b",
+        "echo $HOME",
+        "ls *.py",
+        "a > out",
+        "cd sub",
+        "exit 3",
+        "A=1 make",
+        "~/check",
+        "a `b`",
+    ],
 )
 def test_a_command_with_shell_characters_goes_to_a_shell_unchanged(command: str) -> None:
     assert command_argv(command) == ("/bin/sh", "-c", command)
@@ -272,7 +290,11 @@ def test_any_words_are_criteria_or_a_usage_error(words: list[str]) -> None:
 
 
 def test_found_commands_complete_the_criteria() -> None:
-    found = {CriterionKind.TEST_PASS: Criterion(CriterionKind.TEST_PASS, argv=("npm", "test"), why="package.json:3")}
+    found = {
+        CriterionKind.TEST_PASS: Criterion(
+            CriterionKind.TEST_PASS, argv=("npm", "test"), why="package.json:3"
+        )
+    }
     wanted = parse_criteria(["test_pass", "marker", "make e2e"])
     first, *rest = add_detected_commands(wanted, found)
     assert first.argv == ("npm", "test")
@@ -283,7 +305,10 @@ def test_found_commands_complete_the_criteria() -> None:
 
 def test_a_command_that_was_named_wins_over_the_found_one() -> None:
     found = {CriterionKind.TEST_PASS: Criterion(CriterionKind.TEST_PASS, argv=("npm", "test"))}
-    assert add_detected_commands(parse_criteria(["test_pass:make unit"]), found)[0].label == "test_pass: make unit"
+    assert (
+        add_detected_commands(parse_criteria(["test_pass:make unit"]), found)[0].label
+        == "test_pass: make unit"
+    )
 
 
 def test_a_kind_without_a_command_is_an_error_that_says_how_to_name_it() -> None:
@@ -296,7 +321,10 @@ SAME = [
     ("1 failed, 5 passed in 0.12s", "1 failed, 5 passed in 10.03s"),
     ("==== 1 failed in 0.12s =====", "=== 1 failed in 100.12s ==="),
     ("object at 0x7f3a2b", "object at 0x55d1f0aa"),
-    ("/tmp/pytest-of-a/pytest-1/x.py: no such file", "/tmp/pytest-of-b/pytest-22/yy.py: no such file"),
+    (
+        "/tmp/pytest-of-a/pytest-1/x.py: no such file",
+        "/tmp/pytest-of-b/pytest-22/yy.py: no such file",
+    ),
     ("/private/var/folders/x1/ab/T/tmp1: no", "/var/folders/zz/T/other: no"),
     ("at 2024-01-02T03:04:05.123Z it broke", "at 2026-11-12T13:14:15Z it broke"),
     ("\x1b[31mred\x1b[0m failure", "red failure"),
@@ -335,7 +363,10 @@ def test_nothing_has_no_signature(text: str) -> None:
 
 def test_a_signature_can_be_read_and_begins_with_the_telling_line() -> None:
     text = "the criteria do not agree\ncollected 3 items\nFAILED tests/test_a.py::test_x - assert 1 == 2\nbye"
-    assert failure_signature(text).partition(" ")[2] == "FAILED tests/test_a.py::test_x - assert # == #"
+    assert (
+        failure_signature(text).partition(" ")[2]
+        == "FAILED tests/test_a.py::test_x - assert # == #"
+    )
     assert "\n" not in failure_signature(text)
 
 
@@ -351,7 +382,9 @@ def test_short_output_stays_complete_without_colours() -> None:
 
 
 def test_a_long_output_is_cut_at_a_line() -> None:
-    kept = output_tail("\n".join(f"line {letter * 30}" for letter in "abcdefghijklmnopqrstuvwxyz" * 10), "")
+    kept = output_tail(
+        "\n".join(f"line {letter * 30}" for letter in "abcdefghijklmnopqrstuvwxyz" * 10), ""
+    )
     assert len(kept) <= OUTPUT_LENGTH + 10
     first, second, *_, last = kept.split("\n")
     assert first == "..."

@@ -43,7 +43,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "uv": ({**PYTEST, "uv.lock": ""}, {TEST: "uv run --offline python -m pytest"}),
     "poetry": ({**PYTEST, "poetry.lock": ""}, {TEST: "poetry run python -m pytest"}),
-    "a folder of tests": ({"tests/unit/test_a.py": "def test_a(): ...\n"}, {TEST: "python3 -m pytest"}),
+    "a folder of tests": (
+        {"tests/unit/test_a.py": "def test_a(): ...\n"},
+        {TEST: "python3 -m pytest"},
+    ),
     "a folder of unittest": (
         {"tests/test_a.py": "import unittest\n"},
         {TEST: "python3 -m unittest discover -s tests"},
@@ -70,15 +73,31 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"ruff.toml": "", "pyrightconfig.json": "{}", ".venv/bin/ruff": "", ".venv/bin/python": ""},
         {LINT: ".venv/bin/ruff check .", TYPES: "pyright"},
     ),
-    "a broken pyproject": ({"pyproject.toml": "[tool.pytest.ini_options]\nx = [\n"}, {TEST: "python3 -m pytest"}),
+    "a broken pyproject": (
+        {"pyproject.toml": "[tool.pytest.ini_options]\nx = [\n"},
+        {TEST: "python3 -m pytest"},
+    ),
     "npm": (
-        {"package.json": package({"test": "vitest run", "build": "vite build", "lint": "eslint .", "types": "tsc"})},
+        {
+            "package.json": package(
+                {"test": "vitest run", "build": "vite build", "lint": "eslint .", "types": "tsc"}
+            )
+        },
         {TEST: "npm test", BUILD: "npm run build", LINT: "npm run lint", TYPES: "npm run types"},
     ),
-    "pnpm": ({"package.json": package({"test": "jest"}), "pnpm-lock.yaml": ""}, {TEST: "pnpm run test"}),
+    "pnpm": (
+        {"package.json": package({"test": "jest"}), "pnpm-lock.yaml": ""},
+        {TEST: "pnpm run test"},
+    ),
     "yarn": ({"package.json": package({"test": "jest"}), "yarn.lock": ""}, {TEST: "yarn run test"}),
-    "bun": ({"package.json": package({"test": "bun test"}), "bun.lock": ""}, {TEST: "bun run test"}),
-    "npm init": ({"package.json": package({"test": 'echo "Error: no test specified" && exit 1'})}, {}),
+    "bun": (
+        {"package.json": package({"test": "bun test"}), "bun.lock": ""},
+        {TEST: "bun run test"},
+    ),
+    "npm init": (
+        {"package.json": package({"test": 'echo "Error: no test specified" && exit 1'})},
+        {},
+    ),
     "a broken package.json": ({"package.json": "{"}, {}),
     "package.json is a list": ({"package.json": "[]"}, {}),
     "scripts are not texts": ({"package.json": '{"scripts": ["test"]}'}, {}),
@@ -94,7 +113,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"package.json": package({"test": "jest --watch", "test:ci": "jest"})},
         {TEST: "npm run test:ci"},
     ),
-    "a script that does not watch": ({"package.json": package({"test": "jest --watchAll=false"})}, {TEST: "npm test"}),
+    "a script that does not watch": (
+        {"package.json": package({"test": "jest --watchAll=false"})},
+        {TEST: "npm test"},
+    ),
     "a script that rewrites": (
         {
             "package.json": package({"lint": "eslint --fix ."}, devDependencies={"eslint": "9"}),
@@ -102,16 +124,31 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         },
         {LINT: "node_modules/.bin/eslint ."},
     ),
-    "a script that installs": ({"package.json": package({"test": "npm ci && jest", "build": "npm install"})}, {}),
-    "a script before it installs": ({"package.json": package({"pretest": "npm install", "test": "jest"})}, {}),
-    "npx that must not fetch": ({"package.json": package({"test": "npx --no-install jest"})}, {TEST: "npm test"}),
+    "a script that installs": (
+        {"package.json": package({"test": "npm ci && jest", "build": "npm install"})},
+        {},
+    ),
+    "a script before it installs": (
+        {"package.json": package({"pretest": "npm install", "test": "jest"})},
+        {},
+    ),
+    "npx that must not fetch": (
+        {"package.json": package({"test": "npx --no-install jest"})},
+        {TEST: "npm test"},
+    ),
     "npx of what is not": ({"package.json": package({"test": "npx jest"})}, {}),
     "tsc": (
-        {"package.json": package(devDependencies={"typescript": "5"}), "tsconfig.json": "{ // a comment\n}"},
+        {
+            "package.json": package(devDependencies={"typescript": "5"}),
+            "tsconfig.json": "{ // a comment\n}",
+        },
         {TYPES: "node_modules/.bin/tsc --noEmit"},
     ),
     "tsc with references": (
-        {"package.json": package(devDependencies={"typescript": "5"}), "tsconfig.json": '{"references": []}'},
+        {
+            "package.json": package(devDependencies={"typescript": "5"}),
+            "tsconfig.json": '{"references": []}',
+        },
         {TYPES: "node_modules/.bin/tsc --build --noEmit"},
     ),
     "eslint that is not installed": ({"package.json": package(), "eslint.config.js": ""}, {}),
@@ -134,19 +171,30 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         },
     ),
     "make": (
-        {"Makefile": ".PHONY: test\nCC := gcc\ntest: build\n\t./run\nbuild:\n\tcc x.c\nlint:\n\tx\ntypecheck:\n\tx\n"},
+        {
+            "Makefile": ".PHONY: test\nCC := gcc\ntest: build\n\t./run\nbuild:\n\tcc x.c\nlint:\n\tx\ntypecheck:\n\tx\n"
+        },
         {TEST: "make test", BUILD: "make build", LINT: "make lint", TYPES: "make typecheck"},
     ),
     "make check is the tests": ({"Makefile": "check:\n\t./run\n"}, {TEST: "make check"}),
-    "make check beside tests": ({"Makefile": "test check:\n\t./run\n"}, {TEST: "make test", LINT: "make check"}),
+    "make check beside tests": (
+        {"Makefile": "test check:\n\t./run\n"},
+        {TEST: "make test", LINT: "make check"},
+    ),
     "make that fetches": ({"Makefile": "test: deps\n\tnpm ci\n\nlint:\n\tcurl x\n"}, {}),
     "make variables are no targets": ({"Makefile": "test = x\ntest := y\nbuild ::= z\n"}, {}),
     "a language's own word before make's": (
         {**PYTEST, "Makefile": "test:\n\tx\nbuild:\n\ty\n"},
         {TEST: "python3 -m pytest", BUILD: "make build"},
     ),
-    "make's word before a guess": ({"tests/test_a.py": "", "Makefile": "test:\n\tx\n"}, {TEST: "make test"}),
-    "only the root": ({"packages/a/package.json": package({"test": "jest"}), "sub/Cargo.toml": ""}, {}),
+    "make's word before a guess": (
+        {"tests/test_a.py": "", "Makefile": "test:\n\tx\n"},
+        {TEST: "make test"},
+    ),
+    "only the root": (
+        {"packages/a/package.json": package({"test": "jest"}), "sub/Cargo.toml": ""},
+        {},
+    ),
 }
 
 

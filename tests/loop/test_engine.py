@@ -21,7 +21,11 @@ LIMITS = Limits(max_iterations=10)
 
 def verdict(passed: bool, why: str = "1 failed") -> CriteriaVerdict:
     return CriteriaVerdict(
-        (CheckResult(TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why),)
+        (
+            CheckResult(
+                TESTS, passed, "passed" if passed else "ended with 1", tail="" if passed else why
+            ),
+        )
     )
 
 
@@ -66,10 +70,16 @@ class World:
             if judgement.outcome is Outcome.DONE:
                 return replace(run, done=(*run.done, task.id), task="")
             self.attempts += judgement.uses_retry
-            return run if self.attempts <= self.retries else replace(run, failed=(*run.failed, task.id), task="")
+            return (
+                run
+                if self.attempts <= self.retries
+                else replace(run, failed=(*run.failed, task.id), task="")
+            )
 
         def assign(run: Run) -> Task | None:
-            return next((each for each in self.tasks if each.id not in {*run.done, *run.failed}), None)
+            return next(
+                (each for each in self.tasks if each.id not in {*run.done, *run.failed}), None
+            )
 
         def said(run: Run) -> Run | None:
             return replace(run, feedback=self.feedback.pop(0)) if self.feedback else None
@@ -102,7 +112,9 @@ class World:
 
     def run(self, limits: Limits = LIMITS, only: tuple[str, ...] = ("t-aaaaaa",)) -> Run:
         steps: list[IterationResult] = []
-        return engine.run(Run("run-00000001", "make it work", only=only), self.parts(), limits, steps)
+        return engine.run(
+            Run("run-00000001", "make it work", only=only), self.parts(), limits, steps
+        )
 
     @property
     def outcomes(self) -> list[str]:
@@ -150,7 +162,9 @@ def test_without_criteria_the_agents_word_counts() -> None:
 
 def test_a_verifier_that_does_not_agree_costs_a_retry() -> None:
     world = World(
-        [DONE, DONE], [verdict(True)] * 2, verifies=[Judgement(Outcome.RETRIED, "a test was deleted"), DONE_TOO]
+        [DONE, DONE],
+        [verdict(True)] * 2,
+        verifies=[Judgement(Outcome.RETRIED, "a test was deleted"), DONE_TOO],
     )
     assert world.run().reason == "success"
     assert world.outcomes == ["retried", "done"]
@@ -181,13 +195,17 @@ def test_a_failure_without_a_task_is_about_the_assigned_one() -> None:
 
 def test_the_same_failed_attempt_again_and_again_fails_the_task_and_the_next_one_is_taken() -> None:
     failed, other = '<task-failed id="t-aaaaaa">no key</task-failed>', Task("t-bbbbbb", "and this")
-    world = World([failed] * 4 + ["<task-done>t-bbbbbb</task-done>"], disks=["same"] * 5, tasks=[TASK, other])
+    world = World(
+        [failed] * 4 + ["<task-done>t-bbbbbb</task-done>"], disks=["same"] * 5, tasks=[TASK, other]
+    )
     run = world.run(only=())
     assert (run.failed, run.done) == (("t-aaaaaa",), ("t-bbbbbb",))
 
 
 def test_an_old_word_of_a_person_is_not_journaled_again() -> None:
-    world = World(["half", "half"], stops=[StopReason.CANCELLED] * 2, feedback=["use the other API"])
+    world = World(
+        ["half", "half"], stops=[StopReason.CANCELLED] * 2, feedback=["use the other API"]
+    )
     assert world.run().reason == "interrupted"
     assert [entry.notes for entry in world.journal] == ["Feedback: use the other API", ""]
 
@@ -287,7 +305,10 @@ def test_without_a_goal_the_ready_tasks_are_taken_in_order() -> None:
 def test_a_failed_task_does_not_stop_the_others() -> None:
     other = Task("t-bbbbbb", "and this")
     world = World(
-        [DONE, "<task-done>t-bbbbbb</task-done>"], [verdict(False), verdict(True)], tasks=[TASK, other], retries=0
+        [DONE, "<task-done>t-bbbbbb</task-done>"],
+        [verdict(False), verdict(True)],
+        tasks=[TASK, other],
+        retries=0,
     )
     run = world.run(only=())
     assert (run.failed, run.done, run.reason) == (("t-aaaaaa",), ("t-bbbbbb",), "task_failed")

@@ -6,14 +6,24 @@ import pytest
 from tests.cases import for_each
 
 from ralph.loop.criteria import failure_signature
-from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, find_limit, retry_delay
+from ralph.loop.state import (
+    EndReason,
+    IterationResult,
+    Limits,
+    Run,
+    RunEnd,
+    find_limit,
+    retry_delay,
+)
 
 NEVER = Limits(max_iterations=0, seconds=0, cost=0)
 
 
 def steps(*seen: tuple[str, str]) -> list[IterationResult]:
     """One step for each failure and disk."""
-    return [IterationResult(number, failure, disk) for number, (failure, disk) in enumerate(seen, 1)]
+    return [
+        IterationResult(number, failure, disk) for number, (failure, disk) in enumerate(seen, 1)
+    ]
 
 
 def on(disks: str, failure: str = "f") -> list[IterationResult]:
@@ -41,13 +51,18 @@ def test_it_ends_after_so_many_iterations(count: int, ends: str) -> None:
 
 
 def test_interrupted_iterations_count_by_their_number() -> None:
-    assert reason(limit_of([IterationResult(3, "f", "a")], Limits(max_iterations=3))) == EndReason.MAX_ITERATIONS
+    assert (
+        reason(limit_of([IterationResult(3, "f", "a")], Limits(max_iterations=3)))
+        == EndReason.MAX_ITERATIONS
+    )
 
 
 def test_it_ends_when_time_is_up_and_says_how_much_it_was() -> None:
     limits = Limits(seconds=3600)
     assert limit_of(on("a"), limits, seconds=3599) is None
-    assert limit_of(on("a"), limits, seconds=3725) == RunEnd(EndReason.TIME, "1:02:05 h of at most 1:00:00 h")
+    assert limit_of(on("a"), limits, seconds=3725) == RunEnd(
+        EndReason.TIME, "1:02:05 h of at most 1:00:00 h"
+    )
 
 
 def test_it_ends_when_the_money_is_spent() -> None:
@@ -109,7 +124,10 @@ def test_thrashing_needs_failures() -> None:
 def test_thrashing_says_between_how_many_states_and_since_when() -> None:
     found = limit_of(on("xababab", "0123456789ab the failure"), NEVER)
     assert found is not None
-    assert found.message == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
+    assert (
+        found.message
+        == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
+    )
 
 
 def test_the_most_informative_limit_is_reported() -> None:

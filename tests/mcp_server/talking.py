@@ -72,7 +72,9 @@ def talk(
     me = types.Implementation(name=name, version="1")
 
     async def main() -> T:
-        server = build(root, {"RALPH_EMBEDDING_PROVIDER": "none", **(env or {})}, read_only=read_only)
+        server = build(
+            root, {"RALPH_EMBEDDING_PROVIDER": "none", **(env or {})}, read_only=read_only
+        )
         async with Client(
             server, mode=mode, client_info=me, elicitation_callback=ask, list_roots_callback=roots
         ) as client:

@@ -24,7 +24,13 @@ def make(
     """Makes it."""
 
 
-TOOL = Tool("make", make, SdkTool.from_function(make, context_kwarg="call", structured_output=False), False, False)
+TOOL = Tool(
+    "make",
+    make,
+    SdkTool.from_function(make, context_kwarg="call", structured_output=False),
+    False,
+    False,
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -48,10 +54,20 @@ def test_what_is_declared_is_what_clients_see() -> None:
 
 
 def test_values_are_taken_as_they_were_meant() -> None:
-    taken = parse_arguments(TOOL, {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None})
-    assert (taken["name"], taken["count"], taken["really"], taken["colours"]) == ("a", 3, True, ["red", "blue"])
+    taken = parse_arguments(
+        TOOL, {"name": "a", "count": "3", "really": "true", "colours": "red, blue", "size": None}
+    )
+    assert (taken["name"], taken["count"], taken["really"], taken["colours"]) == (
+        "a",
+        3,
+        True,
+        ["red", "blue"],
+    )
     assert (taken["size"], taken["words"], taken["free"]) == ("", [], 5)
-    assert parse_arguments(TOOL, {"name": "a", "colours": ' ["red", "blue"]'})["colours"] == ["red", "blue"]
+    assert parse_arguments(TOOL, {"name": "a", "colours": ' ["red", "blue"]'})["colours"] == [
+        "red",
+        "blue",
+    ]
     assert parse_arguments(TOOL, {"name": 7, "count": 2.0})["count"] == 2
     assert parse_arguments(TOOL, {"name": "a", "free": 10**30})["free"] == 1_000_000
 
@@ -88,7 +104,9 @@ def test_what_is_wrong_is_an_error_with_a_hint(sent: dict[str, object], message:
     assert caught.value.hint
 
 
-@given(st.dictionaries(st.sampled_from(["name", "count", "really", "colours", "size", "odd"]), JSON))
+@given(
+    st.dictionaries(st.sampled_from(["name", "count", "really", "colours", "size", "odd"]), JSON)
+)
 def test_whatever_the_schema_allows_is_taken(sent: dict[str, object]) -> None:
     try:
         parse_arguments(TOOL, sent)

@@ -15,13 +15,19 @@ from ralph.app import memory
 WORDS = "ECONNREFUSED: run docker compose up first"
 
 
-def person(action: str, asked: list[str], before: Callable[[], object] = lambda: None) -> ElicitationFnT:
+def person(
+    action: str, asked: list[str], before: Callable[[], object] = lambda: None
+) -> ElicitationFnT:
     """Somebody who is asked, may do something first, and answers."""
 
-    async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
         asked.append(params.message)
         before()
-        return types.ElicitResult.model_validate({"action": action, "content": {} if action == "accept" else None})
+        return types.ElicitResult.model_validate(
+            {"action": action, "content": {} if action == "accept" else None}
+        )
 
     return answer
 
@@ -41,7 +47,12 @@ def test_a_person_who_agrees_is_asked_once_and_the_memory_goes(root: Path, mode:
 
     async def delete(talk: Talk) -> None:
         got = await talk.got("memory_delete", id=name)
-        assert (got["deleted"], got["text"], got["type"], got["tags"]) == (True, WORDS, "fix", ["docker", "db"])
+        assert (got["deleted"], got["text"], got["type"], got["tags"]) == (
+            True,
+            WORDS,
+            "fix",
+            ["docker", "db"],
+        )
 
     talk(root, delete, mode=mode, ask=person("accept", asked))
     assert asked == [f"Delete the fix {name}? {WORDS}"]
@@ -65,7 +76,9 @@ def test_a_person_who_does_not_agree_keeps_the_memory(root: Path, mode: str, act
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_client_that_cannot_ask_deletes_and_gets_all_that_restores_it(root: Path, mode: str) -> None:
+def test_a_client_that_cannot_ask_deletes_and_gets_all_that_restores_it(
+    root: Path, mode: str
+) -> None:
     async def delete(talk: Talk) -> None:
         got = await talk.got("memory_delete", id=name_of(root))
         assert got["deleted"] is True
@@ -128,7 +141,9 @@ def test_a_yes_to_another_question_counts_for_nothing(root: Path) -> None:
 
 
 def test_a_client_that_fails_to_ask_deletes_nothing(root: Path) -> None:
-    async def broken(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ErrorData:
+    async def broken(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ErrorData:
         return types.ErrorData(code=-32000, message="no window")
 
     async def delete(talk: Talk) -> None:
@@ -167,7 +182,9 @@ def test_without_folders_of_the_clients_it_stands_where_it_was_started(
     assert talk(None, project) == os.path.realpath(tmp_path)
 
 
-def test_the_home_folder_is_no_project_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_is_no_project_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "nobody"
     home.mkdir(exist_ok=True)
     (home / "ralph.yml").touch()
@@ -187,7 +204,9 @@ def test_the_home_folder_is_no_project_unless_it_is_named(tmp_path: Path, monkey
     assert [path.name for path in home.iterdir() if path.name != ".local"] == ["ralph.yml"]
 
 
-def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes(tmp_path: Path) -> None:
+def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes(
+    tmp_path: Path,
+) -> None:
     async def look(talk: Talk) -> None:
         assert len((await talk.client.list_tools()).tools) == 18
         assert "there is no such folder" in await talk.refused("status")

@@ -54,7 +54,11 @@ class Address:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         body = json.dumps(PING).encode()
-        for name, value in {**sent, "Content-Length": str(len(body)), "Connection": "close"}.items():
+        for name, value in {
+            **sent,
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }.items():
             if value:
                 connection.putheader(name, value)
         connection.endheaders(body)
@@ -137,10 +141,22 @@ def test_who_is_not_meant_is_turned_away_with_a_sentence(address: Address) -> No
         status, words = address.post(Host=host)
         assert status in (400, 421), host
         assert address.token not in words
-    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port}.evil.example"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        f"https://127.0.0.1:{port}",
+        f"http://127.0.0.1:{port}.evil.example",
+    ):
         assert address.post(Origin=origin)[0] == 403, origin
     assert address.post(Origin=f"http://127.0.0.1:{port}")[0] == 200
-    for token in ("", "Bearer", "Bearer wrong", f"Basic {address.token}", address.token, f"Bearer {address.token}x"):
+    for token in (
+        "",
+        "Bearer",
+        "Bearer wrong",
+        f"Basic {address.token}",
+        address.token,
+        f"Bearer {address.token}x",
+    ):
         status, words = address.post(Authorization=token)
         assert (status, address.token in words) == (401, False), token
     assert address.post(Host=f"localhost:{port}")[0] == 200
@@ -162,7 +178,9 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
     ],
     ids=["nothing", "half a line", "tls", "two hosts", "half a body", "smuggled body", "long head"],
 )  # fmt: skip
-def test_a_broken_or_late_request_ends_its_connection_and_no_other(address: Address, request_text: str) -> None:
+def test_a_broken_or_late_request_ends_its_connection_and_no_other(
+    address: Address, request_text: str
+) -> None:
     host = f"127.0.0.1:{address.port}"
     with socket.create_connection(("127.0.0.1", address.port), timeout=60) as line:
         with suppress(OSError):

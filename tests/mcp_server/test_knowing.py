@@ -12,11 +12,17 @@ from ralph.model.work import JournalEntry
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date(empty: Path, mode: str) -> None:
+def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date(
+    empty: Path, mode: str
+) -> None:
     async def add(talk: Talk) -> None:
-        got = await talk.got("knowledge_add", title="배포 절차", text="make release 를 돌린다.", tags=["release"])
+        got = await talk.got(
+            "knowledge_add", title="배포 절차", text="make release 를 돌린다.", tags=["release"]
+        )
         assert got["change"] == "new"
-        got = await talk.got("knowledge_add", title="배포 절차", text="make ship 을 돌린다.", tags="release, ship")
+        got = await talk.got(
+            "knowledge_add", title="배포 절차", text="make ship 을 돌린다.", tags="release, ship"
+        )
         assert got["change"] == "updated"
         assert got["notes"][0].startswith("the text before is kept as ret-")
         same = {"title": "배포 절차", "text": "make ship 을 돌린다.", "tags": ["release"]}
@@ -43,12 +49,16 @@ def test_a_page_without_a_tag_or_a_title_is_refused(empty: Path) -> None:
     async def add(talk: Talk) -> None:
         assert "without a tag" in await talk.refused("knowledge_add", title="a", text="b", tags=[])
         assert "knowledge_add needs title and tags" in await talk.refused("knowledge_add", text="b")
-        assert "the text is empty" in await talk.refused("knowledge_add", title=" ", text="b", tags=["t"])
+        assert "the text is empty" in await talk.refused(
+            "knowledge_add", title=" ", text="b", tags=["t"]
+        )
 
     talk(empty, add)
 
 
-def test_a_feature_that_the_project_does_not_have_is_refused_with_the_commands_words(empty: Path) -> None:
+def test_a_feature_that_the_project_does_not_have_is_refused_with_the_commands_words(
+    empty: Path,
+) -> None:
     feature.add(empty, "Refunds")
     page = {"title": "a", "text": "b", "tags": ["t"]}
 
@@ -78,7 +88,12 @@ def test_what_fits_a_task_is_found_by_tags(empty: Path) -> None:
 
 def test_the_journal_is_found_by_words_and_filters(root: Path) -> None:
     long = "The parser is slow. " * 400
-    journal.append(root, JournalEntry("run-99887766", 2, Outcome.FAILED, notes=long, created_at="2026-11-11T10:00:00Z"))
+    journal.append(
+        root,
+        JournalEntry(
+            "run-99887766", 2, Outcome.FAILED, notes=long, created_at="2026-11-11T10:00:00Z"
+        ),
+    )
 
     async def search(talk: Talk) -> None:
         got = await talk.got("journal_search", query="parser")
@@ -86,11 +101,15 @@ def test_the_journal_is_found_by_words_and_filters(root: Path) -> None:
         cut = next(each for each in got["hits"] if each["type"] == "failed")
         assert "[cut; `ralph search --layer 3 jrn-run-99887766-2`" in cut["text"]
         assert len(cut["text"]) < 2000
-        (hit,) = (await talk.got("journal_search", query="parser", outcome="retried", task="t-abc123"))["hits"]
+        (hit,) = (
+            await talk.got("journal_search", query="parser", outcome="retried", task="t-abc123")
+        )["hits"]
         assert "drops headers" in hit["text"]
         assert (await talk.got("journal_search", query="parser", run="run-1a2b"))["total"] == 1
         assert (await talk.got("journal_search", query="zebra"))["notes"] == ["Nothing found."]
-        assert "outcome: Input should be" in await talk.refused("journal_search", query="x", outcome="well")
+        assert "outcome: Input should be" in await talk.refused(
+            "journal_search", query="x", outcome="well"
+        )
 
     talk(root, search)
 
@@ -104,8 +123,12 @@ def test_neighbours_come_with_the_edge_that_leads_there(root: Path) -> None:
         assert (await talk.got("graph_neighbors", id="tag:docker", type=["file"]))["nodes"] == []
         got = await talk.got("graph_neighbors", id="tag:docker", limit=1)
         assert (len(got["nodes"]), got["total"]) == (1, 2)
-        assert "is not a type of node" in await talk.refused("graph_neighbors", id="tag:docker", type="dream")
-        assert "is not a relation" in await talk.refused("graph_neighbors", id="tag:docker", relation="loves")
+        assert "is not a type of node" in await talk.refused(
+            "graph_neighbors", id="tag:docker", type="dream"
+        )
+        assert "is not a relation" in await talk.refused(
+            "graph_neighbors", id="tag:docker", relation="loves"
+        )
         assert await talk.refused("graph_neighbors", id="file:nowhere.py")
 
     talk(root, look)

@@ -29,7 +29,11 @@ def test_what_is_added_stands_in_the_file_with_its_origin(empty: Path, mode: str
     shown = Project(empty)("memory", "show", name)
     assert "agent, via mcp (claude-code)" in shown.out
     record = memory.show(empty, name).record
-    assert (record.kind, record.tags, record.origin.by) == (MemoryKind.DECISION, ("build", "ci"), "agent")
+    assert (record.kind, record.tags, record.origin.by) == (
+        MemoryKind.DECISION,
+        ("build", "ci"),
+        "agent",
+    )
 
 
 def test_a_clients_name_cannot_break_the_comment_it_stands_in(empty: Path) -> None:
@@ -48,7 +52,9 @@ def test_what_is_there_already_is_not_added_twice(root: Path) -> None:
     async def twice(talk: Talk) -> None:
         got = await talk.got("memory_add", text="ECONNREFUSED: run docker compose up first")
         assert got["added"] is False
-        assert "Already there" in await talk.read("memory_add", text="ECONNREFUSED: run docker compose up first")
+        assert "Already there" in await talk.read(
+            "memory_add", text="ECONNREFUSED: run docker compose up first"
+        )
 
     talk(root, twice)
     assert len(memory.list_(root)) == 3
@@ -56,8 +62,12 @@ def test_what_is_there_already_is_not_added_twice(root: Path) -> None:
 
 def test_a_secret_is_refused_with_the_commands_words_and_nothing_is_stored(empty: Path) -> None:
     async def add(talk: Talk) -> str:
-        assert TOKEN not in await talk.refused("knowledge_add", title="Keys", text=f"It is {TOKEN}", tags=["key"])
-        assert "no argument 'allow_secret'" in await talk.refused("memory_add", text="x", allow_secret=True)
+        assert TOKEN not in await talk.refused(
+            "knowledge_add", title="Keys", text=f"It is {TOKEN}", tags=["key"]
+        )
+        assert "no argument 'allow_secret'" in await talk.refused(
+            "memory_add", text="x", allow_secret=True
+        )
         return await talk.refused("memory_add", text=f"the token is {TOKEN}")
 
     said = talk(empty, add)
@@ -66,11 +76,17 @@ def test_a_secret_is_refused_with_the_commands_words_and_nothing_is_stored(empty
     assert [path.name for path in empty.rglob("*") if path.is_file()] == ["HEAD"]
 
 
-def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so(empty: Path) -> None:
+def test_what_a_project_calls_a_secret_is_refused_as_soon_as_its_settings_say_so(
+    empty: Path,
+) -> None:
     async def add(talk: Talk) -> None:
         await talk.got("memory_add", text="customer 4711 pays late")
-        (empty / "ralph.yml").write_text("privacy:\n  patterns: ['customer \\d+']\n", encoding="utf-8", newline="")
-        assert "looks like a secret" in await talk.refused("memory_add", text="customer 4712 pays early")
+        (empty / "ralph.yml").write_text(
+            "privacy:\n  patterns: ['customer \\d+']\n", encoding="utf-8", newline=""
+        )
+        assert "looks like a secret" in await talk.refused(
+            "memory_add", text="customer 4712 pays early"
+        )
         (empty / "ralph.yml").write_text("privacy: [", encoding="utf-8", newline="")
         assert "ralph.yml" in await talk.refused("memory_add", text="anything")
 
@@ -90,7 +106,9 @@ def test_private_parts_are_left_out_and_told(empty: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_search_gives_a_line_each_with_the_id_and_says_that_it_is_data(root: Path, mode: str) -> None:
+def test_a_search_gives_a_line_each_with_the_id_and_says_that_it_is_data(
+    root: Path, mode: str
+) -> None:
     async def search(talk: Talk) -> None:
         got = await talk.got("memory_search", query="connection refused docker")
         assert got["hits"][0]["type"] == "fix"
@@ -101,7 +119,9 @@ def test_a_search_gives_a_line_each_with_the_id_and_says_that_it_is_data(root: P
         assert "결제 모듈은" in read
         got = await talk.got("memory_search", query="docker", type=["decision"])
         assert (got["hits"], got["total"], got["notes"]) == ([], 0, ["No memories found."])
-        assert [each["id"] for each in (await talk.got("memory_search", query="", tags="api"))["hits"]]
+        assert [
+            each["id"] for each in (await talk.got("memory_search", query="", tags="api"))["hits"]
+        ]
 
     talk(root, search, mode=mode)
 
@@ -110,10 +130,17 @@ def test_one_memory_is_shown_whole(root: Path) -> None:
     async def show(talk: Talk) -> None:
         (hit,) = (await talk.got("memory_list", type=["pattern"]))["hits"]
         got = await talk.got("memory_show", id=hit["id"])
-        assert (got["text"], got["tags"], got["type"]) == ("Handlers return Result,\nnever raise.", ["api"], "pattern")
+        assert (got["text"], got["tags"], got["type"]) == (
+            "Handlers return Result,\nnever raise.",
+            ["api"],
+            "pattern",
+        )
         assert "never raise." in await talk.read("memory_show", id=hit["id"])
         said = await talk.refused("memory_show", id="mem-1-nope")
-        assert said == "error: Memory not found: mem-1-nope\n  `ralph memory list --in all` shows the ids"
+        assert (
+            said
+            == "error: Memory not found: mem-1-nope\n  `ralph memory list --in all` shows the ids"
+        )
 
     talk(root, show)
 
@@ -140,7 +167,11 @@ def test_an_edit_changes_what_was_said_and_signs_new_words(root: Path) -> None:
         assert (record.origin.by, record.extra["via"]) == ("human", "mcp (some-client)")
         await talk.got("memory_edit", id=name, text="An agent's words", type="context")
         record = memory.show(root, name).record
-        assert (record.text, record.kind, record.origin.by) == ("An agent's words", MemoryKind.CONTEXT, "agent")
+        assert (record.text, record.kind, record.origin.by) == (
+            "An agent's words",
+            MemoryKind.CONTEXT,
+            "agent",
+        )
         assert (await talk.got("memory_edit", id=name, tags=["a"]))["changed"] is False
         assert (await talk.got("memory_edit", id=name, tags=[]))["changed"] is True
         assert "nothing to change" in await talk.refused("memory_edit", id=name)
@@ -209,4 +240,6 @@ def test_memory_that_plays_host_or_closes_its_frame_stays_data(empty: Path) -> N
 
 def both(result: types.CallToolResult) -> str:
     """A result's text, and what programs get, as it is without JSON's escapes."""
-    return text(result) + json.dumps(result.structured_content, ensure_ascii=False).replace("\\u001b", "\x1b")
+    return text(result) + json.dumps(result.structured_content, ensure_ascii=False).replace(
+        "\\u001b", "\x1b"
+    )

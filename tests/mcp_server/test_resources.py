@@ -32,8 +32,13 @@ def test_the_newest_are_listed_and_everything_listed_can_be_read(root: Path, mod
         assert nouns == ["memory"] * 3 + ["session"] * 2
         assert resources[3].title == "another day"
         for each in resources:
-            assert (await content(talk, str(each.uri))).startswith("[ralph] Reference from earlier work")
-        patterns = [each.uri_template for each in (await talk.client.list_resource_templates()).resource_templates]
+            assert (await content(talk, str(each.uri))).startswith(
+                "[ralph] Reference from earlier work"
+            )
+        patterns = [
+            each.uri_template
+            for each in (await talk.client.list_resource_templates()).resource_templates
+        ]
         assert patterns == ["ralph://memory/{id}", "ralph://session/{id}"]
 
     talk(root, look, mode=mode)
@@ -90,7 +95,11 @@ def test_remember_says_what_to_keep_and_needs_its_argument(root: Path) -> None:
         text = await prompt_text(talk, "remember", what="우리는 pnpm 을 쓴다")
         assert "우리는 pnpm 을 쓴다" in text
         assert "memory_add" in text
-        for name, arguments in (("recall", {}), ("remember", {"what": " "}), ("forget", {"what": "x"})):
+        for name, arguments in (
+            ("recall", {}),
+            ("remember", {"what": " "}),
+            ("forget", {"what": "x"}),
+        ):
             with pytest.raises(MCPError):
                 await talk.client.get_prompt(name, arguments)
         names = [each.name for each in (await talk.client.list_prompts()).prompts]

@@ -59,7 +59,9 @@ def test_two_servers_of_one_project_see_each_others_work(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(root: Path, mode: str) -> None:
+def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(
+    root: Path, mode: str
+) -> None:
     before = (root / ".agent/memories.md").read_bytes()
 
     async def look(talk: Talk) -> None:
@@ -75,7 +77,9 @@ def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(root: Path
     assert not (root / ".ralph/knowledge").exists()
 
 
-def test_an_error_repeats_what_was_sent_only_in_part_and_nothing_that_a_terminal_would_obey(root: Path) -> None:
+def test_an_error_repeats_what_was_sent_only_in_part_and_nothing_that_a_terminal_would_obey(
+    root: Path,
+) -> None:
     async def look(talk: Talk) -> None:
         for name in ("x" * 50_000, "\x1b[31m" * 999, "</system-reminder>"):
             said = await talk.refused("memory_show", id=name)
@@ -99,7 +103,9 @@ def test_a_tool_that_does_not_exist_is_the_protocols_error(root: Path) -> None:
     talk(root, look)
 
 
-def test_a_bug_is_told_as_one_and_the_server_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_told_as_one_and_the_server_goes_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("half a zebra")
 

@@ -67,7 +67,11 @@ class Wire:
 @contextmanager
 def wired(root: Path, *words: str) -> Iterator[Wire]:
     with subprocess.Popen(
-        [*SERVE, *words], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*SERVE, *words],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         try:
             yield Wire(process)
@@ -90,10 +94,14 @@ def test_a_round_trip_with_the_sdks_own_client(root: Path) -> None:
 
 
 def test_stdout_carries_the_protocol_alone_and_the_end_of_input_is_the_end(root: Path) -> None:
-    (root / "ralph.yml").write_text("memorys: 1\n", encoding="utf-8", newline="")  # a warning to print
+    (root / "ralph.yml").write_text(
+        "memorys: 1\n", encoding="utf-8", newline=""
+    )  # a warning to print
     with wired(root) as wire:
         assert wire.greet()["result"]["serverInfo"]["name"] == "ralph"
-        wire.send(id=2, method="tools/call", params={"name": "memory_add", "arguments": {"text": "one"}})
+        wire.send(
+            id=2, method="tools/call", params={"name": "memory_add", "arguments": {"text": "one"}}
+        )
         assert wire.hear()["id"] == 2
         out, err = wire.process.communicate()
         assert out == b""
@@ -105,7 +113,11 @@ def test_stdout_carries_the_protocol_alone_and_the_end_of_input_is_the_end(root:
 def test_a_call_at_the_very_end_is_done_or_not_but_never_half(root: Path) -> None:
     with wired(root) as wire:
         wire.greet()
-        wire.send(id=2, method="tools/call", params={"name": "memory_add", "arguments": {"text": "the last words"}})
+        wire.send(
+            id=2,
+            method="tools/call",
+            params={"name": "memory_add", "arguments": {"text": "the last words"}},
+        )
         wire.process.communicate()
         assert wire.process.returncode == 0
     texts = [each.record.text for each in memory.list_(root)]
@@ -169,11 +181,17 @@ def test_outside_of_a_project_and_read_only_it_starts_and_lists(tmp_path: Path) 
 
 
 def test_a_catastrophic_pattern_of_the_project_does_not_block_the_server(root: Path) -> None:
-    (root / "ralph.yml").write_text("privacy:\n  patterns: ['([a-z]+ ?)+#', 'ACME-[0-9]+']\n", encoding="utf-8")
+    (root / "ralph.yml").write_text(
+        "privacy:\n  patterns: ['([a-z]+ ?)+#', 'ACME-[0-9]+']\n", encoding="utf-8"
+    )
     with wired(root) as wire:
         wire.greet()
         for number, end in enumerate(("the shop", "ACME-7731"), 2):
             text = f"The cart tests need the containers of {end}"
-            wire.send(id=number, method="tools/call", params={"name": "memory_add", "arguments": {"text": text}})
+            wire.send(
+                id=number,
+                method="tools/call",
+                params={"name": "memory_add", "arguments": {"text": text}},
+            )
             assert bool(wire.hear()["result"].get("isError")) == (end != "the shop")
     assert hook_files.slow_patterns(str(paths.state_folder(root))) == {"([a-z]+ ?)+#"}

@@ -20,10 +20,15 @@ def test_tasks_are_listed_in_their_order_and_shown_whole(root: Path, mode: str) 
         assert [each["id"] for each in got["tasks"]] == [first, second]
         assert got["tasks"][1]["waits_for"] == [first]
         assert f"waits for {first}" in await talk.read("task_list")
-        assert [each["id"] for each in (await talk.got("task_list", ready=True))["tasks"]] == [first]
+        assert [each["id"] for each in (await talk.got("task_list", ready=True))["tasks"]] == [
+            first
+        ]
         assert (await talk.got("task_list", status="failed"))["notes"] == ["No tasks."]
         whole = await talk.got("task_show", id=first)
-        assert (whole["title"], whole["description"]) == ("Refund an order", "All of it, or a part.")
+        assert (whole["title"], whole["description"]) == (
+            "Refund an order",
+            "All of it, or a part.",
+        )
         assert "환불 화면" in await talk.read("task_show", id=second)
         assert "there is no task" in await talk.refused("task_show", id="t-nope")
         assert "status: Input should be 'pending'" in await talk.refused("task_list", status="open")
@@ -63,11 +68,15 @@ def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, 
         got = await talk.got("session_list")
         assert [each["id"] for each in got["sessions"]] == ["77bb-2", "3f2a-1"]
         assert got["sessions"][1]["prompt"] == "fix the login"
-        assert (await talk.got("session_list", limit=1))["notes"] == ["1 more; a higher limit shows them"]
+        assert (await talk.got("session_list", limit=1))["notes"] == [
+            "1 more; a higher limit shows them"
+        ]
         one = await talk.got("session_show", id="3f2a")
         assert one["summary"].startswith("Goal: fix the login")
         assert [hit["type"] for hit in one["hits"]] == ["note", "error", "note"]
-        assert (await talk.got("session_show", id="3f2a", limit=1))["notes"][0].startswith("2 earlier")
+        assert (await talk.got("session_show", id="3f2a", limit=1))["notes"][0].startswith(
+            "2 earlier"
+        )
         assert "session: 3f2a-1" in await talk.read("session_show", id="3f2a", layer=3)
         assert (await talk.got("session_show"))["id"] == "77bb-2"
         assert "there is no session" in await talk.refused("session_show", id="nope")
@@ -97,7 +106,9 @@ EMPTY: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_where_nothing_is_remembered_every_tool_says_so_and_writes_nothing(empty: Path, mode: str) -> None:
+def test_where_nothing_is_remembered_every_tool_says_so_and_writes_nothing(
+    empty: Path, mode: str
+) -> None:
     async def look(talk: Talk) -> None:
         for name, arguments in EMPTY.items():
             assert await talk.read(name, **arguments), name

@@ -2,7 +2,16 @@
 
 from tests.cases import for_each
 
-from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.graph import (
+    TYPE_OF_KIND,
+    Edge,
+    Node,
+    NodeType,
+    Relation,
+    entity_id,
+    entity_type,
+    parse_relation,
+)
 from ralph.model.record import MemoryKind
 
 FACT = Node("mem-1", NodeType.PATTERN, "x", recorded="2026-01-10", since="2026-01-10")
@@ -45,13 +54,33 @@ def test_a_relation_is_known_in_any_spelling(word: str) -> None:
         (FACT, "2026-01", True),
         (FACT, "2025-12", False),
         (FACT, "2026-01-10T08:00:00", True),
-        (Node("a", NodeType.PATTERN, "", since="2026-01-10", valid_until="2026-02-01"), "2026-02-01T23:00:00", True),
-        (Node("a", NodeType.PATTERN, "", since="2026-01-10", valid_until="2026-02-01"), "2026-02-02", False),
-        (Node("a", NodeType.PATTERN, "", since="2026-01-10", replaced="2026-02-01"), "2026-01-31", True),
-        (Node("a", NodeType.PATTERN, "", since="2026-01-10", replaced="2026-02-01"), "2026-02-01", False),
+        (
+            Node("a", NodeType.PATTERN, "", since="2026-01-10", valid_until="2026-02-01"),
+            "2026-02-01T23:00:00",
+            True,
+        ),
+        (
+            Node("a", NodeType.PATTERN, "", since="2026-01-10", valid_until="2026-02-01"),
+            "2026-02-02",
+            False,
+        ),
+        (
+            Node("a", NodeType.PATTERN, "", since="2026-01-10", replaced="2026-02-01"),
+            "2026-01-31",
+            True,
+        ),
+        (
+            Node("a", NodeType.PATTERN, "", since="2026-01-10", replaced="2026-02-01"),
+            "2026-02-01",
+            False,
+        ),
         (Node("a", NodeType.PATTERN, "", replaced=""), "2026-02-01", False),
         (Node("a", NodeType.PATTERN, "", retired=True), "2026-02-01", False),
-        (Node("a", NodeType.PATTERN, "", retired=True, valid_until="2026-03-01"), "2026-02-01", True),
+        (
+            Node("a", NodeType.PATTERN, "", retired=True, valid_until="2026-03-01"),
+            "2026-02-01",
+            True,
+        ),
         (Node("a", NodeType.FILE, ""), "1999-01-01", True),
     ],
 )

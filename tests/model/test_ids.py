@@ -12,7 +12,10 @@ from ralph.errors import Conflict, NotFound
 from ralph.model import ids
 
 
-@for_each("text", ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"])
+@for_each(
+    "text",
+    ["mem-1705751400-a3f8", "fix-1-a", "decision-22-ZZZZ9", "Übung-3-x", "a_b-1-2", "m2-1-0"],
+)
 def test_word_digits_and_alphanumerics_are_an_id(text: str) -> None:
     assert ids.ID.fullmatch(text)
 
@@ -97,7 +100,13 @@ def test_a_derived_id_depends_on_the_words_alone(words: str) -> None:
 
 
 def test_short_form_is_the_kind_and_the_shortest_unique_tail() -> None:
-    known = ["mem-1705751400-a3f8", "mem-1705751401-a3f8", "mem-1705751401-b000", "t-1a2b3c", "know-release-steps"]
+    known = [
+        "mem-1705751400-a3f8",
+        "mem-1705751401-a3f8",
+        "mem-1705751401-b000",
+        "t-1a2b3c",
+        "know-release-steps",
+    ]
     assert ids.short_ids(known) == {
         "mem-1705751400-a3f8": "mem-0-a3f8",
         "mem-1705751401-a3f8": "mem-1-a3f8",
@@ -117,7 +126,9 @@ def test_short_form_finds_its_id_and_an_ambiguous_one_lists_the_candidates() -> 
             ids.resolve(name, known)
 
 
-@given(st.sets(st.from_regex(r"(mem|fix|t)-([0-9]{1,3}-)?[0-9a-f]{4,6}", fullmatch=True), max_size=40))
+@given(
+    st.sets(st.from_regex(r"(mem|fix|t)-([0-9]{1,3}-)?[0-9a-f]{4,6}", fullmatch=True), max_size=40)
+)
 def test_every_short_form_means_its_own_id(known: set[str]) -> None:
     for full, short in ids.short_ids(known).items():
         assert ids.resolve(short, known) == full

@@ -13,9 +13,14 @@ from ralph.store import graph, index
 from ralph.store.sources import Contents, Placed
 
 
-def indexed(*files: Sequence[Record], tasks: Sequence[Task] = (), names: Sequence[str] = ()) -> sqlite3.Connection:
+def indexed(
+    *files: Sequence[Record], tasks: Sequence[Task] = (), names: Sequence[str] = ()
+) -> sqlite3.Connection:
     """An index in memory of one source a list of records, and the tasks in the first."""
-    told = [Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1))) for each in files]
+    told = [
+        Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
+        for each in files
+    ]
     if tasks:
         told[0] = Contents(told[0].records, tuple(tasks))
     return index.in_memory(told, terms.index_terms, names)

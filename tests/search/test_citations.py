@@ -39,7 +39,9 @@ def of(text: str, **origin: object) -> list[tuple[str, str]]:
         ("", []),
     ],
 )
-def test_files_are_told_from_what_looks_like_them(text: str, found: list[tuple[str, int, int]]) -> None:
+def test_files_are_told_from_what_looks_like_them(
+    text: str, found: list[tuple[str, int, int]]
+) -> None:
     assert citations.cited_files(text) == found
 
 
@@ -53,7 +55,9 @@ def test_any_text_has_files_within_the_project_or_none(text: str) -> None:
 
 
 def test_metadata_names_files_and_a_commit_for_sure() -> None:
-    record = Record("mem-1-a", MemoryKind.FIX, "x", origin=Origin(files=("src/a.py",), commit="abc1234"))
+    record = Record(
+        "mem-1-a", MemoryKind.FIX, "x", origin=Origin(files=("src/a.py",), commit="abc1234")
+    )
     assert [(each.kind, each.what, each.sure) for each in citations.find_citations(record)] == [
         (CitationKind.FILE, "src/a.py", True),
         (CitationKind.COMMIT, "abc1234", True),
@@ -64,7 +68,10 @@ def test_metadata_names_files_and_a_commit_for_sure() -> None:
     ("text", "found"),
     [
         ("fixed in commit 604fdc2", ["604fdc2"]),
-        ("see `604fdc208b63743bd508df1b9a73037dfda675d3`", ["604fdc208b63743bd508df1b9a73037dfda675d3"]),
+        (
+            "see `604fdc208b63743bd508df1b9a73037dfda675d3`",
+            ["604fdc208b63743bd508df1b9a73037dfda675d3"],
+        ),
         ("`1234567`, `deadbee`, commit it, 604fdc2", []),
     ],
 )

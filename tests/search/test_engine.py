@@ -36,14 +36,20 @@ def memory(text: str, number: int = 1, **more: object) -> Record:
 
 
 def observation(text: str, number: int, session: str = "s1", **more: object) -> Record:
-    values: dict[str, object] = {"created_at": f"2025-05-01T10:{number % 60:02}:00Z", "scope": Scope.SESSION, **more}
+    values: dict[str, object] = {
+        "created_at": f"2025-05-01T10:{number % 60:02}:00Z",
+        "scope": Scope.SESSION,
+        **more,
+    }
     name = f"obs-{1_700_000_000 + number}-b{number:03x}"
     origin = Origin(session=session)
     return Record(name, ObservationKind.TOOL_USE, text, Family.OBSERVATION, origin=origin, **values)  # type: ignore[arg-type] # see above
 
 
 @contextmanager
-def indexed(*records: Record, lines: tuple[tuple[str, dict[str, object]], ...] = ()) -> Iterator[sqlite3.Connection]:
+def indexed(
+    *records: Record, lines: tuple[tuple[str, dict[str, object]], ...] = ()
+) -> Iterator[sqlite3.Connection]:
     """An index in memory of these records, in one source."""
     placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
     connection = in_memory([Contents(placed, lines=lines)], terms.index_terms)
@@ -64,7 +70,10 @@ def texts(found: SearchResult) -> list[str]:
     return [hit.record.text for hit in found.hits]
 
 
-NOISE = [memory(f"unrelated remark {word} about something else", 100 + n) for n, word in enumerate("abcdefghijklmnop")]
+NOISE = [
+    memory(f"unrelated remark {word} about something else", 100 + n)
+    for n, word in enumerate("abcdefghijklmnop")
+]
 
 
 def test_the_newer_of_two_equal_ones_comes_first() -> None:
@@ -80,7 +89,10 @@ def test_a_word_in_a_text_counts_more_than_a_tag_alone_and_each_hit_has_its_reas
     tagged = memory("rotate the keys", 1, tags=("security",))
     said = memory("security is a word here", 2)
     hits = ask([said, tagged, *NOISE], "security").hits
-    assert [(hit.record, hit.why) for hit in hits] == [(said, ("text: security",)), (tagged, ("tag: security",))]
+    assert [(hit.record, hit.why) for hit in hits] == [
+        (said, ("text: security",)),
+        (tagged, ("tag: security",)),
+    ]
     assert not hits[1].weak
     titled = memory("x", 3, title="Rollout plan", origin=Origin(files=("src/db/schema.ts",)))
     assert ask([titled, *NOISE], "rollout schema").hits[0].why == ("title: rollout", "path: schema")
@@ -118,7 +130,10 @@ def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
     assert order.index(mine) < order.index(other)
 
 
-@for_each("query", ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"])
+@for_each(
+    "query",
+    ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"],
+)
 def test_a_miss_is_a_miss(query: str) -> None:
     assert ask(
         [memory("deploy by hand", 1), memory("rotate the keys of the database", 2), *NOISE], query
@@ -179,7 +194,11 @@ FILTERS: list[tuple[Query, str]] = [
 ]
 
 
-@for_each(("query", "wanted"), FILTERS, ids=lambda value: str(value)[:60] if isinstance(value, str) else "")
+@for_each(
+    ("query", "wanted"),
+    FILTERS,
+    ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
+)
 def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str) -> None:
     names = [f"alpha {word}" for word in wanted.split()]
     for text in ("alpha", ""):
@@ -194,7 +213,12 @@ def test_filters_narrow_down_words_ids_and_the_newest(query: Query, wanted: str)
 def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
     lines: tuple[tuple[str, dict[str, object]], ...] = tuple(
         ("session", {"id": name, "project_path": path})
-        for name, path in (("a", "/w/app"), ("b", "/w/app/web"), ("c", "/w/application"), ("d", "/W/App"))
+        for name, path in (
+            ("a", "/w/app"),
+            ("b", "/w/app/web"),
+            ("c", "/w/application"),
+            ("d", "/W/App"),
+        )
     )
     records = [observation(f"alpha {name}", n, name) for n, name in enumerate("abcd", 1)]
     with indexed(*records, lines=lines) as connection:
@@ -215,7 +239,10 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
 def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
     chance = random.Random(count)
     words = "alpha beta gamma delta".split()
-    records = [memory(f"alpha {chance.choice(words)} {n}", n, created_at=f"2025-0{1 + n % 5}-10") for n in range(count)]
+    records = [
+        memory(f"alpha {chance.choice(words)} {n}", n, created_at=f"2025-0{1 + n % 5}-10")
+        for n in range(count)
+    ]
     with indexed(*records) as connection:
         everything = rank.search(connection, Query("alpha", limit=None), today=TODAY)
         assert everything.total == len(everything.hits) == count
@@ -272,7 +299,9 @@ def test_nearness_in_meaning_finds_what_shares_no_word() -> None:
     records = [memory("the cache was stale", 1), *NOISE]
     with indexed(*records) as connection:
         key = connection.execute("SELECT key FROM records WHERE text LIKE '%stale%'").fetchone()[0]
-        found = rank.search(connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9})
+        found = rank.search(
+            connection, Query("outdated copies"), today=TODAY, meaning=lambda text, keys: {key: 0.9}
+        )
         assert texts(found) == ["the cache was stale"]
         assert found.hits[0].why == ("meaning: 0.90",)
         retired = rank.search(
@@ -319,10 +348,19 @@ def hits(index: Index, query: str) -> SearchResult:
         return rank.search(connection, Query(query, limit=None), today=TODAY)
 
 
-def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(tmp_path: Path) -> None:
+def test_the_answers_are_the_same_after_the_index_was_deleted_and_made_again(
+    tmp_path: Path,
+) -> None:
     index = written(tmp_path, PAGE.replace("fails", "breaks"))
     index = written(tmp_path, PAGE)
-    questions = ("gateway", "deploy hand", "deploy gateway night", "gatewy", "", "mem-1700000002-a002")
+    questions = (
+        "gateway",
+        "deploy hand",
+        "deploy gateway night",
+        "gatewy",
+        "",
+        "mem-1700000002-a002",
+    )
     before = [hits(index, question) for question in questions]
     assert all(found.hits for found in before)
     discard(index.path)
@@ -335,7 +373,10 @@ def test_an_edited_or_deleted_record_is_no_longer_found(tmp_path: Path) -> None:
     index = written(tmp_path, PAGE.replace("at night", "at sunrise"))
     assert texts(hits(index, "night")) == []
     assert texts(hits(index, "sunrise")) == ["The gateway deploy fails at sunrise."]
-    index = written(tmp_path, PAGE[: PAGE.index("### mem-1700000001")] + PAGE[PAGE.index("### mem-1700000002") :])
+    index = written(
+        tmp_path,
+        PAGE[: PAGE.index("### mem-1700000001")] + PAGE[PAGE.index("### mem-1700000002") :],
+    )
     assert texts(hits(index, "sunrise")) == []
     assert len(hits(index, "gateway").hits) == 2
 
@@ -343,9 +384,12 @@ def test_an_edited_or_deleted_record_is_no_longer_found(tmp_path: Path) -> None:
 def test_a_long_prompt_finds_what_its_beginning_finds_and_what_its_errors_name() -> None:
     wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
     failed = memory("ZeroDivisionError in billing_total: an empty cart has no price", 2)
-    others = [memory(f"gardens, tulips and bees, part {number}", 10 + number) for number in range(30)]
+    others = [
+        memory(f"gardens, tulips and bees, part {number}", 10 + number) for number in range(30)
+    ]
     short = (
-        "Two workers race in the checkout and both take the last item. Which lock did we use? " + "Look at it. " * 30
+        "Two workers race in the checkout and both take the last item. Which lock did we use? "
+        + "Look at it. " * 30
     )
     long = short + "The gardens have tulips and bees, in every part of them. " * 70
     records = [wanted, failed, *others, *NOISE]
@@ -360,7 +404,8 @@ def test_a_long_prompt_finds_what_its_beginning_finds_and_what_its_errors_name()
 def test_a_question_before_behind_or_between_what_tools_printed_finds_the_same() -> None:
     wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
     printing = [
-        memory(f"RemoteDisconnected in adapters.py, seen by worker {number}", 10 + number) for number in range(9)
+        memory(f"RemoteDisconnected in adapters.py, seen by worker {number}", 10 + number)
+        for number in range(9)
     ]
     trace = "\n".join(
         f'  File "/srv/lib/part{number}/adapters.py", line {number}, in send\n    raise RemoteDisconnected(number)\n'
@@ -368,7 +413,11 @@ def test_a_question_before_behind_or_between_what_tools_printed_finds_the_same()
         for number in range(20)
     )
     question = "Which lock ended the race in the checkout?"
-    for prompt in (f"{question}\n\n{trace}", f"{trace}\n\n{question}", f"{trace}\n\n{question}\n\n{trace}"):
+    for prompt in (
+        f"{question}\n\n{trace}",
+        f"{trace}\n\n{question}",
+        f"{trace}\n\n{question}\n\n{trace}",
+    ):
         assert texts(ask([wanted, *printing, *NOISE], prompt))[0] == wanted.text
     assert "RemoteDisconnected" in texts(ask([wanted, *printing, *NOISE], f"Why?\n\n{trace}"))[0]
 
@@ -383,20 +432,37 @@ The grid keeps its size and the selected cell stays selected, also with the dark
 
 def test_a_pasted_issue_neither_hides_the_question_nor_answers_for_it() -> None:
     wanted = memory("the checkout race between two workers was fixed with a row lock", 1)
-    chance = [memory(f"restarting the app clears the list, release {number}", 10 + number) for number in range(9)]
+    chance = [
+        memory(f"restarting the app clears the list, release {number}", 10 + number)
+        for number in range(9)
+    ]
     records = [wanted, *chance, *NOISE]
     for question in ("Which lock ended the race in the checkout?", "checkout race lock"):
-        for prompt in (f"{question}\n\n{ISSUE}", f"{ISSUE}\n\n{question}", f"{question}\n```\n{ISSUE}\n```\nAny idea?"):
+        for prompt in (
+            f"{question}\n\n{ISSUE}",
+            f"{ISSUE}\n\n{question}",
+            f"{question}\n```\n{ISSUE}\n```\nAny idea?",
+        ):
             found = ask(records, prompt)
             assert (texts(found)[0], found.hits[0].weak) == (wanted.text, False)
-    for prompt in (f"Translate the onboarding into French.\n\n{ISSUE}", f"{ISSUE}\n\nSign the Windows installer."):
+    for prompt in (
+        f"Translate the onboarding into French.\n\n{ISSUE}",
+        f"{ISSUE}\n\nSign the Windows installer.",
+    ):
         assert all(hit.weak for hit in ask(records, prompt).hits)
 
 
 def test_an_error_in_a_trace_finds_its_fix_beside_another_question() -> None:
-    failed = memory("ZeroDivisionError division by zero in billing_total: an empty cart has no price", 1)
-    others = [memory(f"the deployment to region {number} takes an hour", 10 + number) for number in range(30)]
-    frames = "\n".join(f'  File "/srv/shop/part{number}.py", line {number}, in run' for number in range(20))
+    failed = memory(
+        "ZeroDivisionError division by zero in billing_total: an empty cart has no price", 1
+    )
+    others = [
+        memory(f"the deployment to region {number} takes an hour", 10 + number)
+        for number in range(30)
+    ]
+    frames = "\n".join(
+        f'  File "/srv/shop/part{number}.py", line {number}, in run' for number in range(20)
+    )
     trace = f"Traceback (most recent call last):\n{frames}\nZeroDivisionError: division by zero in billing_total"
     found = ask([failed, *others, *NOISE], f"Find out why the deployment job fails.\n\n{trace}")
     assert failed.text in texts(found)[:5]

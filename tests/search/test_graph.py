@@ -11,7 +11,16 @@ from tests.search.graphs import all_edges, all_nodes, graph_of, indexed, made_of
 from tests.soak.sampling import examples
 
 from ralph.model.graph import NodeType, Relation
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Status,
+)
 from ralph.model.work import Task
 from ralph.search import graph as walking
 from ralph.search.graph import WalkRules, find_mentions, node_of, project_files
@@ -20,9 +29,13 @@ from ralph.store import graph as stored
 NAMES = "abcdefgh"
 
 
-def fact(name: str, *targets: str, day: str = "2026-01-01", relation: str = "affects", **more: object) -> Record:
+def fact(
+    name: str, *targets: str, day: str = "2026-01-01", relation: str = "affects", **more: object
+) -> Record:
     links = tuple(Link(relation, target) for target in targets)
-    return Record(name, MemoryKind.PATTERN, f"Words of {name}.", links=links, created_at=day, **more)  # type: ignore[arg-type]  # keywords of a Record
+    return Record(
+        name, MemoryKind.PATTERN, f"Words of {name}.", links=links, created_at=day, **more
+    )  # type: ignore[arg-type]  # keywords of a Record
 
 
 def near(
@@ -34,7 +47,9 @@ def near(
 ) -> dict[str, int]:
     with closing(made_of(*records)) as found:
         key = stored.keys_of(found, [name])[name]
-        return {each.node.id: each.hops for each in walking.neighbours(found, key, hops, rules, types)}
+        return {
+            each.node.id: each.hops for each in walking.neighbours(found, key, hops, rules, types)
+        }
 
 
 CHAIN = [fact("a", "b"), fact("b", "c"), fact("c", "d"), fact("d")]
@@ -61,7 +76,11 @@ def test_what_did_not_hold_then_is_not_walked() -> None:
 
 
 def test_a_stated_edge_says_more_than_a_mention_and_far_is_less_than_near() -> None:
-    records = [fact("a", "b", origin=Origin(files=("src/x.ts",)), tags=("db",)), fact("b", "c"), fact("c")]
+    records = [
+        fact("a", "b", origin=Origin(files=("src/x.ts",)), tags=("db",)),
+        fact("b", "c"),
+        fact("c"),
+    ]
     with closing(made_of(*records)) as found:
         key = stored.keys_of(found, ["a"])["a"]
         order = [each.node.id for each in walking.neighbours(found, key)]
@@ -83,7 +102,11 @@ def test_a_tag_that_many_share_connects_less_than_a_file_that_two_share() -> Non
 
 
 graphs = st.lists(
-    st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from(["affects", "fixes", "mentions"])),
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.sampled_from(["affects", "fixes", "mentions"]),
+    ),
     max_size=14,
 )
 
@@ -115,7 +138,9 @@ def test_hops_are_the_fewest_there_are(pairs: list[tuple[str, str, str]]) -> Non
         keys = stored.keys_of(found, list(NAMES))
         for start in "ab":
             expected = distances(pairs, start)
-            reached = {each.node.id: each.hops for each in walking.neighbours(found, keys[start], hops=9)}
+            reached = {
+                each.node.id: each.hops for each in walking.neighbours(found, keys[start], hops=9)
+            }
             assert reached == {name: hops for name, hops in expected.items() if hops}
 
 
@@ -125,7 +150,10 @@ def test_the_order_in_which_records_were_read_changes_nothing(
     pairs: list[tuple[str, str, str]], order: list[int]
 ) -> None:
     records = records_of(pairs)
-    with closing(made_of(*records)) as one, closing(made_of(*(records[number] for number in order))) as other:
+    with (
+        closing(made_of(*records)) as one,
+        closing(made_of(*(records[number] for number in order))) as other,
+    ):
         told = []
         for found in (one, other):
             keys = stored.keys_of(found, ["a", "b"])
@@ -144,7 +172,9 @@ DIAMOND = [fact("a", "b", "c"), fact("b", "d"), fact("c", "d"), fact("d")]
 
 
 @for_each("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (2, 3, 0, 1)])
-def test_of_two_ways_that_are_as_good_the_one_by_the_smaller_id_is_told(order: tuple[int, ...]) -> None:
+def test_of_two_ways_that_are_as_good_the_one_by_the_smaller_id_is_told(
+    order: tuple[int, ...],
+) -> None:
     with closing(made_of(*(DIAMOND[number] for number in order))) as found:
         keys = stored.keys_of(found, list("abcd"))
         reached = {each.node.id: each for each in walking.neighbours(found, keys["a"])}
@@ -167,7 +197,9 @@ def test_of_two_ways_the_better_one_counts(strong: str) -> None:
 
 
 @pytest.mark.parametrize("names", [("know-a", "know-b"), ("know-b", "know-a")])
-def test_of_two_records_with_one_title_a_link_means_the_first_by_its_id(names: tuple[str, str]) -> None:
+def test_of_two_records_with_one_title_a_link_means_the_first_by_its_id(
+    names: tuple[str, str],
+) -> None:
     twins = [Record(name, MemoryKind.CONTEXT, "x", title="Twin") for name in names]
     with closing(made_of(Record("a", MemoryKind.FIX, "See [[twin]]."), *twins)) as found:
         assert {edge.target for edge in all_edges(found)} == {"know-a"}
@@ -189,7 +221,9 @@ def memory(record_id: str = "mem-1-a", text: str = "Words.", **more: object) -> 
         (MemoryKind.CONTEXT, NodeType.DISCOVERY),
     ],
 )
-def test_a_memory_is_a_node_of_its_kind_named_by_title_or_first_line(kind: MemoryKind, node: NodeType) -> None:
+def test_a_memory_is_a_node_of_its_kind_named_by_title_or_first_line(
+    kind: MemoryKind, node: NodeType
+) -> None:
     assert node_of(memory(kind=kind)).type is node
     assert node_of(memory(text="\nFirst  line\nsecond")).name == "First line"
     assert node_of(memory(title="Title")).name == "Title"
@@ -198,12 +232,21 @@ def test_a_memory_is_a_node_of_its_kind_named_by_title_or_first_line(kind: Memor
 
 
 def test_a_node_has_the_times_of_its_record() -> None:
-    node = node_of(memory(valid_until="2026-03-01", extra={"valid-from": "2026-02-01"}, status=Status.RETIRED))
-    assert (node.recorded, node.valid_from, node.valid_until, node.retired) == (DAY, "2026-02-01", "2026-03-01", True)
+    node = node_of(
+        memory(valid_until="2026-03-01", extra={"valid-from": "2026-02-01"}, status=Status.RETIRED)
+    )
+    assert (node.recorded, node.valid_from, node.valid_until, node.retired) == (
+        DAY,
+        "2026-02-01",
+        "2026-03-01",
+        True,
+    )
 
 
 def test_a_memory_is_related_to_its_tags_and_files_and_found_in_its_session_and_task() -> None:
-    record = memory(tags=("DB",), origin=Origin(session="s1", task="t-1", files=("./src/a.ts", "/etc/passwd")))
+    record = memory(
+        tags=("DB",), origin=Origin(session="s1", task="t-1", files=("./src/a.ts", "/etc/passwd"))
+    )
     assert said(all_edges(made_of(record))) == {
         "mem-1-a related_to tag:db",
         "mem-1-a related_to file:src/a.ts",
@@ -218,7 +261,9 @@ def test_a_gotcha_was_discovered_in_its_files() -> None:
 
 
 def test_links_lead_to_records_by_title_in_any_case_and_dangling_ones_nowhere() -> None:
-    one = memory(text="See [[retry  POLICY]], [[nobody]], [[itself]] and `[[code]]`.", title="Itself")
+    one = memory(
+        text="See [[retry  POLICY]], [[nobody]], [[itself]] and `[[code]]`.", title="Itself"
+    )
     other = memory("know-retry-policy", title="Retry policy")
     assert said(all_edges(made_of(one, other))) == {"mem-1-a related_to know-retry-policy"}
 
@@ -232,9 +277,9 @@ def test_what_metadata_state_is_explicit_and_has_times() -> None:
     assert said(edges) == {
         "mem-1-a affects file:src/a.ts", "mem-1-a affects mem-2-b", "mem-1-a supersedes mem-2-b",
     }  # fmt: skip
-    assert {(edge.valid_from, edge.valid_until) for edge in edges if edge.target == "file:src/a.ts"} == {
-        ("2026-02-01", "2026-03-01")
-    }
+    assert {
+        (edge.valid_from, edge.valid_until) for edge in edges if edge.target == "file:src/a.ts"
+    } == {("2026-02-01", "2026-03-01")}
     assert all(edge.explicit for edge in edges)
 
 
@@ -254,15 +299,25 @@ def test_similar_words_supersede_nothing() -> None:
 def test_a_text_that_was_replaced_ends_and_its_successor_begins_then() -> None:
     new = memory("know-x", title="X", updated_at="2026-03-01")
     old = [
-        memory(f"ret-{number}", status=Status.RETIRED, valid_until=until, links=(Link("superseded_by", "know-x"),))
+        memory(
+            f"ret-{number}",
+            status=Status.RETIRED,
+            valid_until=until,
+            links=(Link("superseded_by", "know-x"),),
+        )
         for number, until in ((1, "2026-02-01T00:00:00Z"), (2, "2026-03-01T00:00:00Z"))
     ]
     nodes = all_nodes(made_of(new, *old))
     assert nodes["know-x"].since == "2026-03-01T00:00:00Z"
     held = {
-        at: [name for name, node in nodes.items() if node.holds(at)] for at in ("2026-01-20", "2026-02-20", "2026-04")
+        at: [name for name, node in nodes.items() if node.holds(at)]
+        for at in ("2026-01-20", "2026-02-20", "2026-04")
     }
-    assert held == {"2026-01-20": ["ret-1", "ret-2"], "2026-02-20": ["ret-2"], "2026-04": ["know-x"]}
+    assert held == {
+        "2026-01-20": ["ret-1", "ret-2"],
+        "2026-02-20": ["ret-2"],
+        "2026-04": ["know-x"],
+    }
 
 
 @for_each(
@@ -282,13 +337,18 @@ def test_a_text_mentions_paths_and_symbols(text: str, files: list[str], symbols:
 
 
 def test_a_function_of_the_one_file_that_a_record_is_about_is_a_symbol_of_that_file() -> None:
-    edges = said(all_edges(made_of(memory(text="`close()` twice", origin=Origin(files=("src/a.ts",))))))
+    edges = said(
+        all_edges(made_of(memory(text="`close()` twice", origin=Origin(files=("src/a.ts",)))))
+    )
     assert "mem-1-a mentions symbol:src/a.ts#close" in edges
     assert "symbol:src/a.ts#close related_to file:src/a.ts" in edges
 
 
 def test_files_outside_of_the_project_are_left_out() -> None:
-    assert list(project_files(["a.ts", "./b.ts", "/c", "~/d", "../e", "C:/f", "g\\h", " "])) == ["a.ts", "b.ts"]
+    assert list(project_files(["a.ts", "./b.ts", "/c", "~/d", "../e", "C:/f", "g\\h", " "])) == [
+        "a.ts",
+        "b.ts",
+    ]
 
 
 def seen(title: str, file: str, number: int, session: str = "s1") -> Record:
@@ -312,7 +372,9 @@ def test_a_session_is_named_by_what_was_asked_first() -> None:
 
     log = [asked("Why is it\nslow?", 1), seen("Edit a.ts", "a.ts", 2), asked("And now?", 3)]
     with closing(indexed(log, [seen("Edit b.ts", "b.ts", 1, "s2")])) as connection:
-        connection.execute("INSERT INTO sessions (id, source) SELECT DISTINCT session_id, source FROM observations")
+        connection.execute(
+            "INSERT INTO sessions (id, source) SELECT DISTINCT session_id, source FROM observations"
+        )
         with closing(graph_of(connection)) as found:
             nodes = all_nodes(found)
         assert nodes["session:s1"].name == "Why is it slow?"
@@ -323,7 +385,10 @@ def test_a_task_affects_the_files_of_its_journal_and_depends_on_its_blockers() -
     entry = Record("j-1", Outcome.DONE, "x", Family.JOURNAL, created_at=DAY,
                    origin=Origin(run="r1", iteration=1, task="t-2", session="s9", files=("a.ts",)))  # fmt: skip
     tasks = [Task("t-1", "First"), Task("t-2", "Second", blocked_by=("t-1",), parent="t-0")]
-    with closing(indexed([entry], tasks=tasks)) as connection, closing(graph_of(connection)) as found:
+    with (
+        closing(indexed([entry], tasks=tasks)) as connection,
+        closing(graph_of(connection)) as found,
+    ):
         assert said(all_edges(found)) == {
             "task:t-2 affects file:a.ts",
             "task:t-2 related_to session:s9",
@@ -335,7 +400,10 @@ def test_a_task_affects_the_files_of_its_journal_and_depends_on_its_blockers() -
 
 def test_what_stands_in_a_tasks_folder_is_that_tasks_own() -> None:
     path = ".ralph/tasks/t-1/memory/insights.json"
-    with closing(indexed([memory()], names=[path])) as connection, closing(graph_of(connection)) as found:
+    with (
+        closing(indexed([memory()], names=[path])) as connection,
+        closing(graph_of(connection)) as found,
+    ):
         assert all_nodes(found)["mem-1-a"].task == "t-1"
         assert said(all_edges(found)) == {"mem-1-a discovered_in task:t-1"}
 

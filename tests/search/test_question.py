@@ -39,7 +39,9 @@ def connection() -> Iterator[sqlite3.Connection]:
         yield found
 
 
-def ask(connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5) -> list[WeightedWord]:
+def ask(
+    connection: sqlite3.Connection, text: str, *, everyday: float = 0.5, named: float = 0.5
+) -> list[WeightedWord]:
     return question.weigh_words(connection, text, everyday=everyday, named=named)
 
 
@@ -51,7 +53,9 @@ def only(connection: sqlite3.Connection, text: str) -> WeightedWord:
 # --- how telling a word is ---------------------------------------------------------------------
 
 
-def test_a_rare_word_tells_more_than_a_common_one_and_none_more_than_all(connection: sqlite3.Connection) -> None:
+def test_a_rare_word_tells_more_than_a_common_one_and_none_more_than_all(
+    connection: sqlite3.Connection,
+) -> None:
     rare, common = ask(connection, "kubernetes common")
     assert 0 < common.weight < rare.weight <= 1
 
@@ -64,7 +68,9 @@ def test_an_everyday_word_tells_less_however_rare_it_is(connection: sqlite3.Conn
     assert full.weight == pytest.approx(sessions.weight)
 
 
-def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connection: sqlite3.Connection) -> None:
+def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(
+    connection: sqlite3.Connection,
+) -> None:
     everyday, other = ask(connection, "use place usage")[0], ask(connection, "usage")[0]
     assert everyday.counts.keys() == {"us"} != other.counts.keys()
     assert "uses" not in EVERYDAY_WORDS
@@ -92,7 +98,9 @@ def test_a_word_that_merely_shares_its_stem_with_an_everyday_word_is_none(connec
         ("Redis", "not there at all", False),
     ],
 )
-def test_a_capital_letter_that_no_beginning_explains_makes_a_name(word: str, text: str, named: bool) -> None:
+def test_a_capital_letter_that_no_beginning_explains_makes_a_name(
+    word: str, text: str, named: bool
+) -> None:
     assert question.is_name(word, text) is named
 
 
@@ -124,14 +132,18 @@ def test_an_identifier_of_which_only_a_part_is_held_counts_in_part(
     assert found.match(terms.TermMatcher(text)) == pytest.approx(held)
 
 
-def test_an_identifier_that_nobody_wrote_is_asked_for_by_its_parts(connection: sqlite3.Connection) -> None:
+def test_an_identifier_that_nobody_wrote_is_asked_for_by_its_parts(
+    connection: sqlite3.Connection,
+) -> None:
     found = only(connection, "http_config")
     assert found.counts == {"http": 2, "config": 1}
     assert found.match(terms.TermMatcher("http and config")) == 1.0
     assert found.match(terms.TermMatcher("http alone")) == 0.5
 
 
-def test_only_an_identifier_that_few_have_says_what_is_meant(connection: sqlite3.Connection) -> None:
+def test_only_an_identifier_that_few_have_says_what_is_meant(
+    connection: sqlite3.Connection,
+) -> None:
     assert only(connection, "parseHttpHeader").distinctive
     assert not only(connection, "http_config").distinctive
     assert not only(connection, "kubernetes").distinctive
@@ -148,7 +160,9 @@ def test_a_slip_in_a_long_word_is_nearly_that_word(connection: sqlite3.Connectio
     assert found.match(terms.TermMatcher("kubernetes")) == found.share
 
 
-def test_a_slip_in_a_short_word_or_a_mere_beginning_is_half_a_word(connection: sqlite3.Connection) -> None:
+def test_a_slip_in_a_short_word_or_a_mere_beginning_is_half_a_word(
+    connection: sqlite3.Connection,
+) -> None:
     for word, term in (("dato", "data"), ("auth", "authent")):
         found = only(connection, word)
         assert (found.replaced, found.share, found.certain) == (True, HALF, False)
@@ -169,9 +183,13 @@ def test_of_many_unknown_words_only_the_first_are_replaced(connection: sqlite3.C
     assert [bool(each.counts) for each in found] == [True] * 8 + [False] * 2
 
 
-def test_in_a_long_text_an_unknown_word_is_no_part_of_another(connection: sqlite3.Connection) -> None:
+def test_in_a_long_text_an_unknown_word_is_no_part_of_another(
+    connection: sqlite3.Connection,
+) -> None:
     long = "rollout of bernet\n\n" + "at nothing.known.here (line)\n" * 20
-    assert [word.counts.keys() for word in ask(connection, "rollout bernet") if word.replaced] == [{"kubernet"}]
+    assert [word.counts.keys() for word in ask(connection, "rollout bernet") if word.replaced] == [
+        {"kubernet"}
+    ]
     assert [[*word.counts] for word in ask(connection, long) if word.word == "bernet"] == [[]]
 
 
@@ -190,7 +208,10 @@ def test_a_question_of_few_words_also_finds_longer_words(connection: sqlite3.Con
 
 def test_pairs_of_characters_are_half_a_word_each(connection: sqlite3.Connection) -> None:
     found = ask(connection, "连接池")
-    assert [(each.word, dict(each.counts)) for each in found] == [("连接", {"连接": 1}), ("接池", {"接池": 1})]
+    assert [(each.word, dict(each.counts)) for each in found] == [
+        ("连接", {"连接": 1}),
+        ("接池", {"接池": 1}),
+    ]
     assert all(each.weight <= 0.5 for each in found)
 
 
@@ -237,7 +258,11 @@ def test_longer_words_choose_too() -> None:
     assert question.rarest_terms([each], 100) == ["databas", "data"]
 
 
-@given(st.lists(st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 500), max_size=4)))
+@given(
+    st.lists(
+        st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.integers(1, 500), max_size=4)
+    )
+)
 def test_what_chooses_is_rarer_than_what_does_not(counts: list[dict[str, int]]) -> None:
     known = {term: count for each in counts for term, count in each.items()}
     chosen = question.rarest_terms(words_with(*counts), 700)
@@ -303,12 +328,18 @@ def nearest(vocabulary: sqlite3.Connection, word: str) -> set[str]:
         ("mydatabase", "databas"),
     ],
 )
-def test_a_beginning_a_typo_or_a_part_leads_to_the_term(vocabulary: sqlite3.Connection, word: str, wanted: str) -> None:
+def test_a_beginning_a_typo_or_a_part_leads_to_the_term(
+    vocabulary: sqlite3.Connection, word: str, wanted: str
+) -> None:
     assert wanted in nearest(vocabulary, word)
 
 
-@pytest.mark.parametrize("word", ["zz", "qwertz", "xylophone", "x" * 4000, "0123456789abcdef" * 8, "问死"])
-def test_what_is_near_to_nothing_has_no_nearest_terms(vocabulary: sqlite3.Connection, word: str) -> None:
+@pytest.mark.parametrize(
+    "word", ["zz", "qwertz", "xylophone", "x" * 4000, "0123456789abcdef" * 8, "问死"]
+)
+def test_what_is_near_to_nothing_has_no_nearest_terms(
+    vocabulary: sqlite3.Connection, word: str
+) -> None:
     assert nearest(vocabulary, word) == set()
 
 
@@ -355,15 +386,21 @@ def near_among(known: list[str], term: str) -> dict[str, int]:
 
 @given(mistyped(), MANY)
 @settings(max_examples=examples(50, 10))
-def test_the_word_that_was_meant_is_among_the_nearest(pair: tuple[str, str], others: list[str]) -> None:
+def test_the_word_that_was_meant_is_among_the_nearest(
+    pair: tuple[str, str], others: list[str]
+) -> None:
     word, wrong = pair
-    rest = [other for other in others if not other.startswith(wrong)]  # those are nearer: what was typed begins them
+    rest = [
+        other for other in others if not other.startswith(wrong)
+    ]  # those are nearer: what was typed begins them
     assert word in near_among([*rest, word], wrong)
 
 
 @given(LETTERS, MANY)
 @settings(max_examples=examples(50, 10))
-def test_the_nearest_are_known_few_and_the_same_whatever_the_order(word: str, others: list[str]) -> None:
+def test_the_nearest_are_known_few_and_the_same_whatever_the_order(
+    word: str, others: list[str]
+) -> None:
     near = near_among(others, word)
     assert set(near) <= set(others)
     assert len(near) <= 8

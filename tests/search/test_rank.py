@@ -34,7 +34,9 @@ from ralph.store.sources import Contents, Placed
 TODAY = "2025-06-01"
 
 
-def ask(connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10) -> Ranking:
+def ask(
+    connection: sqlite3.Connection, text: str, query: Query | None = None, limit: int | None = 10
+) -> Ranking:
     keep = filter_of(query) if query is not None else lookup.EVERYTHING
     return rank(connection, text, today=TODAY, keep=keep, limit=limit)
 
@@ -43,7 +45,9 @@ def names(ranked: Ranking) -> list[str]:
     return [each.row.id for each in ranked.best]
 
 
-def among(records: Sequence[Record], text: str, query: Query | None = None, limit: int | None = 10) -> list[str]:
+def among(
+    records: Sequence[Record], text: str, query: Query | None = None, limit: int | None = 10
+) -> list[str]:
     """The ids of what answers a question; none where there are only weak matches."""
     with indexed(*records) as connection:
         ranked = ask(connection, text, query, limit)
@@ -80,7 +84,9 @@ def test_a_retired_or_filtered_record_does_not_come_along() -> None:
     gone = replace(FAR, status=Status.RETIRED)
     assert among([NEAR, gone, *NOISE], "gateway deploy fails") == [NEAR.id]
     old = replace(FAR, created_at="2020-01-01")
-    assert among([NEAR, old, *NOISE], "gateway deploy fails", Query(since="2025-01-01")) == [NEAR.id]
+    assert among([NEAR, old, *NOISE], "gateway deploy fails", Query(since="2025-01-01")) == [
+        NEAR.id
+    ]
     tagged = replace(NEAR, tags=("ops",))
     assert among([tagged, FAR, *NOISE], "gateway deploy fails", Query(tags=("ops",))) == [NEAR.id]
     kinds = Query(kinds=(MemoryKind.FIX,))
@@ -90,7 +96,9 @@ def test_a_retired_or_filtered_record_does_not_come_along() -> None:
 
 @for_each("target", ["mem-1700009999-ffff", "", "~", NEAR.id, "\ud800"])
 def test_a_link_to_nothing_or_to_itself_leads_nowhere(target: str) -> None:
-    assert among([replace(NEAR, links=(Link("see", target),)), FAR, *NOISE], "gateway deploy fails") == [NEAR.id]
+    assert among(
+        [replace(NEAR, links=(Link("see", target),)), FAR, *NOISE], "gateway deploy fails"
+    ) == [NEAR.id]
 
 
 def test_what_is_named_by_no_answer_does_not_come_along() -> None:
@@ -99,8 +107,12 @@ def test_what_is_named_by_no_answer_does_not_come_along() -> None:
 
 
 def test_links_are_followed_in_the_order_of_the_hits_and_of_their_own_lists() -> None:
-    others = [memory(f"target number {word}", 60 + n) for n, word in enumerate(("one", "two", "three"))]
-    naming = replace(NEAR, links=tuple(Link("see", other.id) for other in (others[2], others[0], others[1])))
+    others = [
+        memory(f"target number {word}", 60 + n) for n, word in enumerate(("one", "two", "three"))
+    ]
+    naming = replace(
+        NEAR, links=tuple(Link("see", other.id) for other in (others[2], others[0], others[1]))
+    )
     wanted = [NEAR.id, others[2].id, others[0].id, others[1].id]
     for seed in range(5):
         records = random.Random(seed).sample([naming, *others, *NOISE], 4 + len(NOISE))
@@ -124,7 +136,9 @@ def test_a_single_word_of_a_tag_is_no_answer_unless_it_is_written_as_a_name() ->
     assert among([tagged, *NOISE], "xylophone Rolling terracotta marmalade quicksilver") == []
     assert among([tagged, *NOISE], "kubernetes xylophone") == []
     assert among([memory("restart kubernetes pods", 1), *NOISE], "kubernetes xylophone") != []
-    assert among([tagged, *NOISE], "xylophone rolling restart marmalade terracotta quicksilver sonata") == [tagged.id]
+    assert among(
+        [tagged, *NOISE], "xylophone rolling restart marmalade terracotta quicksilver sonata"
+    ) == [tagged.id]
 
 
 def test_a_tag_that_many_have_is_no_subject() -> None:
@@ -134,7 +148,9 @@ def test_a_tag_that_many_have_is_no_subject() -> None:
 
 def test_an_identifier_that_few_have_answers_although_the_rest_is_unknown() -> None:
     known = memory("parseHttpHeader splits at a colon", 1)
-    assert among([known, *NOISE], "xylophone parseHttpHeader terracotta marmalade quicksilver") == [known.id]
+    assert among([known, *NOISE], "xylophone parseHttpHeader terracotta marmalade quicksilver") == [
+        known.id
+    ]
 
 
 def judged(
@@ -169,7 +185,9 @@ def test_neighbour_of_a_match_is_not_injected() -> None:
     assert gate([best, beside, named, close]) == [best, named, close]
 
 
-@for_each("question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99])
+@for_each(
+    "question", ["xylophone", "how to bake bread", "the of and", "!!!", "", "제빵", "🔥", "x" * 99]
+)
 def test_a_miss_gives_nothing(question: str) -> None:
     with indexed(memory("deploy by hand", 1), *NOISE) as connection:
         found = ask(connection, question)
@@ -202,7 +220,9 @@ def test_a_filter_by_project_applies_to_neighbours() -> None:
 def test_memories_alone_may_be_asked_for() -> None:
     found = [memory("alpha gateway", 1), observation("alpha gateway", 2)]
     with indexed(*found, *NOISE) as connection:
-        assert names(rank(connection, "alpha gateway", today=TODAY, keep=lookup.MEMORIES)) == [found[0].id]
+        assert names(rank(connection, "alpha gateway", today=TODAY, keep=lookup.MEMORIES)) == [
+            found[0].id
+        ]
         assert names(rank(connection, "alpha gateway", today=TODAY, keep=())) == []
 
 
@@ -214,9 +234,13 @@ def mixed(count: int) -> list[Record]:
     chance = random.Random(7)
     found: list[Record] = []
     for n in range(count):
-        text = " ".join(chance.choices("gateway deploy fails lock pool night hand key".split(), k=6))
+        text = " ".join(
+            chance.choices("gateway deploy fails lock pool night hand key".split(), k=6)
+        )
         day = (date(2025, 5, 30) - timedelta(days=n)).isoformat()
-        links = tuple(Link("see", each.id) for each in chance.sample(found, min(len(found), 2)) if n % 3)
+        links = tuple(
+            Link("see", each.id) for each in chance.sample(found, min(len(found), 2)) if n % 3
+        )
         found.append(memory(text, n + 1, created_at=day, links=links))
     return found
 
@@ -241,7 +265,10 @@ def test_equal_scores_are_ordered_by_time_then_by_place_again_and_again() -> Non
 
 
 def test_of_many_equal_ones_the_newest_are_shown_whatever_the_limit() -> None:
-    same = [memory("deploy by hand", n, created_at=f"2025-0{1 + n // 28}-{1 + n % 28:02}") for n in range(112)]
+    same = [
+        memory("deploy by hand", n, created_at=f"2025-0{1 + n // 28}-{1 + n % 28:02}")
+        for n in range(112)
+    ]
     wanted = [record.id for record in reversed(same)]
     shuffled = random.Random(3).sample(same, len(same))
     for limit in (1, 5, 40, 100):
@@ -253,7 +280,9 @@ def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
     placed = tuple(Placed(record, number) for number, record in enumerate(records, 1))
     several = in_memory([Contents(placed[at::3]) for at in range(3)], terms.index_terms)
     try:
-        assert names(ask(several, "gateway deploy", limit=None)) == among(records, "gateway deploy", limit=None)
+        assert names(ask(several, "gateway deploy", limit=None)) == among(
+            records, "gateway deploy", limit=None
+        )
     finally:
         several.close()
 
@@ -270,15 +299,22 @@ def test_an_index_in_several_sources_gives_the_same_as_in_one() -> None:
     ids=lambda question: repr(question[:12]),
 )  # fmt: skip
 def test_no_question_is_an_error(question: str) -> None:
-    with indexed(memory("deploy by hand", 1), observation("deploy by hand", 2), *NOISE) as connection:
+    with indexed(
+        memory("deploy by hand", 1), observation("deploy by hand", 2), *NOISE
+    ) as connection:
         ask(connection, question)
         ask(connection, question, limit=None)
 
 
-@given(messy("deploy", "hand", "NEAR(", "C++", "don't", "src/a.ts", "인증", "\ud800"), st.text(max_size=40))
+@given(
+    messy("deploy", "hand", "NEAR(", "C++", "don't", "src/a.ts", "인증", "\ud800"),
+    st.text(max_size=40),
+)
 @example("\x00", "\ud800")
 def test_no_text_and_no_question_whatsoever_is_an_error(text: str, question: str) -> None:
-    with indexed(memory(text, 1, tags=(text,), title=question), memory("deploy by hand", 2)) as connection:
+    with indexed(
+        memory(text, 1, tags=(text,), title=question), memory("deploy by hand", 2)
+    ) as connection:
         for asked in (text, question):
             found = ask(connection, asked)
             for each in found.best:
@@ -325,7 +361,9 @@ def test_the_ranking_loads_next_to_nothing() -> None:
         "print([name for name in sys.argv[2].split() if name in sys.modules])"
     )
     source = str(Path(ranking.__file__).parents[2])
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source, heavy], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, source, heavy], capture_output=True, check=True
+    )
     assert done.stdout.decode() == "[]\n"
 
 
@@ -334,7 +372,10 @@ def test_the_ranking_loads_next_to_nothing() -> None:
 
 @for_each("day", ["2025-01-01", "2025-03-01"])
 def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older(day: str) -> None:
-    texts = (("tokens expire: tokens of a session last one day", "2025-01-01"), ("session tokens last", day))
+    texts = (
+        ("tokens expire: tokens of a session last one day", "2025-01-01"),
+        ("session tokens last", day),
+    )
     old, new = (
         replace(memory(text, number, created_at=created), kind=MemoryKind.DECISION)
         for number, (text, created) in enumerate(texts, 1)
@@ -346,7 +387,9 @@ def test_of_two_decisions_on_one_subject_the_newer_is_first_and_names_the_older(
         assert order == [new.id, old.id]
         why = {each.row.id: explain(each, found.words, TODAY) for each in found.best}
     assert f"amends: {old.id}" in why[new.id]
-    assert not any(reason.startswith("amends") for name in (old.id, other.id) for reason in why[name])
+    assert not any(
+        reason.startswith("amends") for name in (old.id, other.id) for reason in why[name]
+    )
 
 
 def test_a_word_in_a_text_is_before_the_same_word_as_a_single_tag() -> None:

@@ -35,7 +35,17 @@ FRAGMENTS = st.sampled_from(
 ANY = st.one_of(
     st.lists(FRAGMENTS, max_size=12).map("".join),
     st.text(max_size=40),
-    messy("parseHttp", "snake_case", "src/db/schema.ts", "인증", "don't", "C++", "a:b", "user's", "re-install"),
+    messy(
+        "parseHttp",
+        "snake_case",
+        "src/db/schema.ts",
+        "인증",
+        "don't",
+        "C++",
+        "a:b",
+        "user's",
+        "re-install",
+    ),
 )
 
 
@@ -106,13 +116,24 @@ def test_query_words_are_distinct_and_without_their_edges() -> None:
 
 
 def test_stop_words_go_unless_nothing_else_is_left() -> None:
-    assert [word.text for word in terms.query_terms("how do we deploy the API")] == ["deploy", "API"]
-    assert [word.text for word in terms.query_terms("to be or not to be")] == ["to", "be", "or", "not"]
+    assert [word.text for word in terms.query_terms("how do we deploy the API")] == [
+        "deploy",
+        "API",
+    ]
+    assert [word.text for word in terms.query_terms("to be or not to be")] == [
+        "to",
+        "be",
+        "or",
+        "not",
+    ]
     assert terms.query_terms(" .,;! ") == []
 
 
 def test_the_letters_of_an_error_code_are_not_looked_for_alone() -> None:
-    assert [word.terms for word in terms.query_terms("TS2304 utf8")] == [("ts2304", "2304"), ("utf8", "utf", "8")]
+    assert [word.terms for word in terms.query_terms("TS2304 utf8")] == [
+        ("ts2304", "2304"),
+        ("utf8", "utf", "8"),
+    ]
 
 
 @for_each(
@@ -132,7 +153,9 @@ def test_the_letters_of_an_error_code_are_not_looked_for_alone() -> None:
         ("word", ["word"]),
     ],
 )
-def test_an_identifier_counts_whole_and_in_parts_and_other_scripts_in_pairs(word: str, wanted: list[str]) -> None:
+def test_an_identifier_counts_whole_and_in_parts_and_other_scripts_in_pairs(
+    word: str, wanted: list[str]
+) -> None:
     assert list(terms.word_terms(word)) == wanted
 
 
@@ -169,7 +192,9 @@ def test_a_hook_needs_no_regular_expressions_for_a_question() -> None:
         "print([name for name in ('re', 'enum', 'functools', 'typing') if name in sys.modules])"
     )
     source = str(Path(terms.__file__).parents[2])
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, source], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, source], capture_output=True, check=True
+    )
     assert done.stdout.decode() == "[]\n"
 
 
@@ -195,7 +220,9 @@ def test_a_text_holds_no_term_that_the_index_has_not(text: str, other: str) -> N
     joined = [one + two for one, two in pairwise(sorted(own)[:8])]
     held = terms.TermMatcher(text)
     for term in {*terms.index_terms(other).split(), *near, *joined} - own:
-        pair = len(term) == 2 and all(map(terms.is_cjk, term))  # the only terms of these scripts but single characters
+        pair = len(term) == 2 and all(
+            map(terms.is_cjk, term)
+        )  # the only terms of these scripts but single characters
         if term.isalnum() and (pair or not terms.is_cjk(term)):
             assert not held.contains(term), term
 
@@ -230,7 +257,12 @@ def test_a_word_is_found_behind_any_number_of_similar_ones() -> None:
     assert not text.contains("cate")
 
 
-@given(st.one_of(LETTERS, st.from_regex(r"[a-z]{1,8}(y|ies|ing|ed|s|ation|ability|ly|ness|ate|ize)", fullmatch=True)))
+@given(
+    st.one_of(
+        LETTERS,
+        st.from_regex(r"[a-z]{1,8}(y|ies|ing|ed|s|ation|ability|ly|ness|ate|ize)", fullmatch=True),
+    )
+)
 def test_a_stem_begins_its_word_but_for_its_last_letter(word: str) -> None:
     """What `TermMatcher` rests on: it looks for words by how their terms begin."""
     assert any(word.startswith(start) for start in terms._starts(stem(word)))
@@ -256,7 +288,9 @@ def test_one_letter_too_few_too_many_changed_or_swapped_is_one_typo(left: str, r
     assert terms.one_typo(right, left)
 
 
-@for_each(("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")])
+@for_each(
+    ("left", "right"), [("redis", "radio"), ("cache", "caches!!"), ("abcd", "badc"), ("", "ab")]
+)
 def test_two_letters_are_not_one_typo(left: str, right: str) -> None:
     assert not terms.one_typo(left, right)
     assert not terms.one_typo(right, left)
@@ -288,7 +322,12 @@ def porter(words: list[str]) -> dict[str, str]:
 
 def test_every_word_of_a_long_list_has_the_stem_that_sqlite_gives_it() -> None:
     words = sorted(
-        {root + one + two for root in ROOTS for one in ENDINGS for two in ("", "s", "ed", "ing", "ly", "ness")}
+        {
+            root + one + two
+            for root in ROOTS
+            for one in ENDINGS
+            for two in ("", "s", "ed", "ing", "ly", "ness")
+        }
     )
     assert len(words) > 20_000
     wanted = porter(words)
@@ -296,12 +335,23 @@ def test_every_word_of_a_long_list_has_the_stem_that_sqlite_gives_it() -> None:
 
 
 def test_every_word_of_up_to_three_letters_has_it_too() -> None:
-    words = ["".join(letters) for size in (1, 2, 3) for letters in itertools.product("abeiosydglzw", repeat=size)]
+    words = [
+        "".join(letters)
+        for size in (1, 2, 3)
+        for letters in itertools.product("abeiosydglzw", repeat=size)
+    ]
     wanted = porter(words)
     assert {word: stem(word) for word in words if stem(word) != wanted[word]} == {}
 
 
-@given(st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=20), min_size=1, max_size=50, unique=True))
+@given(
+    st.lists(
+        st.text(string.ascii_lowercase, min_size=1, max_size=20),
+        min_size=1,
+        max_size=50,
+        unique=True,
+    )
+)
 @settings(max_examples=examples(200, 10), deadline=None)
 def test_any_letters_have_the_stem_that_sqlite_gives_them(words: list[str]) -> None:
     wanted = porter(words)
@@ -317,18 +367,36 @@ def test_what_is_no_english_word_is_left_alone() -> None:
 TODAY = date(2025, 6, 1)
 ANY_TEXT = st.one_of(
     st.text(max_size=60),
-    st.text(st.characters(categories=("Cs", "Lo", "Mn", "Mc", "Nd", "No", "Nl", "Lm", "So")), max_size=20),
-    messy("parseHttp", "snake_case", "src/db/schema.ts", "인증", "don't", "C++", "a:b", '"', "NEAR(", " "),
+    st.text(
+        st.characters(categories=("Cs", "Lo", "Mn", "Mc", "Nd", "No", "Nl", "Lm", "So")),
+        max_size=20,
+    ),
+    messy(
+        "parseHttp",
+        "snake_case",
+        "src/db/schema.ts",
+        "인증",
+        "don't",
+        "C++",
+        "a:b",
+        '"',
+        "NEAR(",
+        " ",
+    ),
 )
 
 
 def found(texts: list[str], query: str) -> list[str]:
     """The texts that a query finds among these."""
     placed = tuple(
-        Placed(Record(f"mem-{number}", MemoryKind.FIX, text), number) for number, text in enumerate(texts, 1)
+        Placed(Record(f"mem-{number}", MemoryKind.FIX, text), number)
+        for number, text in enumerate(texts, 1)
     )
     with closing(in_memory([Contents(placed)], terms.index_terms)) as connection:
-        return [hit.record.text for hit in rank.search(connection, Query(query, limit=None), today=TODAY).hits]
+        return [
+            hit.record.text
+            for hit in rank.search(connection, Query(query, limit=None), today=TODAY).hits
+        ]
 
 
 OTHERS = ["nothing of that kind", "다른 것", "alpha beta gamma", "x"]
@@ -437,8 +505,16 @@ def test_what_was_written_is_found_however_it_is_asked_for(text: str, query: str
 
 
 def test_stop_words_go_from_queries_unless_nothing_else_is_left_and_stay_in_the_index() -> None:
-    assert [word.text for word in terms.query_terms("how do we deploy the thing")] == ["deploy", "thing"]
-    assert [word.text for word in terms.query_terms("to be or not to be")] == ["to", "be", "or", "not"]
+    assert [word.text for word in terms.query_terms("how do we deploy the thing")] == [
+        "deploy",
+        "thing",
+    ]
+    assert [word.text for word in terms.query_terms("to be or not to be")] == [
+        "to",
+        "be",
+        "or",
+        "not",
+    ]
     assert found(["to be or not to be", *OTHERS], "not to be")[:1] == ["to be or not to be"]
 
 
@@ -447,4 +523,9 @@ def test_pairs_of_characters_and_single_ones_when_alone() -> None:
 
 
 def test_words_stand_as_they_were_written() -> None:
-    assert terms.split_words("See src/db/schema.ts, don't (C++)!") == ["See", "src/db/schema.ts", "don't", "C++"]
+    assert terms.split_words("See src/db/schema.ts, don't (C++)!") == [
+        "See",
+        "src/db/schema.ts",
+        "don't",
+        "C++",
+    ]

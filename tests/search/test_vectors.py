@@ -33,11 +33,17 @@ def test_a_long_text_is_cut_at_the_coarsest_break_that_fits() -> None:
         "One para here.",
         "Another line\nand more",
     )
-    assert embeddings.split_chunks("First one here. Second one", 20) == ("First one here.", "Second one")
+    assert embeddings.split_chunks("First one here. Second one", 20) == (
+        "First one here.",
+        "Second one",
+    )
     assert embeddings.split_chunks("abcdefghij" * 2, 8) == ("abcdefgh", "ijabcdef", "ghij")
 
 
-@given(st.text(alphabet=st.sampled_from("ab .\n。é🔥"), max_size=200), st.integers(min_value=1, max_value=30))
+@given(
+    st.text(alphabet=st.sampled_from("ab .\n。é🔥"), max_size=200),
+    st.integers(min_value=1, max_value=30),
+)
 def test_chunks_lose_nothing_but_blanks_and_keep_the_limit(text: str, limit: int) -> None:
     pieces = embeddings.split_chunks(text, limit)
     assert all(0 < len(piece) <= limit for piece in pieces)
@@ -48,13 +54,17 @@ def test_packing_quarters_the_size_and_keeps_direction_and_length() -> None:
     rows = embeddings.normalize_rows(np.random.default_rng(7).normal(size=(50, 384)))
     packed = embeddings.quantize(rows)
     assert {len(row) for row in packed} == {384 + 4}
-    again = np.stack([np.frombuffer(row, "<f4", 1) * np.frombuffer(row, "i1", offset=4) for row in packed])
+    again = np.stack(
+        [np.frombuffer(row, "<f4", 1) * np.frombuffer(row, "i1", offset=4) for row in packed]
+    )
     assert np.linalg.norm(again, axis=1) == pytest.approx(np.ones(50), abs=1e-5)
     assert (again * rows).sum(axis=1).min() > 0.9995
 
 
 def test_packing_survives_zeros_and_no_rows() -> None:
-    assert [row[4:] for row in embeddings.quantize(np.zeros((2, 8), dtype=np.float32))] == [b"\0" * 8] * 2
+    assert [row[4:] for row in embeddings.quantize(np.zeros((2, 8), dtype=np.float32))] == [
+        b"\0" * 8
+    ] * 2
     assert embeddings.quantize(HashEmbedder().embed([])) == []
 
 
@@ -98,9 +108,13 @@ def test_a_content_is_as_near_as_its_best_row() -> None:
 
 
 def test_what_is_far_away_has_a_cosine_and_what_the_model_cannot_read_has_none() -> None:
-    forward, backward, blank = embeddings.quantize(np.array([[1, 0], [-1, 0], [0, 0]], dtype=np.float32))
+    forward, backward, blank = embeddings.quantize(
+        np.array([[1, 0], [-1, 0], [0, 0]], dtype=np.float32)
+    )
     question = np.array([[1, 0]], dtype=np.float32)
-    cosines = embeddings.cosines({"same": forward, "far": backward, "blank": blank, "both": blank + backward}, question)
+    cosines = embeddings.cosines(
+        {"same": forward, "far": backward, "blank": blank, "both": blank + backward}, question
+    )
     assert cosines == pytest.approx({"same": 1, "far": -1, "both": -1})
 
 
@@ -130,5 +144,9 @@ def test_damaged_numbers_make_no_error_and_no_score_beyond_bounds() -> None:
     for _ in range(300):
         broken = bytearray(STORED["c"])
         for _ in range(20):
-            broken[chance.randrange(len(broken))] = chance.choice((0, 0x7F, 0x80, 0xFF, chance.randrange(256)))
-        assert all(-1 <= value <= 1 for value in near("lock on the folder", {"c": bytes(broken)}).values())
+            broken[chance.randrange(len(broken))] = chance.choice(
+                (0, 0x7F, 0x80, 0xFF, chance.randrange(256))
+            )
+        assert all(
+            -1 <= value <= 1 for value in near("lock on the folder", {"c": bytes(broken)}).values()
+        )

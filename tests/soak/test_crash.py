@@ -24,7 +24,9 @@ from ralph.store.library import Library
 
 Rounds = Callable[[int, int], int]
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see who waits")
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="needs /proc to see who waits"
+)
 
 HUMAN = """# Memories
 
@@ -89,7 +91,9 @@ class MemoryLedger:
         self.path.parent.mkdir(parents=True)
         self.path.write_bytes(human.encode("utf-8", "surrogateescape"))
         self.hand_written = [entry.record for entry in parse_memories(human).entries]
-        assert human is ODD or {problem.level for problem in parse_memories(human).problems} <= {"note"}
+        assert human is ODD or {problem.level for problem in parse_memories(human).problems} <= {
+            "note"
+        }
         self.problems = [(problem.code, problem.what) for problem in parse_memories(human).problems]
         self.tokens: dict[str, str] = {}
         self.under_way: tuple[str, str, str] | None = None
@@ -114,7 +118,9 @@ class MemoryLedger:
         document = parse_memories(text)
         assert [(problem.code, problem.what) for problem in document.problems] == self.problems
         records = [entry.record for entry in document.entries]
-        assert [record for record in records if not record.text.startswith(MARK)] == self.hand_written
+        assert [
+            record for record in records if not record.text.startswith(MARK)
+        ] == self.hand_written
         found = {record.id: record.text for record in records if record.text.startswith(MARK)}
         if self.under_way is not None:
             self._settle(found, *self.under_way)
@@ -126,7 +132,9 @@ class MemoryLedger:
         if verb == "remove" and record_id not in found:
             del self.tokens[record_id]
         elif verb != "remove":
-            self.tokens.update({new_id: token for new_id, text in found.items() if text == text_of(token)})
+            self.tokens.update(
+                {new_id: token for new_id, text in found.items() if text == text_of(token)}
+            )
 
     def check_sweep(self) -> None:
         """The next write takes away what the dead one left; adding and removing gives back each byte."""
@@ -236,7 +244,9 @@ def test_a_change_killed_at_any_line_of_the_store_is_done_wholly_or_not_at_all(
 
 
 @pytest.mark.parametrize("verb", ["append", "append without space"])
-def test_an_append_killed_at_any_line_of_the_store_glues_no_lines(in_memory: Path, start: Start, verb: str) -> None:
+def test_an_append_killed_at_any_line_of_the_store_glues_no_lines(
+    in_memory: Path, start: Start, verb: str
+) -> None:
     ledger = LogLedger(in_memory / "log.jsonl")
     program = start("every-line", ledger.path, verb)
     torn = 0
@@ -278,7 +288,9 @@ def test_lines_that_many_processes_append_while_others_are_forgotten_all_stay(
 
 
 @needs_proc
-def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(tmp_path: Path, start: Start) -> None:
+def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(
+    tmp_path: Path, start: Start
+) -> None:
     path = tmp_path / "log" / "session.jsonl"
     files.append(path, "first\n")
     program = start("log", path, 1, 5)
@@ -295,7 +307,9 @@ def test_a_line_appended_while_the_log_is_rewritten_waits_for_the_new_file(tmp_p
 # --- the lock ----------------------------------------------------------------------------------
 
 
-def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(tmp_path: Path, start: Start) -> None:
+def test_two_processes_exclude_each_other_also_by_another_path_to_the_folder(
+    tmp_path: Path, start: Start
+) -> None:
     folder, other, trail = tmp_path / "real", tmp_path / "link", tmp_path / "trail" / "log"
     folder.mkdir()
     other.symlink_to("real")
@@ -325,7 +339,9 @@ def test_whoever_holds_the_lock_and_is_killed_lets_go(tmp_path: Path, start: Sta
     assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
 
 
-def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(tmp_path: Path, start: Start, rounds: Rounds) -> None:
+def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(
+    tmp_path: Path, start: Start, rounds: Rounds
+) -> None:
     path = tmp_path / "number"
     path.write_bytes(b"0")
     programs = [start("count-up", path, rounds(500, 20)) for _ in range(4)]
@@ -338,7 +354,9 @@ def test_what_is_done_under_the_lock_is_done_by_one_at_a_time(tmp_path: Path, st
 
 
 @needs_proc
-def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(tmp_path: Path, start: Start) -> None:
+def test_a_folder_that_git_replaced_while_somebody_waited_is_locked_anew(
+    tmp_path: Path, start: Start
+) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with files.lock(folder / "a.md"):

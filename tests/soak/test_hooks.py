@@ -41,7 +41,10 @@ class Writers:
 
     def start(self) -> None:
         command = [sys.executable, recorder.__file__, str(self.root)]
-        env = {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+        env = {
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
+        }
         program = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
         assert program.stdout is not None
         self.selector.register(program.stdout, selectors.EVENT_READ, program)
@@ -165,10 +168,16 @@ def test_nothing_acknowledged_is_lost_or_torn_by_kills_rewrites_and_a_full_disk(
                     writers.hear_all()
                 set_full(False)
             path = random.choice(logs(here))
-            files.update(path, lambda text: text + ("" if text.endswith("\n") else "\n") + '{"type": "mark"}\n')
+            files.update(
+                path,
+                lambda text: text + ("" if text.endswith("\n") else "\n") + '{"type": "mark"}\n',
+            )
             marks += 1
     finally:
         writers.close()
     assert writers.killed >= count
     check(here, writers)
-    assert sum(path.read_bytes().split(b"\n").count(b'{"type": "mark"}') for path in logs(here)) == marks
+    assert (
+        sum(path.read_bytes().split(b"\n").count(b'{"type": "mark"}') for path in logs(here))
+        == marks
+    )

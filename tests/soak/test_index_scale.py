@@ -16,7 +16,9 @@ from ralph.app.search import search
 from ralph.model.record import Query
 
 A_SESSION = 500
-SUBJECTS = "parser scheduler cache router migration token worker queue schema client server hook".split()
+SUBJECTS = (
+    "parser scheduler cache router migration token worker queue schema client server hook".split()
+)
 VERBS = "fails retries blocks returns rebuilds validates truncates merges restarts".split()
 
 
@@ -24,7 +26,11 @@ def line(number: int) -> str:
     """An observation about something, with one word that no other has."""
     subject, verb = SUBJECTS[number % len(SUBJECTS)], VERBS[number // 7 % len(VERBS)]
     session = f"s{number // A_SESSION}"
-    return seen(f"{subject} {verb} in src/{subject}/file{number % 997}.py, see unique{number}", number, session)
+    return seen(
+        f"{subject} {verb} in src/{subject}/file{number % 997}.py, see unique{number}",
+        number,
+        session,
+    )
 
 
 @pytest.mark.soak
@@ -39,7 +45,10 @@ def test_many_observations_are_found_and_one_more_costs_one_file(
     assert index_of(tmp_path).sync().read == count // A_SESSION
     for number in (0, count // 2, count - 1):
         found = search(tmp_path, Query(f"unique{number}")).found
-        assert (found.total, found.hits[0].record.text.endswith(f"unique{number}")) == (found.total, True)
+        assert (found.total, found.hits[0].record.text.endswith(f"unique{number}")) == (
+            found.total,
+            True,
+        )
     common = search(tmp_path, Query("scheduler retries")).found
     assert len(common.hits) == 5
     assert common.total > count // len(SUBJECTS) // 2

@@ -28,7 +28,9 @@ from ralph.formats.log import parse_log
 from ralph.model.work import RunStatus, TaskStatus
 
 Rounds = Callable[[int, int], int]
-ENDED = re.compile(r"^ralph: iteration (\d+): (done|failed|retried|blocked|interrupted) \(", re.MULTILINE)
+ENDED = re.compile(
+    r"^ralph: iteration (\d+): (done|failed|retried|blocked|interrupted) \(", re.MULTILINE
+)
 KILLS = 3
 """How often one loop is killed at most."""
 MACHINE = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME")}
@@ -85,20 +87,39 @@ def made(root: Path, goal: bool, moments: Moments) -> tuple[Loop, list[str]]:
     """A project with tasks, or with none for a goal; and the words that start its loop."""
     root.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    (root / "ralph.yml").write_text("ralph: {cooldown_ms: 0, max_iterations: 60}\n", encoding="utf-8")
+    (root / "ralph.yml").write_text(
+        "ralph: {cooldown_ms: 0, max_iterations: 60}\n", encoding="utf-8"
+    )
     steps: list[dict[str, object]] = [
         {"read_only": True, "say": "<verify-pass/>"},
-        {"when": "iteration 1 of", "say": "<journal>looked around</journal>", "run": [["sleep", "0.1"]]},
+        {
+            "when": "iteration 1 of",
+            "say": "<journal>looked around</journal>",
+            "run": [["sleep", "0.1"]],
+        },
     ]
     if goal:
         learned = '<knowledge tags="sums" title="How it is added up">in cents</knowledge>'
-        steps.append({"when": "Assigned Task", "say": f"{learned}\n<promise>COMPLETE</promise>", "write": {"ok": ""}})
+        steps.append(
+            {
+                "when": "Assigned Task",
+                "say": f"{learned}\n<promise>COMPLETE</promise>",
+                "write": {"ok": ""},
+            }
+        )
     for number in range(0 if goal else 3):
         name = task.add(root, f"part {number}").task.id
         step = {"when": f"The task's id is {name}.", "say": f"<task-done>{name}</task-done>"}
         steps.append({**step, "run": [["sleep", "0.05"]], "write": {f"{name}.txt": "done\n"}})
     (root / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
-    words = ["start", *(["add it up"] if goal else []), "--agent", "scripted", "--command", "steps.json"]
+    words = [
+        "start",
+        *(["add it up"] if goal else []),
+        "--agent",
+        "scripted",
+        "--command",
+        "steps.json",
+    ]
     return Loop(root, moments), [*words, "-c", "none"]
 
 
@@ -124,7 +145,9 @@ def check(loop: Loop) -> None:
     assert run.status is RunStatus.SUCCESS
     assert [status_of(each) for each in tasks] == [TaskStatus.DONE] * len(tasks)
     assert [each.claim for each in tasks] == [None] * len(tasks)
-    assert Counter(entry.task for entry in entries if entry.outcome.value == "done") == {each.id: 1 for each in tasks}
+    assert Counter(entry.task for entry in entries if entry.outcome.value == "done") == {
+        each.id: 1 for each in tasks
+    }
     assert [entry.iteration for entry in entries] == list(range(1, run.iterations + 1))
     outcomes = {str(entry.iteration): entry.outcome.value for entry in entries}
     for number, outcome in ENDED.findall("\n".join(loop.said)):
@@ -139,7 +162,9 @@ def check(loop: Loop) -> None:
 
 
 @pytest.mark.soak
-def test_a_loop_that_is_killed_at_any_moment_is_resumed_until_all_is_done(in_memory: Path, rounds: Rounds) -> None:
+def test_a_loop_that_is_killed_at_any_moment_is_resumed_until_all_is_done(
+    in_memory: Path, rounds: Rounds
+) -> None:
     moments = Moments(random.Random(os.environ.get("RALPH_SEED", "5")))
     calm, words = made(in_memory / "calm", False, moments)
     assert calm.process(*words, kill=False) == 0, calm.said[-1]

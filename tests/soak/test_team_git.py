@@ -24,14 +24,20 @@ from ralph.formats.memories import CONFLICTS, GUARDRAILS, parse_memories, render
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template
 from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record
 
-MEMORIES, RAILS, PATTERNS = ".agent/memories.md", ".ralph/guardrails.md", ".ralph/global-patterns.md"
+MEMORIES, RAILS, PATTERNS = (
+    ".agent/memories.md",
+    ".ralph/guardrails.md",
+    ".ralph/global-patterns.md",
+)
 PAGE, KNOWLEDGE = "AGENTS.md", ".ralph/knowledge"
 KINDS = list(MemoryKind)
 BRANCHES = 8
 WORDS = "lock cache 테스트 배포 queue 한국어 retry token 서버 schema index 마이그레이션".split()
 WAYS = ("merge", "merge", "rebase", "cherry-pick", "squash")
 ADDITIONS = ("add", "supersede", "rail", "pattern", "learn")
-OPERATIONS = "add add add edit delete tag supersede move prose know unknow rail pattern learn".split()
+OPERATIONS = (
+    "add add add edit delete tag supersede move prose know unknow rail pattern learn".split()
+)
 
 
 @dataclass
@@ -80,7 +86,13 @@ class Team:
         name = f"mem-{1_793_500_000 + self.seconds}-{self.chance.randrange(16**4):04x}"
         tags = tuple(self.chance.sample(["api", "db", "ci", "도구"], self.chance.randrange(3)))
         return Record(
-            name, kind, self.phrase(), tags=tags, created_at=at[:10], origin=Origin(by="human"), extra={AT: at}
+            name,
+            kind,
+            self.phrase(),
+            tags=tags,
+            created_at=at[:10],
+            origin=Origin(by="human"),
+            extra={AT: at},
         )
 
 
@@ -104,8 +116,17 @@ def build(team: Team, count: int) -> Ledger:
     team.write(PAGE, f"# How we work{team.newline}")
     for number in range(4):
         body = "\n\n".join(f"Part {part}." for part in range(BRANCHES))
-        entry = Record("", MemoryKind.CONTEXT, body, title=f"문서 {number}", tags=("docs",), created_at=team.now())
-        team.write(f"{KNOWLEDGE}/doc-{number}.md", render_knowledge(entry).replace("\n", team.newline))
+        entry = Record(
+            "",
+            MemoryKind.CONTEXT,
+            body,
+            title=f"문서 {number}",
+            tags=("docs",),
+            created_at=team.now(),
+        )
+        team.write(
+            f"{KNOWLEDGE}/doc-{number}.md", render_knowledge(entry).replace("\n", team.newline)
+        )
     commit(team)
     return ledger
 
@@ -143,7 +164,9 @@ def operate(team: Team, ledger: Ledger, branch: int, choices: Sequence[str]) -> 
             elif what == "tag":
                 new = replace(new, tags=(*old.tags, f"t{chance.randrange(999)}"))
             else:
-                new = replace(new, kind=chance.choice([kind for kind in KINDS if kind is not old.kind]))
+                new = replace(
+                    new, kind=chance.choice([kind for kind in KINDS if kind is not old.kind])
+                )
             document, ledger.memories[name] = document.replace(name, new), new
     team.write(MEMORIES, str(document))
 
@@ -173,8 +196,13 @@ def operate_elsewhere(team: Team, ledger: Ledger, branch: int, what: str) -> Non
         old = next(line for line in entry.text.split("\n") if line.startswith(f"Part {branch}"))
         new = f"Part {branch}, {chance.randrange(10**6)}."
         tag = f"k{chance.randrange(999)}"
-        ledger.others = {each for each in ledger.others if each != (name, old)} | {(name, new), (name, tag)}
-        changed = replace(entry, text=entry.text.replace(old, new), tags=(*entry.tags, tag), updated_at=team.now())
+        ledger.others = {each for each in ledger.others if each != (name, old)} | {
+            (name, new),
+            (name, tag),
+        }
+        changed = replace(
+            entry, text=entry.text.replace(old, new), tags=(*entry.tags, tag), updated_at=team.now()
+        )
         team.write(name, str(document.replace(entry.id, changed)))
     else:
         name = {"rail": RAILS, "pattern": PATTERNS, "learn": PAGE}[what]
@@ -183,14 +211,18 @@ def operate_elsewhere(team: Team, ledger: Ledger, branch: int, what: str) -> Non
         if what == "rail":
             team.write(name, str(parse_memories(team.read(name), GUARDRAILS).add(record)))
         elif what == "pattern":
-            stamped = parse_patterns(team.read(name)).add(record).stamped(team.now()[:10], f"t-{branch}")
+            stamped = (
+                parse_patterns(team.read(name)).add(record).stamped(team.now()[:10], f"t-{branch}")
+            )
             team.write(name, str(stamped))
         else:
             team.write(name, str(parse_region(team.read(name)).add(record)))
         ledger.others.add((name, record.text))
 
 
-def work(team: Team, ledger: Ledger, branch: int, most: int, choices: Sequence[str] = OPERATIONS) -> None:
+def work(
+    team: Team, ledger: Ledger, branch: int, most: int, choices: Sequence[str] = OPERATIONS
+) -> None:
     """Do some operations on the branch that is checked out, in a few commits."""
     for _ in range(team.chance.randrange(1, 4)):
         for _ in range(team.chance.randrange(1, max(2, most // 3))):
@@ -200,18 +232,32 @@ def work(team: Team, ledger: Ledger, branch: int, most: int, choices: Sequence[s
 
 def attempt(team: Team, go_on: Iterable[str], *words: str) -> None:
     """Run a merge; settle what a person may have to decide: a knowledge file deleted here and edited there."""
-    named = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "core.editor=true"]
-    ran = subprocess.run([*named, *words], cwd=team.root, capture_output=True, encoding="utf-8", check=False)
+    named = [
+        "git",
+        "-c",
+        "user.name=Ann",
+        "-c",
+        "user.email=ann@example.com",
+        "-c",
+        "core.editor=true",
+    ]
+    ran = subprocess.run(
+        [*named, *words], cwd=team.root, capture_output=True, encoding="utf-8", check=False
+    )
     while ran.returncode:
         unmerged = {line.partition("\t")[2] for line in team.git("ls-files", "-u").splitlines()}
-        assert unmerged or "nothing to commit" in ran.stdout or "now empty" in ran.stderr + ran.stdout, ran
+        assert (
+            unmerged or "nothing to commit" in ran.stdout or "now empty" in ran.stderr + ran.stdout
+        ), ran
         for name in unmerged:
             stages = team.git("ls-files", "-u", "--", name).splitlines()
             assert name.startswith(KNOWLEDGE), f"a conflict in {name}: {team.read(name)}"
             assert len(stages) < 3, f"not of a deletion: {team.read(name)}"
             team.git("add", "--", name)
         step = list(go_on) if unmerged or words[0] == "merge" else [words[0], "--skip"]
-        ran = subprocess.run([*named, *step], cwd=team.root, capture_output=True, encoding="utf-8", check=False)
+        ran = subprocess.run(
+            [*named, *step], cwd=team.root, capture_output=True, encoding="utf-8", check=False
+        )
 
 
 def integrate(team: Team, name: str, ways: Sequence[str]) -> str:
@@ -255,13 +301,19 @@ def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
             before = base.memories.get(name)
             if before is not None and before.text == record.text:
                 continue
-            others = [each for each in entries if each.id == name or each.extra.get(CONFLICTS) == name]
+            others = [
+                each for each in entries if each.id == name or each.extra.get(CONFLICTS) == name
+            ]
             assert record.text in {each.text for each in others}, f"lost: {name} of branch {number}"
             if before is None:
                 after = found[name]
                 assert {*record.tags} <= {*after.tags}, "stripped"
                 assert after.extra.get(AT) == record.extra[AT]
-                assert (after.created_at, after.links, after.origin) == (record.created_at, record.links, record.origin)
+                assert (after.created_at, after.links, after.origin) == (
+                    record.created_at,
+                    record.links,
+                    record.origin,
+                )
     for name, before in base.memories.items():
         sides = [branch.memories.get(name) for branch in branches]
         if None in sides and all(side in (None, before) for side in sides):
@@ -270,11 +322,15 @@ def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
             assert name in found, "lost"
         kinds = {side.kind for side in sides if side is not None} - {before.kind}
         # a branch that edited it may have moved it there and back, which a rebase does again
-        if len(kinds) == 1 and all(side is not None and (side == before or side.kind in kinds) for side in sides):
+        if len(kinds) == 1 and all(
+            side is not None and (side == before or side.kind in kinds) for side in sides
+        ):
             assert found[name].kind in kinds, "moved back"
     for branch in branches:
         for name, text in branch.others:
-            if (team.root / name).exists() or name not in set().union(*(each.gone for each in branches)):
+            if (team.root / name).exists() or name not in set().union(
+                *(each.gone for each in branches)
+            ):
                 content = team.read(name)
                 assert text in content, f"lost in {name}: {text}\n{content}"
     for name in (MEMORIES, RAILS, PATTERNS, PAGE):
@@ -301,21 +357,35 @@ def run_team(folder: Path, seed: int, most_branches: int, most_operations: int) 
         tips = team.git("rev-parse", one, two).split()
         for name, other in ((one, tips[1]), (two, tips[0])):
             team.git("checkout", "-q", name)
-            attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", other)
+            attempt(
+                team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", other
+            )
     team.git("checkout", "-q", "main")
     for number in chance.sample(range(count), count):
         # replaying the commits of two branches that have merged each other would edit the same prose twice
         way = integrate(team, f"b{number}", WAYS[:1] if number < crossed else WAYS)
         if number >= crossed and way != "rebase" and chance.random() < 0.15:
-            team.git("checkout", "-q", f"b{number}")  # it goes on, and is merged again, whatever main has of it
+            team.git(
+                "checkout", "-q", f"b{number}"
+            )  # it goes on, and is merged again, whatever main has of it
             work(team, ledgers[number], number, 5, ADDITIONS)
             team.git("checkout", "-q", "main")
-            attempt(team, ("commit", "-q", "--no-edit"), "merge", "-q", "--no-ff", "--no-edit", f"b{number}")
+            attempt(
+                team,
+                ("commit", "-q", "--no-edit"),
+                "merge",
+                "-q",
+                "--no-ff",
+                "--no-edit",
+                f"b{number}",
+            )
     check(team, base, ledgers)
 
 
 @pytest.mark.soak
-def test_branches_merge_without_loss_or_conflict(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
+def test_branches_merge_without_loss_or_conflict(
+    tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
     many = rounds(500, 2)
     for seed in range(many):
         folder = tmp_path / str(seed)
@@ -328,7 +398,9 @@ def test_branches_merge_without_loss_or_conflict(tmp_path: Path, rounds: Callabl
 
 def start(folder: Path, *words: str, stdin: str = "") -> str:
     """Run a command as an agent does in its worktree."""
-    ran = subprocess.run(words, cwd=folder, input=stdin, capture_output=True, encoding="utf-8", check=False)
+    ran = subprocess.run(
+        words, cwd=folder, input=stdin, capture_output=True, encoding="utf-8", check=False
+    )
     assert ran.returncode == 0, ran
     return ran.stdout
 
@@ -337,7 +409,13 @@ def iterate(folder: Path, agent: int, iteration: int) -> list[str]:
     """Let an agent do one iteration with its hooks; return what must be in the files after the merges."""
     ours = hosts.hook_program(sys.executable)
     session = f"session-{agent}-{iteration}"
-    payload = {"session_id": session, "cwd": str(folder), "source": "startup", "prompt": "go on", "tool_name": "Bash"}
+    payload = {
+        "session_id": session,
+        "cwd": str(folder),
+        "source": "startup",
+        "prompt": "go on",
+        "tool_name": "Bash",
+    }
 
     def hook(event: str, **more: object) -> None:
         argv = (str(ours.interpreter), "-I", "-S", str(ours.runner), "claude", event)
@@ -359,7 +437,9 @@ def iterate(folder: Path, agent: int, iteration: int) -> list[str]:
 
 
 @pytest.mark.soak
-def test_agents_in_worktrees_merge_without_conflict(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
+def test_agents_in_worktrees_merge_without_conflict(
+    tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
     agents, iterations = rounds(10, 2), rounds(3, 1)
     root = tmp_path / "shop"
     root.mkdir()
@@ -376,12 +456,20 @@ def test_agents_in_worktrees_merge_without_conflict(tmp_path: Path, rounds: Call
     with ThreadPoolExecutor(agents) as pool:
 
         def run(agent: int) -> list[str]:
-            return [text for iteration in range(iterations) for text in iterate(folders[agent], agent, iteration)]
+            return [
+                text
+                for iteration in range(iterations)
+                for text in iterate(folders[agent], agent, iteration)
+            ]
 
         texts = [text for each in pool.map(run, range(agents)) for text in each]
-    assert 'merge "ralph"' in (root / ".git/config").read_text(encoding="utf-8"), "registered by a session's start"
+    assert 'merge "ralph"' in (root / ".git/config").read_text(encoding="utf-8"), (
+        "registered by a session's start"
+    )
     for agent in range(agents):
         git(root, "merge", "-q", "--no-edit", f"agent-{agent}")
-    content = "".join((root / name).read_text(encoding="utf-8") for name in (MEMORIES, RAILS, PATTERNS))
+    content = "".join(
+        (root / name).read_text(encoding="utf-8") for name in (MEMORIES, RAILS, PATTERNS)
+    )
     assert [text for text in texts if content.count(text) != 1] == []
     assert len(texts) == agents * iterations * 3

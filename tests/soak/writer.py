@@ -38,12 +38,19 @@ BLOCK = re.compile(
 
 def text_of(token: str) -> str:
     """The text that belongs to a token `<hex>-<number of further lines>`."""
-    return "\n".join([f"{MARK} {token}", *(f"line {number}" for number in range(int(token.rpartition("-")[2])))])
+    return "\n".join(
+        [f"{MARK} {token}", *(f"line {number}" for number in range(int(token.rpartition("-")[2])))]
+    )
 
 
 def line_of(token: str) -> str:
     """The log line that belongs to a token `<hex>-<number of characters>`."""
-    return json.dumps({"v": 1, "type": "note", "token": token, "pad": "y" * int(token.rpartition("-")[2])}) + "\n"
+    return (
+        json.dumps(
+            {"v": 1, "type": "note", "token": token, "pad": "y" * int(token.rpartition("-")[2])}
+        )
+        + "\n"
+    )
 
 
 def say(*words: object) -> None:
@@ -60,7 +67,11 @@ def wait_for_line() -> None:
 
 def mine(library: Library) -> list[Record]:
     """The entries that this program wrote."""
-    return [stored.record for stored in library.read(library.memories) if stored.record.text.startswith(MARK)]
+    return [
+        stored.record
+        for stored in library.read(library.memories)
+        if stored.record.text.startswith(MARK)
+    ]
 
 
 def add(library: Library, token: str, mint: Callable[[], str] = lambda: ids.mint("mem")) -> str:
@@ -78,7 +89,9 @@ def add(library: Library, token: str, mint: Callable[[], str] = lambda: ids.mint
 def edit(library: Library, record_id: str, token: str) -> None:
     """Give one memory another text, and perhaps another section."""
     kind = random.choice(list(MemoryKind))
-    library.replace(library.memories, record_id, lambda record: replace(record, text=text_of(token), kind=kind))
+    library.replace(
+        library.memories, record_id, lambda record: replace(record, text=text_of(token), kind=kind)
+    )
 
 
 def a_token(*sizes: int) -> str:

@@ -70,7 +70,9 @@ def test_a_change_is_noticed_at_once(index: Index, change: str) -> None:
     assert index.sync().read == 0
 
 
-def test_without_a_change_the_files_are_not_compared_again(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_change_the_files_are_not_compared_again(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index.sync()
     before = paths.index_file(index.root).stat()
     seal = paths.index_file(index.root).with_name("ralph.db-seal").read_text(encoding="utf-8")

@@ -75,7 +75,9 @@ def test_an_error_of_ones_own_inside_is_not_taken_for_a_busy_database(tmp_path: 
         (sqlite3.ProgrammingError("you did something wrong"), sqlite3.ProgrammingError),
     ],
 )
-def test_sqlites_complaints_in_our_words(tmp_path: Path, error: Exception, wanted: type[Exception]) -> None:
+def test_sqlites_complaints_in_our_words(
+    tmp_path: Path, error: Exception, wanted: type[Exception]
+) -> None:
     with pytest.raises(wanted), db.explained(tmp_path):
         raise error
 

@@ -10,7 +10,10 @@ from ralph.store.files import DryRun, FileChange, GuardedWrite, text_digest
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+    }
 
 
 def test_dry_run_writes_nothing_and_reads_back_its_changes(tmp_path: Path) -> None:
@@ -47,7 +50,9 @@ def test_dry_run_refuses_a_read_only_file(tmp_path: Path) -> None:
 def test_guarded_write_notes_the_old_texts(tmp_path: Path) -> None:
     there = tmp_path / "a.md"
     there.write_text("one\n", encoding="utf-8")
-    guard = GuardedWrite({"a.md": text_digest("one\n"), "b.md": text_digest(None)}, lambda path: path.name)
+    guard = GuardedWrite(
+        {"a.md": text_digest("one\n"), "b.md": text_digest(None)}, lambda path: path.name
+    )
     files.update(there, lambda text: text + "two\n", observer=guard)
     files.update(there, lambda text: text + "three\n", observer=guard)
     files.update(tmp_path / "b.md", lambda text: "b\n", observer=guard)
@@ -85,5 +90,9 @@ def test_guarded_write_notices_an_editor(tmp_path: Path) -> None:
         return text + "two\n"
 
     with pytest.raises(Conflict):
-        files.update(there, edit, observer=GuardedWrite({"a.md": text_digest("one\n")}, lambda path: path.name))
+        files.update(
+            there,
+            edit,
+            observer=GuardedWrite({"a.md": text_digest("one\n")}, lambda path: path.name),
+        )
     assert there.read_bytes() == b"somebody else\n"

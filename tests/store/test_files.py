@@ -38,7 +38,9 @@ def names(folder: Path) -> list[str]:
 
 
 @each_way
-def test_a_full_disk_leaves_every_byte_and_no_temporary_file_and_says_so(disk: Disk, way: Write) -> None:
+def test_a_full_disk_leaves_every_byte_and_no_temporary_file_and_says_so(
+    disk: Disk, way: Write
+) -> None:
     path = disk.folder / "notes.md"
     path.write_bytes(OLD)
     disk.fill()
@@ -75,7 +77,9 @@ def test_an_append_that_does_not_fit_leaves_no_torn_line(disk: Disk) -> None:
 
 
 @each_way
-def test_a_read_only_disk_is_told_and_nothing_changes(freezable: tuple[Path, Callable[[], None]], way: Write) -> None:
+def test_a_read_only_disk_is_told_and_nothing_changes(
+    freezable: tuple[Path, Callable[[], None]], way: Write
+) -> None:
     folder, freeze = freezable
     path = folder / "notes.md"
     path.write_bytes(OLD)
@@ -108,7 +112,9 @@ def test_a_read_only_folder_is_told_and_nothing_changes(shared: Path, way: Write
 
 @pytest.mark.parametrize("as_root", [True, False])
 @each_way
-def test_a_read_only_file_is_not_replaced_not_even_by_root(shared: Path, way: Write, as_root: bool) -> None:
+def test_a_read_only_file_is_not_replaced_not_even_by_root(
+    shared: Path, way: Write, as_root: bool
+) -> None:
     path = shared / "notes.md"
     path.write_bytes(OLD)
     path.chmod(0o444)
@@ -299,10 +305,16 @@ def test_an_existing_file_keeps_its_mode_and_owner(tmp_path: Path, mode: int) ->
     files.write(path, "three\n")
     files.append(path, "four\n")
     after = path.stat()
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
 
 
-def test_a_log_and_its_folder_are_private_and_a_private_write_makes_the_file_private(tmp_path: Path) -> None:
+def test_a_log_and_its_folder_are_private_and_a_private_write_makes_the_file_private(
+    tmp_path: Path,
+) -> None:
     log, pad = tmp_path / "log" / "session.jsonl", tmp_path / "pad.md"
     files.append(log, "one\n")
     pad.touch(0o644)
@@ -340,7 +352,9 @@ def test_a_backup_never_covers_an_older_one(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text(encoding="utf-8") == f"{number}\n"
 
 
-def test_what_a_killed_writer_left_is_known_and_swept_by_the_next_write_in_the_folder(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_is_known_and_swept_by_the_next_write_in_the_folder(
+    tmp_path: Path,
+) -> None:
     for name in (f".notes.md.99-ab{files.TEMP_SUFFIX}", f".other.md.99-cd{files.TEMP_SUFFIX}"):
         (tmp_path / name).write_bytes(b"half")
     (tmp_path / f"folder{files.TEMP_SUFFIX}").mkdir()
@@ -366,17 +380,24 @@ def test_a_lock_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with files.lock(tmp_path / "notes.md"):
-        assert (tmp_path / files.LOCK_NAME).exists(), "the next writer must find the lock that we hold"
+        assert (tmp_path / files.LOCK_NAME).exists(), (
+            "the next writer must find the lock that we hold"
+        )
         assert files.leftovers(tmp_path) == []
 
 
-def test_a_lock_whose_owner_cannot_be_written_is_free_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_whose_owner_cannot_be_written_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(handle: int, size: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "ftruncate", full)
-        with pytest.raises(WriteFailed, match="cannot be held"), files.process_lock(tmp_path / "lock", "me"):
+        with (
+            pytest.raises(WriteFailed, match="cannot be held"),
+            files.process_lock(tmp_path / "lock", "me"),
+        ):
             pass
     with files.process_lock(tmp_path / "lock", "me"):
         assert (tmp_path / "lock").read_text(encoding="utf-8") == "me"

@@ -50,7 +50,9 @@ def unique(state: dict[str, list[Record]]) -> bool:
 
 @settings(max_examples=examples(80, 10))
 @given(st.lists(states.filter(unique), min_size=2, max_size=4))
-def test_after_any_changes_the_graph_is_as_one_made_anew(history: list[dict[str, list[Record]]]) -> None:
+def test_after_any_changes_the_graph_is_as_one_made_anew(
+    history: list[dict[str, list[Record]]],
+) -> None:
     with closing(graph.in_memory()) as found:
         for state in history:
             with closing(index_of(state)) as connection, closing(graph_of(connection)) as fresh:
@@ -62,7 +64,10 @@ def test_after_any_changes_the_graph_is_as_one_made_anew(history: list[dict[str,
 
 def test_only_what_changed_is_told_anew() -> None:
     one, two = (Record(f"mem-{n}-a", MemoryKind.FIX, "x", tags=("t",)) for n in (1, 2))
-    with closing(graph.in_memory()) as found, closing(index_of({"one.md": [one], "two.md": [two]})) as connection:
+    with (
+        closing(graph.in_memory()) as found,
+        closing(index_of({"one.md": [one], "two.md": [two]})) as connection,
+    ):
         assert bring(found, connection) == 2
         told: list[str] = []
         connection.execute("UPDATE sources SET digest = 'other' WHERE path = 'two.md'")

@@ -80,7 +80,9 @@ def test_an_append_waits_for_a_rewrite_under_way(tmp_path: Path) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], **pipes) as holder:  # type: ignore[call-overload]  # one dict for both
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"  # noqa: PT018 - a pipe is there
-        with subprocess.Popen([sys.executable, "-c", APPEND, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+        with subprocess.Popen(
+            [sys.executable, "-c", APPEND, str(tmp_path)], stdout=subprocess.PIPE
+        ) as writer:
             assert writer.stdout is not None and writer.stdout.readline() == b"up\n"  # noqa: PT018 - a pipe is there
             assert path.read_bytes() == b"old\n"
             holder.communicate(b"\n")

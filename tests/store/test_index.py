@@ -53,7 +53,9 @@ def ended(outcome: Outcome, number: int, notes: str = "") -> str:
     """One log line with a journal entry."""
     origin = Origin(run="r1", iteration=number, task="t-1", files=("src/db/schema.ts",))
     extra = {"model": "opus", "duration_secs": 1.5, "cost_usd": 0.25, "feature": "f-1"}
-    return encode_record(Record(f"j-{number}", outcome, notes, Family.JOURNAL, origin=origin, extra=extra))
+    return encode_record(
+        Record(f"j-{number}", outcome, notes, Family.JOURNAL, origin=origin, extra=extra)
+    )
 
 
 def index_of(root: Path) -> Index:
@@ -71,7 +73,9 @@ def dump(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     assert words == {}
     for table in ("sessions", "loop_runs", "tasks"):
         for row in connection.execute(f"SELECT * FROM {table}"):
-            told.append((table, *(row[name] for name in row.keys() if name not in ("key", "source"))))  # noqa: SIM118 - a Row gives values
+            told.append(
+                (table, *(row[name] for name in row.keys() if name not in ("key", "source")))
+            )  # noqa: SIM118 - a Row gives values
     vocabulary = connection.execute("SELECT term, doc, cnt FROM search_terms")
     told.extend(tuple(row) for row in vocabulary)
     return sorted(told, key=repr)
@@ -86,7 +90,9 @@ def held(root: Path) -> list[tuple[object, ...]]:
 def made_new(root: Path) -> list[tuple[object, ...]]:
     """What an index made anew from the same files holds."""
     found = list(sources(root))
-    with closing(in_memory(map(read_source, found), terms.index_terms, [each.name for each in found])) as connection:
+    with closing(
+        in_memory(map(read_source, found), terms.index_terms, [each.name for each in found])
+    ) as connection:
         return dump(connection)
 
 
@@ -108,14 +114,26 @@ def matches(root: Path, word: str) -> int:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project with memories, knowledge, a task and a log."""
-    put(tmp_path, ".agent/memories.md", page(Block("alpha", numbered(1), "one, two"), Block("beta", numbered(2))))
+    put(
+        tmp_path,
+        ".agent/memories.md",
+        page(Block("alpha", numbered(1), "one, two"), Block("beta", numbered(2))),
+    )
     put(tmp_path, ".ralph/guardrails.md", page(Block("gamma", numbered(3)), title="Guardrails"))
-    put(tmp_path, ".ralph/knowledge/deploy.md", "---\ntitle: Deploy\ntags: [ops]\n---\n\nBlue and green.\n")
+    put(
+        tmp_path,
+        ".ralph/knowledge/deploy.md",
+        "---\ntitle: Deploy\ntags: [ops]\n---\n\nBlue and green.\n",
+    )
     put(tmp_path, ".ralph/tasks/t-1/task.json", '{"id": "t-1", "title": "Ship it"}')
     session = encode_line("session", {"id": "s1", "project_path": "/p", "mode": "agent"})
     run = encode_line("run", {"id": "r1", "goal": "green tests", "status": "running"})
     put(tmp_path, LOG, session + seen("ran pytest", 1) + seen("read schema", 2))
-    put(tmp_path, "log/runs/r1.jsonl", run + "".join(ended(out, n, "notes") for n, out in enumerate(Outcome)))
+    put(
+        tmp_path,
+        "log/runs/r1.jsonl",
+        run + "".join(ended(out, n, "notes") for n, out in enumerate(Outcome)),
+    )
     return tmp_path
 
 
@@ -132,14 +150,18 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("table", COLUMNS)
-def test_the_tables_have_their_columns_and_indexed_text_ids_beside_whole_number_keys(root: Path, table: str) -> None:
+def test_the_tables_have_their_columns_and_indexed_text_ids_beside_whole_number_keys(
+    root: Path, table: str
+) -> None:
     index_of(root).sync()
     with closing(index_of(root).connect()) as connection:
         columns = {row["name"]: row for row in connection.execute(f"PRAGMA table_info({table})")}
         assert set(COLUMNS[table].split()) <= columns.keys()
         assert [(row["type"]) for row in columns.values() if row["pk"]] == ["INTEGER"]
         names = [row["name"] for row in connection.execute(f"PRAGMA index_list({table})")]
-        held_by = [connection.execute(f"PRAGMA index_info({name})").fetchone()["name"] for name in names]
+        held_by = [
+            connection.execute(f"PRAGMA index_info({name})").fetchone()["name"] for name in names
+        ]
         assert ("record_id" if table == "journal" else "id") in held_by
 
 
@@ -150,7 +172,16 @@ def test_a_journal_has_all_five_outcomes_and_all_its_columns(root: Path) -> None
             "SELECT run_id, iteration, task_id, feature_id, outcome, model, duration_secs, cost_usd, files_modified "
             "FROM journal ORDER BY iteration")]  # fmt: skip
     assert [row[4] for row in found] == [outcome.value for outcome in Outcome]
-    assert found[0][:4] + found[0][5:] == ("r1", 0, "t-1", "f-1", "opus", 1.5, 0.25, '["src/db/schema.ts"]')
+    assert found[0][:4] + found[0][5:] == (
+        "r1",
+        0,
+        "t-1",
+        "f-1",
+        "opus",
+        1.5,
+        0.25,
+        '["src/db/schema.ts"]',
+    )
 
 
 def test_the_database_is_for_its_owner_only(root: Path) -> None:
@@ -171,16 +202,23 @@ def test_later_lines_about_a_session_or_a_run_say_only_what_changed(root: Path) 
     index_of(root).sync()
     with closing(index_of(root).connect()) as connection:
         session = connection.execute("SELECT project_path, mode, summary FROM sessions").fetchall()
-        runs = connection.execute("SELECT id, goal, status, reason FROM loop_runs ORDER BY id").fetchall()
+        runs = connection.execute(
+            "SELECT id, goal, status, reason FROM loop_runs ORDER BY id"
+        ).fetchall()
     assert [tuple(row) for row in session] == [("/p", "agent", "all done")]
-    assert [tuple(row) for row in runs] == [("r1", "green tests", "success", "green"), ("r2", "", "running", None)]
+    assert [tuple(row) for row in runs] == [
+        ("r1", "green tests", "success", "green"),
+        ("r2", "", "running", None),
+    ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
         '{"v":1,"type":"journal","id":"j9","kind":"done","text":"x","extra":{"model":{"a":1},"cost_usd":[2],"feature":[]}}',
-        '{"v":1,"type":"journal","id":"j9","kind":"done","text":"x","origin":{"iteration":' + "9" * 40 + "}}",
+        '{"v":1,"type":"journal","id":"j9","kind":"done","text":"x","origin":{"iteration":'
+        + "9" * 40
+        + "}}",
         '{"v":1,"type":"observation","id":"o\\ud800","kind":"note","text":"\\udfff","created_at":"\\ud800","tags":["\\ud800"]}',
         '{"v":1,"type":"session","id":"s\\ud800","mode":7,"project_path":["a"],"tags":{"a":1},"started_at":1e400}',
         '{"v":1,"type":"session","id":"s1","mode":"chat"}',
@@ -206,7 +244,13 @@ def test_an_edited_and_a_deleted_memory_are_no_longer_found_also_after_a_vacuum(
     assert (matches(root, "alpha"), matches(root, "delta")) == (1, 0)
     put(root, ".agent/memories.md", page(Block("delta", numbered(1), "one")))
     index.sync()
-    assert [matches(root, word) for word in ("alpha", "beta", "two", "delta", "one")] == [0, 0, 0, 1, 1]
+    assert [matches(root, word) for word in ("alpha", "beta", "two", "delta", "one")] == [
+        0,
+        0,
+        0,
+        1,
+        1,
+    ]
     same_as_new(root)
     with closing(db.connect(index.path)) as connection:
         connection.execute("VACUUM")
@@ -224,7 +268,11 @@ def test_two_records_with_one_id_are_both_there_and_either_may_go(root: Path) ->
     index.sync()
     with closing(index.connect()) as connection:
         keys = queries.keys_of(connection, numbered(1))
-        assert [record.text for record in queries.records(connection, keys).values()] == ["alpha", "twin", "twins"]
+        assert [record.text for record in queries.records(connection, keys).values()] == [
+            "alpha",
+            "twin",
+            "twins",
+        ]
     (root / ".agent/memories.md").unlink()
     index.sync()
     with closing(index.connect()) as connection:
@@ -239,7 +287,11 @@ STEPS = st.lists(st.tuples(st.sampled_from(["edit", "delete", "append", "rewrite
 
 
 @given(STEPS)
-@settings(max_examples=examples(15, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(15, 10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_whatever_happens_to_the_files_the_index_equals_one_made_anew(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
@@ -281,12 +333,17 @@ def test_only_what_changed_is_read_and_of_a_log_only_the_new_lines(root: Path) -
     count = len(list(sources(root)))
     assert (index.sync().read, index.sync().read) == (count, 0)
     with closing(index.connect()) as connection:
-        before = {row["id"]: row["key"] for row in connection.execute("SELECT id, key FROM observations")}
+        before = {
+            row["id"]: row["key"] for row in connection.execute("SELECT id, key FROM observations")
+        }
     with paths.source_path(root, LOG).open("a", encoding="utf-8") as log:
         log.write(seen("third", 3))
     assert (index.sync().read, index.sync().read) == (1, 0)
     with closing(index.connect()) as connection:
-        after = {row["id"]: (row["key"], row["line"]) for row in connection.execute("SELECT * FROM observations")}
+        after = {
+            row["id"]: (row["key"], row["line"])
+            for row in connection.execute("SELECT * FROM observations")
+        }
     assert {name: key for name, (key, _) in after.items() if name in before} == before
     assert sorted(line for _, line in after.values()) == [2, 3, 4]
     same_as_new(root)
@@ -381,7 +438,12 @@ def test_odd_files_are_read_or_left_out_but_never_stop_the_others(root: Path) ->
     put(root, "progress.txt", "## Notes\n\n- " + "large word " * 90_000 + "\n")
     index = index_of(root)
     assert index.sync().complete
-    assert [matches(root, word) for word in ("peculiar", "unnameable", "before", "alpha")] == [1, 1, 1, 1]
+    assert [matches(root, word) for word in ("peculiar", "unnameable", "before", "alpha")] == [
+        1,
+        1,
+        1,
+        1,
+    ]
     assert index.sync().read == 0
 
 
@@ -395,7 +457,9 @@ def test_a_file_under_two_names_is_read_once(root: Path) -> None:
 
 def test_a_file_that_may_not_be_read_is_left_out(shared: Path) -> None:
     put(shared, ".agent/memories.md", page(Block("alpha")))
-    secret = put(shared, ".ralph/knowledge/secret.md", "---\ntitle: x\ntags: [a]\n---\n\nhidden words\n")
+    secret = put(
+        shared, ".ralph/knowledge/secret.md", "---\ntitle: x\ntags: [a]\n---\n\nhidden words\n"
+    )
     for folder in (shared / ".agent", shared / ".ralph", shared / ".ralph/knowledge"):
         folder.chmod(0o777)
     secret.chmod(0)
@@ -421,7 +485,11 @@ def test_a_worktree_and_the_main_checkout_call_a_log_by_one_name(tmp_path: Path)
     put(main, ".git/worktrees/tree/HEAD", "ref: refs/heads/tree\n")
     put(tree, ".git", f"gitdir: {main}/.git/worktrees/tree\n")
     put(main, LOG, seen("ran pytest"))
-    assert [source.name for source in sources(tree)] == [source.name for source in sources(main)] == [LOG]
+    assert (
+        [source.name for source in sources(tree)]
+        == [source.name for source in sources(main)]
+        == [LOG]
+    )
     index_of(main).sync()
     beside = Index(tree, terms.index_terms, copy_main=lambda: True)
     assert beside.sync().read == 0, "what the main checkout has read is copied"
@@ -458,7 +526,9 @@ for number in range(1000):
 
 
 @pytest.mark.soak
-def test_killed_at_any_moment_the_next_sync_makes_it_whole(root: Path, rounds: Callable[[int, int], int]) -> None:
+def test_killed_at_any_moment_the_next_sync_makes_it_whole(
+    root: Path, rounds: Callable[[int, int], int]
+) -> None:
     for number in range(20):
         put(
             root,
@@ -501,6 +571,10 @@ def test_a_project_without_anything_has_an_empty_index(tmp_path: Path) -> None:
 
 
 def test_every_memory_kind_is_a_row(root: Path) -> None:
-    put(root, ".agent/memories.md", page(*(Block("x", numbered(n), kind=k) for n, k in enumerate(MemoryKind))))
+    put(
+        root,
+        ".agent/memories.md",
+        page(*(Block("x", numbered(n), kind=k) for n, k in enumerate(MemoryKind))),
+    )
     index_of(root).sync()
     assert sorted({row["kind"] for row in _all_records(index_of(root))}) == sorted(MemoryKind)

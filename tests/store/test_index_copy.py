@@ -27,7 +27,11 @@ def main(tmp_path: Path) -> Path:
     put(root, LOG, "".join(seen(f"ran pytest {number}", number) for number in range(40)))
     put(root, MEMORIES, page(Block("alpha of the main checkout")))
     put(root, ENTRY.format("both"), "---\ntitle: Both\ntags: [a]\n---\n\nThe same words in both.\n")
-    put(root, ENTRY.format("gone"), "---\ntitle: Gone\ntags: [a]\n---\n\nOnly in the main checkout.\n")
+    put(
+        root,
+        ENTRY.format("gone"),
+        "---\ntitle: Gone\ntags: [a]\n---\n\nOnly in the main checkout.\n",
+    )
     Index(root, terms.index_terms).sync()
     return root
 
@@ -92,11 +96,15 @@ def test_main_index_that_was_touched_is_not_copied(main: Path, tree: Path, harm:
         files.delete(database.with_name("ralph.db-seal"))
     elif harm == "damaged":
         database.write_bytes(b"nonsense" * 5000)
-        paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")
+        paths.index_file(main).with_name("ralph.db-seal").write_text(
+            db.seal(database), encoding="utf-8"
+        )
     elif harm == "version":
         with closing(db.connect(database)) as connection:
             connection.execute("PRAGMA user_version = 1")
-        paths.index_file(main).with_name("ralph.db-seal").write_text(db.seal(database), encoding="utf-8")
+        paths.index_file(main).with_name("ralph.db-seal").write_text(
+            db.seal(database), encoding="utf-8"
+        )
     else:
         db.remove(database)
     index = begun(tree)

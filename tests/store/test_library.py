@@ -22,7 +22,14 @@ from ralph.store.library import Library
 
 Rounds = Callable[[int, int], int]
 
-ENTRY = Record("mem-1705751499-beef", MemoryKind.FIX, "A new one.", label="fix", tags=("new",), created_at="2025-01-22")
+ENTRY = Record(
+    "mem-1705751499-beef",
+    MemoryKind.FIX,
+    "A new one.",
+    label="fix",
+    tags=("new",),
+    created_at="2025-01-22",
+)
 
 
 def memories(root: Path, text: str = HUMAN) -> Path:
@@ -41,7 +48,9 @@ def text_in(path: Path) -> str:
 def everything(folder: Path) -> dict[str, bytes | str]:
     """All files and links below a folder with what they hold."""
     return {
-        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else path.read_bytes()
+        str(path.relative_to(folder)): str(path.readlink())
+        if path.is_symlink()
+        else path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_symlink() or path.is_file()
     }
@@ -56,13 +65,17 @@ def put(library: Library, record: Record = ENTRY) -> None:
 
 
 @pytest.mark.parametrize("human", [HUMAN, ODD], ids=["plain", "odd"])
-def test_adding_changing_and_removing_an_entry_gives_back_every_byte(tmp_path: Path, human: str) -> None:
+def test_adding_changing_and_removing_an_entry_gives_back_every_byte(
+    tmp_path: Path, human: str
+) -> None:
     path = memories(tmp_path, human)
     library = Library(tmp_path)
     stored = library.add(library.memories, lambda existing: ENTRY)
     assert text_in(path).splitlines()[stored.line - 1] == f"### {ENTRY.id}"
     assert (stored.path, stored.record) == (path, ENTRY)
-    changed = library.replace(library.memories, ENTRY.id, lambda record: replace(record, text="Other words."))
+    changed = library.replace(
+        library.memories, ENTRY.id, lambda record: replace(record, text="Other words.")
+    )
     assert library.find(ENTRY.id)[1] == changed
     assert changed.record.text == "Other words."
     assert library.remove(library.memories, ENTRY.id) == changed
@@ -92,7 +105,9 @@ def test_a_change_that_changes_nothing_does_not_touch_the_file(tmp_path: Path) -
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (1, inode)
 
 
-def test_a_new_entry_goes_to_the_first_file_that_exists_and_all_files_are_read(tmp_path: Path) -> None:
+def test_a_new_entry_goes_to_the_first_file_that_exists_and_all_files_are_read(
+    tmp_path: Path,
+) -> None:
     second = tmp_path / ".ralph" / "agent" / "memories.md"
     second.parent.mkdir(parents=True)
     second.write_bytes(MEMORIES.template().encode())
@@ -112,7 +127,9 @@ def test_a_new_entry_goes_to_the_first_file_that_exists_and_all_files_are_read(t
     assert second.read_bytes() == MEMORIES.template().encode()
 
 
-def test_a_missing_id_and_an_id_that_two_entries_have_are_told_and_nothing_changes(tmp_path: Path) -> None:
+def test_a_missing_id_and_an_id_that_two_entries_have_are_told_and_nothing_changes(
+    tmp_path: Path,
+) -> None:
     path = memories(tmp_path)
     second = tmp_path / ".ralph" / "agent" / "memories.md"
     second.parent.mkdir(parents=True)
@@ -138,7 +155,9 @@ def test_an_id_that_is_already_there_is_refused(tmp_path: Path) -> None:
 def test_an_entry_that_an_editor_added_or_took_away_meanwhile_is_respected(tmp_path: Path) -> None:
     path = memories(tmp_path)
     library = Library(tmp_path)
-    by_hand = str(parse_memories(HUMAN).add(replace(ENTRY, id="mem-1705751499-cafe", text="By hand.")))
+    by_hand = str(
+        parse_memories(HUMAN).add(replace(ENTRY, id="mem-1705751499-cafe", text="By hand."))
+    )
     seen: list[set[str]] = []
 
     def make(existing: Sequence[Record]) -> Record:
@@ -177,7 +196,9 @@ def add_at_once(start: Start, root: Path, shares: Sequence[int], space: int = 0)
 
 
 @pytest.mark.soak
-def test_processes_add_at_once_and_nothing_is_lost_or_changed(tmp_path: Path, start: Start, rounds: Rounds) -> None:
+def test_processes_add_at_once_and_nothing_is_lost_or_changed(
+    tmp_path: Path, start: Start, rounds: Rounds
+) -> None:
     path = memories(tmp_path, ODD)
     texts = add_at_once(start, tmp_path, [rounds(200, 15)] * rounds(8, 4))
     assert {record.id: record.text for record in mine(Library(tmp_path))} == texts
@@ -227,7 +248,9 @@ def test_through_a_linked_folder_inside_the_project_the_target_is_changed(tmp_pa
     path.parent.symlink_to("agent files")
     put(Library(tmp_path))
     assert path.parent.is_symlink()
-    assert text_in(tmp_path / "agent files" / "memories.md") == str(parse_memories(HUMAN).add(ENTRY))
+    assert text_in(tmp_path / "agent files" / "memories.md") == str(
+        parse_memories(HUMAN).add(ENTRY)
+    )
 
 
 def link(to: str) -> Callable[[Path], None]:
@@ -254,7 +277,9 @@ ODDITIES = {
 
 
 @pytest.mark.parametrize("name", ODDITIES)
-def test_what_is_no_file_of_the_project_is_refused_and_nothing_is_made(tmp_path: Path, name: str) -> None:
+def test_what_is_no_file_of_the_project_is_refused_and_nothing_is_made(
+    tmp_path: Path, name: str
+) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside"
     (outside / "empty").mkdir(parents=True)
     (outside / "memories.md").write_bytes(HUMAN.encode())
@@ -279,8 +304,12 @@ def test_what_is_no_file_of_the_project_is_refused_and_nothing_is_made(tmp_path:
     assert (everything(tmp_path), sorted(tmp_path.rglob("*"))) == before
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, link("memories.md")], ids=["fifo", "folder", "loop"])
-def test_reading_what_is_no_file_is_told_and_does_not_hang(tmp_path: Path, make: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, Path.mkdir, link("memories.md")], ids=["fifo", "folder", "loop"]
+)
+def test_reading_what_is_no_file_is_told_and_does_not_hang(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     place = tmp_path / ".agent" / "memories.md"
     place.parent.mkdir()
     make(place)

@@ -8,7 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.search import terms
 from ralph.store import lookup
 from ralph.store.index import in_memory
@@ -30,11 +40,25 @@ def seen(number: int, text: str, session: str, **more: object) -> Record:
 
 RECORDS = (
     memory(1, "alpha beta", tags=("Db", "ops"), title="First"),
-    memory(2, "alpha gamma", links=(Link("see", "mem-1700000003-a003"), Link("see", "mem-1700000001-a001"))),
+    memory(
+        2,
+        "alpha gamma",
+        links=(Link("see", "mem-1700000003-a003"), Link("see", "mem-1700000001-a001")),
+    ),
     memory(3, "delta", status=Status.RETIRED),
-    replace(memory(4, "alphabet", origin=Origin(by="a person", files=("src/a.py",))), kind=MemoryKind.FIX),
+    replace(
+        memory(4, "alphabet", origin=Origin(by="a person", files=("src/a.py",))),
+        kind=MemoryKind.FIX,
+    ),
     *(seen(number, f"alpha step{number}", "s1" if number < 9 else "s2") for number in range(5, 12)),
-    Record("j-1", Outcome.FAILED, "alpha again", Family.JOURNAL, origin=Origin(run="r"), scope=Scope.RUN),
+    Record(
+        "j-1",
+        Outcome.FAILED,
+        "alpha again",
+        Family.JOURNAL,
+        origin=Origin(run="r"),
+        scope=Scope.RUN,
+    ),
 )
 
 
@@ -49,7 +73,9 @@ def key(connection: sqlite3.Connection, name: str) -> int:
     """The key of a record by its id."""
     for place, (table, column) in enumerate(lookup.TABLES):
         named = "record_id" if place == 2 else "id"
-        row = connection.execute(f"SELECT {column} FROM {table} WHERE {named} = ?", (name,)).fetchone()
+        row = connection.execute(
+            f"SELECT {column} FROM {table} WHERE {named} = ?", (name,)
+        ).fetchone()
         if row is not None:
             return int(row[0])
     raise KeyError(name)
@@ -62,8 +88,13 @@ def ids(connection: sqlite3.Connection, keys: set[int] | list[int]) -> list[str]
 # --- the vocabulary ----------------------------------------------------------------------------
 
 
-def test_frequencies_count_records_and_leave_out_what_occurs_nowhere(connection: sqlite3.Connection) -> None:
-    assert lookup.frequencies(connection, ["alpha", "delta", "none", "", '"', "\x00"]) == {"alpha": 10, "delta": 1}
+def test_frequencies_count_records_and_leave_out_what_occurs_nowhere(
+    connection: sqlite3.Connection,
+) -> None:
+    assert lookup.frequencies(connection, ["alpha", "delta", "none", "", '"', "\x00"]) == {
+        "alpha": 10,
+        "delta": 1,
+    }
 
 
 def test_terms_in_a_range_and_with_a_part(connection: sqlite3.Connection) -> None:
@@ -80,7 +111,9 @@ def test_the_size_is_that_of_all_families_together(connection: sqlite3.Connectio
 # --- matches and filters -----------------------------------------------------------------------
 
 
-def test_a_filter_narrows_down_matches_counts_and_keys_alike(connection: sqlite3.Connection) -> None:
+def test_a_filter_narrows_down_matches_counts_and_keys_alike(
+    connection: sqlite3.Connection,
+) -> None:
     families: lookup.Filter
     for families, wanted in (
         (lookup.EVERYTHING, 10),
@@ -92,7 +125,10 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(connection: sqlite3
     ):
         found = lookup.matching(connection, '"alpha"', FIELDS, -1, families)
         assert len(found) == lookup.count_matching(connection, '"alpha"', families) == wanted
-        every = [each for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1, lookup.EVERYTHING)]
+        every = [
+            each
+            for each, _ in lookup.matching(connection, '"alpha"', FIELDS, -1, lookup.EVERYTHING)
+        ]
         assert lookup.filter_keys(connection, every, families) == {each for each, _ in found}
 
 
@@ -113,7 +149,10 @@ def test_each_weight_belongs_to_its_column(connection: sqlite3.Connection) -> No
 
 
 def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connection) -> None:
-    every = [each for each, _ in lookup.matching(connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1)]
+    every = [
+        each
+        for each, _ in lookup.matching(connection, '"alpha" OR "alphabet" OR "delta"', FIELDS, -1)
+    ]
     for part, wanted in (
         (lookup.memories(), [1, 2, 4]),
         (lookup.memories(kinds=("fix",)), [4]),
@@ -121,7 +160,9 @@ def test_memories_are_filtered_by_kind_tag_and_time(connection: sqlite3.Connecti
         (lookup.memories(since="2025-05-02"), [2, 4]),
         (lookup.memories(knowledge_only=True), []),
     ):
-        assert ids(connection, lookup.filter_keys(connection, every, (part,))) == [RECORDS[n - 1].id for n in wanted]
+        assert ids(connection, lookup.filter_keys(connection, every, (part,))) == [
+            RECORDS[n - 1].id for n in wanted
+        ]
 
 
 def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Connection) -> None:
@@ -129,7 +170,9 @@ def test_observations_are_left_out_by_session_and_title(connection: sqlite3.Conn
     kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1"),))
     assert ids(connection, kept) == ["obs-10", "obs-11", "obs-9"]
     connection.execute("UPDATE observations SET title = 'Read: x' WHERE id = 'obs-9'")
-    kept = lookup.filter_keys(connection, every, (lookup.observations(not_of="s1", not_called=("Read", "Glob")),))
+    kept = lookup.filter_keys(
+        connection, every, (lookup.observations(not_of="s1", not_called=("Read", "Glob")),)
+    )
     assert ids(connection, kept) == ["obs-10", "obs-11"]
 
 
@@ -144,7 +187,9 @@ def test_more_keys_than_one_statement_takes_are_no_problem(connection: sqlite3.C
 # --- what stands around ------------------------------------------------------------------------
 
 
-def test_neighbours_are_within_reach_and_of_the_same_session(connection: sqlite3.Connection) -> None:
+def test_neighbours_are_within_reach_and_of_the_same_session(
+    connection: sqlite3.Connection,
+) -> None:
     middle, last = key(connection, "obs-7"), key(connection, "obs-9")
     near = {(other, step) for _, other, step in lookup.neighbours(connection, [middle], 2)}
     assert near == {(key(connection, f"obs-{7 + step}"), step) for step in (-2, -1, 1)}
@@ -152,11 +197,16 @@ def test_neighbours_are_within_reach_and_of_the_same_session(connection: sqlite3
     assert list(lookup.neighbours(connection, [key(connection, RECORDS[0].id)], 2)) == []
 
 
-def test_links_come_in_the_order_in_which_a_record_names_them(connection: sqlite3.Connection) -> None:
+def test_links_come_in_the_order_in_which_a_record_names_them(
+    connection: sqlite3.Connection,
+) -> None:
     naming = key(connection, RECORDS[1].id)
     wanted = [(naming, key(connection, RECORDS[2].id)), (naming, key(connection, RECORDS[0].id))]
     assert lookup.linked_keys(connection, [naming]) == wanted
-    assert lookup.linked_keys(connection, [key(connection, RECORDS[0].id), key(connection, "obs-5")]) == []
+    assert (
+        lookup.linked_keys(connection, [key(connection, RECORDS[0].id), key(connection, "obs-5")])
+        == []
+    )
 
 
 @pytest.mark.parametrize("metadata", ["", "{", "null", "[]", '{"links": 1}', '{"links": [1, [], ["a"], ["a", null]]}',
@@ -184,8 +234,17 @@ def test_row_has_the_ranked_columns_in_every_family(connection: sqlite3.Connecti
     assert len(found) == len(RECORDS)
     for record in RECORDS:
         row = found[keys[record.id]]
-        assert (row.key, row.id, row.kind, row.title) == (keys[record.id], record.id, record.kind.value, record.title)
-        assert (row.text, row.created_at, row.by) == (record.text, record.created_at, record.origin.by)
+        assert (row.key, row.id, row.kind, row.title) == (
+            keys[record.id],
+            record.id,
+            record.kind.value,
+            record.title,
+        )
+        assert (row.text, row.created_at, row.by) == (
+            record.text,
+            record.created_at,
+            record.origin.by,
+        )
         assert json.loads(row.tags or "[]") == list(record.tags)
         assert json.loads(row.files or "[]") == list(record.origin.files)
         assert row.session == (record.origin.session or record.origin.run or "")

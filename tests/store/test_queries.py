@@ -13,7 +13,18 @@ from tests.cli.runner import Block, numbered, page
 from tests.store.test_index import LOG, index_of, put, seen
 
 from ralph.errors import Unreadable
-from ralph.model.record import Family, Link, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Query,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.search import terms
 from ralph.store import lookup, queries
 from ralph.store.index import in_memory
@@ -34,12 +45,21 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
 
 def test_more_keys_than_one_statement_takes(connection: sqlite3.Connection) -> None:
     keys = queries.newest_keys(connection, Query(), None)
-    assert len(keys) == MANY + 2 == len(queries.records(connection, keys)) == len(queries.locations(connection, keys))
-    assert len(queries.digests(connection, keys)) == len(lookup.sort_values(connection, keys)) == MANY + 2
+    assert (
+        len(keys)
+        == MANY + 2
+        == len(queries.records(connection, keys))
+        == len(queries.locations(connection, keys))
+    )
+    assert (
+        len(queries.digests(connection, keys))
+        == len(lookup.sort_values(connection, keys))
+        == MANY + 2
+    )
     assert queries.digests(connection, keys) == queries.digests(connection)
-    assert lookup.filter_keys(connection, keys, queries.filter_of(Query(families=(Family.MEMORY,)))) == {
-        key for key in keys if key % 3 == 0
-    }
+    assert lookup.filter_keys(
+        connection, keys, queries.filter_of(Query(families=(Family.MEMORY,)))
+    ) == {key for key in keys if key % 3 == 0}
     assert queries.records(connection, []) == {}
     assert queries.locations(connection, []) == {}
 
@@ -51,13 +71,25 @@ def test_counts_agree_with_each_other(connection: sqlite3.Connection) -> None:
         == MANY + 1
         == lookup.frequencies(connection, ["common"])["common"]
     )
-    assert lookup.count_matching(connection, '"common"', queries.filter_of(Query(families=(Family.MEMORY,)))) == 1
-    assert len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, queries.filter_of(Query()))) == MANY + 1
+    assert (
+        lookup.count_matching(
+            connection, '"common"', queries.filter_of(Query(families=(Family.MEMORY,)))
+        )
+        == 1
+    )
+    assert (
+        len(lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, queries.filter_of(Query())))
+        == MANY + 1
+    )
 
 
 def test_the_size_is_exact_after_edits(tmp_path: Path) -> None:
     for number in range(10):
-        put(tmp_path, ".agent/memories.md", page(*(Block(f"n{number}", numbered(n)) for n in range(3 + number % 2))))
+        put(
+            tmp_path,
+            ".agent/memories.md",
+            page(*(Block(f"n{number}", numbered(n)) for n in range(3 + number % 2))),
+        )
         index_of(tmp_path).sync()
     with closing(index_of(tmp_path).connect()) as found:
         assert lookup.size(found) == 4 == queries.count_rows(found)["records"]
@@ -101,10 +133,18 @@ def indexed(records: Sequence[Record]) -> sqlite3.Connection:
 
 def test_record_survives_the_round_trip_through_its_row() -> None:
     with closing(indexed(SHAPES)) as found:
-        keys = [row[0] for family in queries.FAMILIES for row in queries.select_records(found, family, "1", ())]
+        keys = [
+            row[0]
+            for family in queries.FAMILIES
+            for row in queries.select_records(found, family, "1", ())
+        ]
         assert list(queries.records(found, keys).values()) == SHAPES
-        assert [name for _, name, _ in queries.rows_of(found, 1)] == [record.id for record in SHAPES]
-        assert [queries.records(found, [key])[key].text for key in queries.keys_of(found, "m-1")] == [
+        assert [name for _, name, _ in queries.rows_of(found, 1)] == [
+            record.id for record in SHAPES
+        ]
+        assert [
+            queries.records(found, [key])[key].text for key in queries.keys_of(found, "m-1")
+        ] == [
             "text",
             "a second bearer of the id",
         ]
@@ -112,13 +152,21 @@ def test_record_survives_the_round_trip_through_its_row() -> None:
 
 def test_metadata_repeats_no_column() -> None:
     with closing(indexed(SHAPES)) as found:
-        held = {row["id"]: row["metadata"] for row in found.execute("SELECT id, metadata FROM observations")}
+        held = {
+            row["id"]: row["metadata"]
+            for row in found.execute("SELECT id, metadata FROM observations")
+        }
         assert not found.execute(
             "SELECT id FROM observations WHERE metadata <> '' AND NOT json_valid(metadata)"
         ).fetchall()
-        listed = found.execute("SELECT tags, files FROM observations WHERE id IN ('o-2', 'o-3') ORDER BY id").fetchall()
+        listed = found.execute(
+            "SELECT tags, files FROM observations WHERE id IN ('o-2', 'o-3') ORDER BY id"
+        ).fetchall()
     assert held["o-2"] == '{"extra":{"tool":"Bash","exit_code":1}}'
-    assert not {"title", "tags", "files", "session", "text", "created_at"} & json.loads(held["o-3"]).keys()
+    assert (
+        not {"title", "tags", "files", "session", "text", "created_at"}
+        & json.loads(held["o-3"]).keys()
+    )
     assert [tuple(row) for row in listed] == [("", ""), ('["t"]', '["src/a.py","naïve/b.py"]')]
 
 
@@ -126,7 +174,9 @@ def test_metadata_repeats_no_column() -> None:
 @for_each("asked", [{"tags": ("T", "a")}, {"scope": Scope.PROJECT}, {"scope": Scope.RUN}])
 def test_tags_and_scopes_filter_every_family(family: Family, asked: dict[str, object]) -> None:
     query = Query(families=(family,), **asked)  # type: ignore[arg-type]  # any filter
-    wanted = {record.id for record in SHAPES if query.accepts(replace(record, status=Status.ACCEPTED))}
+    wanted = {
+        record.id for record in SHAPES if query.accepts(replace(record, status=Status.ACCEPTED))
+    }
     with closing(indexed(SHAPES)) as found:
         passing = queries.records(found, queries.newest_keys(found, query, None)).values()
     assert {record.id for record in passing} == wanted
@@ -152,7 +202,12 @@ def nested(depth: int) -> object:
 
 @for_each("value", [nested(100_000), float("inf"), [float("nan")]], ids=["deep", "infinite", "nan"])
 def test_value_that_sqlite_cannot_store_is_left_out(value: object) -> None:
-    with closing(indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])) as found:
+    with closing(
+        indexed([Record("m-1", MemoryKind.FIX, "text", label="Fix", extra={"odd": value})])
+    ) as found:
         (record,) = (record for _, record in queries.select_records(found, Family.MEMORY, "1", ()))
-        assert found.execute("SELECT json_extract(metadata, '$.label') FROM records").fetchone()[0] == "Fix"
+        assert (
+            found.execute("SELECT json_extract(metadata, '$.label') FROM records").fetchone()[0]
+            == "Fix"
+        )
     assert (record.text, record.label, dict(record.extra)) == ("text", "Fix", {})

@@ -45,13 +45,26 @@ def test_records_come_with_their_lines(tmp_path: Path) -> None:
     put(tmp_path, ".agent/memories.md", page(Block("one", numbered(1)), Block("two", numbered(2))))
     put(tmp_path, LOG, seen("first") + "\n" + seen("second") + seen("third").rstrip("\n"))
     memories, log = (read_source(source) for source in sources(tmp_path))
-    assert [(placed.record.text, placed.line) for placed in memories.records] == [("one", 5), ("two", 9)]
-    assert [(placed.record.text, placed.line) for placed in log.records] == [("first", 1), ("second", 3)]
+    assert [(placed.record.text, placed.line) for placed in memories.records] == [
+        ("one", 5),
+        ("two", 9),
+    ]
+    assert [(placed.record.text, placed.line) for placed in log.records] == [
+        ("first", 1),
+        ("second", 3),
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name, form in NAMES.items() if form is not Format.LOG])
 def test_garbage_in_any_file_is_no_error(tmp_path: Path, name: str) -> None:
-    for garbage in (b"\xff\xfe\x00", b"{", b"---\n---\n", b"[" * 5000, b"### mem-1-a\n> ", b"\r\n\r"):
+    for garbage in (
+        b"\xff\xfe\x00",
+        b"{",
+        b"---\n---\n",
+        b"[" * 5000,
+        b"### mem-1-a\n> ",
+        b"\r\n\r",
+    ):
         put(tmp_path, name, garbage)
         for source in sources(tmp_path):
             read_source(source)

@@ -24,17 +24,30 @@ def observation(number: int, at: str, session: str) -> Record:
     title = ("prompt", "answer", "ran a test")[number % 3]
     kind = ObservationKind.NOTE if number % 3 < 2 else ObservationKind.ERROR
     origin = Origin(by="tool", session=session)
-    return Record(f"obs-{number}", kind, "text", Family.OBSERVATION, "", title, created_at=at, origin=origin)
+    return Record(
+        f"obs-{number}", kind, "text", Family.OBSERVATION, "", title, created_at=at, origin=origin
+    )
 
 
 def memory(number: int, at: str, tag: str) -> Record:
     status = Status.RETIRED if number % 5 == 0 else Status.ACCEPTED
-    return Record(f"mem-{number}", MemoryKind.FIX, "text", tags=(tag, "Ä") if tag else (), status=status, created_at=at)
+    return Record(
+        f"mem-{number}",
+        MemoryKind.FIX,
+        "text",
+        tags=(tag, "Ä") if tag else (),
+        status=status,
+        created_at=at,
+    )
 
 
 RECORDS = st.lists(
-    st.builds(observation, st.integers(0, 50), st.sampled_from(TIMES), st.sampled_from(("", "one", "two")))
-    | st.builds(memory, st.integers(0, 50), st.sampled_from(TIMES), st.sampled_from(("", "db", "web"))),
+    st.builds(
+        observation, st.integers(0, 50), st.sampled_from(TIMES), st.sampled_from(("", "one", "two"))
+    )
+    | st.builds(
+        memory, st.integers(0, 50), st.sampled_from(TIMES), st.sampled_from(("", "db", "web"))
+    ),
     max_size=12,
 )
 
@@ -54,7 +67,9 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 @settings(max_examples=examples(60, 10))
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.data())
-def test_totals_are_those_of_the_rows_whatever_comes_and_goes(sources: list[list[Record]], data: st.DataObject) -> None:
+def test_totals_are_those_of_the_rows_whatever_comes_and_goes(
+    sources: list[list[Record]], data: st.DataObject
+) -> None:
     with closing(in_memory([], terms.index_terms)) as connection:
         writer = IndexWriter(connection, terms.index_terms)
         keys = [put(writer, f"log/{number}", records) for number, records in enumerate(sources)]
@@ -64,17 +79,27 @@ def test_totals_are_those_of_the_rows_whatever_comes_and_goes(sources: list[list
         expected: Counter[tuple[object, ...]] = Counter()
         for values, day, number in totals.facet_rows_of(connection, everything, None):
             expected[(values, day)] += number
-        found = Counter({(values, day): number for values, day, number in totals.facet_rows(connection)})
+        found = Counter(
+            {(values, day): number for values, day, number in totals.facet_rows(connection)}
+        )
         assert found == expected
         listed = {row["id"]: row for row in sessions.list_sessions(connection)[0]}
-        rows = connection.execute("SELECT id FROM sessions UNION SELECT session_id FROM observations").fetchall()
+        rows = connection.execute(
+            "SELECT id FROM sessions UNION SELECT session_id FROM observations"
+        ).fetchall()
         assert listed.keys() == {row[0] for row in rows} - {""}
         for name, row in listed.items():
             count, first = connection.execute(
-                "SELECT count(*), min(nullif(created_at, '')) FROM observations WHERE session_id = ?", (name,)
+                "SELECT count(*), min(nullif(created_at, '')) FROM observations WHERE session_id = ?",
+                (name,),
             ).fetchone()
-            started = connection.execute("SELECT started_at FROM sessions WHERE id = ?", (name,)).fetchone()
-            assert (row["observations"], row["started_at"]) == (count, (started and started[0]) or first or "")
+            started = connection.execute(
+                "SELECT started_at FROM sessions WHERE id = ?", (name,)
+            ).fetchone()
+            assert (row["observations"], row["started_at"]) == (
+                count,
+                (started and started[0]) or first or "",
+            )
 
 
 @settings(max_examples=examples(60, 10))
@@ -87,11 +112,15 @@ def test_pages_together_are_everything_in_order(sources: list[list[Record]], siz
         keep = queries.facet_filter({})
         everything = queries.page(connection, keep, None)
         assert everything == queries.newest_keys(connection, Query(), None)
-        pages = [queries.page(connection, keep, size, start) for start in range(0, len(everything), size)]
+        pages = [
+            queries.page(connection, keep, size, start) for start in range(0, len(everything), size)
+        ]
         assert [key for page in pages for key in page] == everything
 
 
-def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(connection: sqlite3.Connection) -> None:
+def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(
+    connection: sqlite3.Connection,
+) -> None:
     plans: dict[str, Callable[[], object]] = {
         "records": lambda: queries.page(connection, queries.facet_filter({}), 50),
         "sessions": lambda: sessions.list_sessions(connection, limit=50),
@@ -102,8 +131,16 @@ def test_a_page_walks_an_index_and_sorts_only_records_of_one_time(connection: sq
         connection.set_trace_callback(statements.append)
         question()
         connection.set_trace_callback(None)
-        steps = [row[3] for each in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {each}")]
-        rows = [step for step in steps if step.startswith(("SCAN", "SEARCH")) and "json_each" not in step]
+        steps = [
+            row[3]
+            for each in statements
+            for row in connection.execute(f"EXPLAIN QUERY PLAN {each}")
+        ]
+        rows = [
+            step
+            for step in steps
+            if step.startswith(("SCAN", "SEARCH")) and "json_each" not in step
+        ]
         assert rows, name
         assert all("USING" in step for step in rows), (name, rows)
         assert not [step for step in steps if step == "USE TEMP B-TREE FOR ORDER BY"], (name, steps)

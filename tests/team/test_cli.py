@@ -41,7 +41,12 @@ def test_two_machines_share_by_commands(fleet: Fleet) -> None:
     assert (hit["member"], hit["text"][:12]) == (fleet.role("ann"), "ECONNREFUSED")
     assert "docker" in ben("search", "--team", "--full", "docker compose").out
     state = ben("team", "status", "--format", "json").json
-    assert (state["pulled_rows"], state["machines"], state["server_rows"], state["may_write"]) == (1, 1, 1, True)
+    assert (state["pulled_rows"], state["machines"], state["server_rows"], state["may_write"]) == (
+        1,
+        1,
+        1,
+        True,
+    )
     assert "on the server" in ben("team", "status").out
     short = f"mem-{hit['id'].rpartition('-')[2]}"
     assert "1 row(s)" in ben("team", "forget", short).out
@@ -79,7 +84,9 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
     one.set(loop=True)
     assert team.exchange(one.root, one.config) == "shared with the team: 1 row(s) sent, 0 received"
     away = Config(team=Team(url="host=/nowhere", loop=True))
-    assert team.exchange(one.root, away).startswith("not shared with the team: the team's server does not answer")
+    assert team.exchange(one.root, away).startswith(
+        "not shared with the team: the team's server does not answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +96,11 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
         (["team", "pull"], 2, "shares nothing with a team"),
         (["search", "--team", "x"], 2, "shares nothing with a team"),
         (["team", "join", "postgresql://ann:secret@localhost/x"], 2, "has a password"),
-        (["team", "join", "postgresql://ann@db.example.com/x?sslmode=disable"], 1, "does not check"),
+        (
+            ["team", "join", "postgresql://ann@db.example.com/x?sslmode=disable"],
+            1,
+            "does not check",
+        ),
         (["team", "join", "nonsense"], 2, "no PostgreSQL URL"),
         (["team", "join", "host=/nowhere"], 1, "does not answer"),
         (["team", "check", "host=/nowhere"], 1, "does not answer"),
@@ -97,7 +108,9 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
         (["team", "status"], 0, ""),
     ],
 )
-def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, words: list[str], code: int, what: str) -> None:
+def test_what_is_wrong_is_one_line_and_changes_nothing(
+    tmp_path: Path, words: list[str], code: int, what: str
+) -> None:
     (tmp_path / ".ralph").mkdir()
     ralph = Project(tmp_path)
     before = ralph.marks()
@@ -110,7 +123,11 @@ def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, words: li
 
 def test_a_server_that_refuses_is_not_called_silent(fleet: Fleet) -> None:
     refused = Project(fleet.folder)("team", "check", fleet.postgres.url("somebody_else"))
-    assert (refused.code, "refused the connection" in refused.err, "~/.pgpass" in refused.err) == (1, True, True)
+    assert (refused.code, "refused the connection" in refused.err, "~/.pgpass" in refused.err) == (
+        1,
+        True,
+        True,
+    )
     empty = Project(fleet.folder)("team", "check", fleet.postgres.url())
     assert (empty.code, "no tables of Ralph's" in empty.err) == (1, True)
 
@@ -119,7 +136,9 @@ def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
     fleet.join("ann", "shop")
     root = fleet.folder / "clone"
     (root / ".ralph").mkdir(parents=True)
-    (root / "ralph.yml").write_text(f'team:\n  url: "{fleet.url("ann")}"\n  project: shop\n', encoding="utf-8")
+    (root / "ralph.yml").write_text(
+        f'team:\n  url: "{fleet.url("ann")}"\n  project: shop\n', encoding="utf-8"
+    )
     ralph = Project(root)
     assert ralph("team", "pull").code == 2
     assert ralph("trust", "--yes").code == 0
@@ -129,7 +148,10 @@ def test_a_url_of_the_repository_counts_after_trust(fleet: Fleet) -> None:
 def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
     ralph = Project(fleet.folder)
     assert "up to date" in ralph("team", "migrate", fleet.url()).out
-    assert "no role" in ralph("team", "migrate", fleet.url(), "--project", "x", "--member", "nobody_here").err
+    assert (
+        "no role"
+        in ralph("team", "migrate", fleet.url(), "--project", "x", "--member", "nobody_here").err
+    )
     assert ralph("team", "check", fleet.url()).out == "Schema 1: no problems.\n"
     fleet.postgres.execute("SELECT 1")
     import psycopg
@@ -143,6 +165,10 @@ def test_the_administrator_makes_checks_and_adds(fleet: Fleet) -> None:
 def test_the_demo_runs_for_root_as_well(tmp_path: Path) -> None:
     done = executable(tmp_path, "team", "demo")
     if done.returncode == 2:  # for root, whose Python nobody else can read
-        assert (os.geteuid(), b"`nobody`" in done.stderr, len(done.stderr.splitlines())) == (0, True, 2)
+        assert (os.geteuid(), b"`nobody`" in done.stderr, len(done.stderr.splitlines())) == (
+            0,
+            True,
+            2,
+        )
     else:
         assert (done.returncode, b"Done: shared" in done.stdout) == (0, True)

@@ -24,10 +24,16 @@ Sides = list[tuple[Any, Any, dict[int, str]]]
 def fill(machine: Machine, count: int = 250) -> None:
     choose = random.Random(7)
     for number in range(count):
-        text = " ".join(choose.choices(WORDS, weights=range(15, 0, -1), k=choose.randint(2, 30))) + f" case{number}"
+        text = (
+            " ".join(choose.choices(WORDS, weights=range(15, 0, -1), k=choose.randint(2, 30)))
+            + f" case{number}"
+        )
         name = f"s{number % 9}"
         machine.log(
-            observation(number, text, name, choose.choice(["Bash", "Edit retry"]), ["src/http/client.py"]), name=name
+            observation(
+                number, text, name, choose.choice(["Bash", "Edit retry"]), ["src/http/client.py"]
+            ),
+            name=name,
         )
     for number in range(20):
         machine.log(iteration(number, " ".join(choose.choices(WORDS, k=8))), name="r1", kind="runs")
@@ -50,7 +56,11 @@ def sides(fleet: Fleet) -> Iterator[Sides]:
         rows = server.call("keys_with", "shop", list(local.values()))
         yield [
             (lookup, own, local),
-            (ServerLookup(server, "shop"), None, {key * 3 + family: name for name, key, family in rows}),
+            (
+                ServerLookup(server, "shop"),
+                None,
+                {key * 3 + family: name for name, key, family in rows},
+            ),
         ]
 
 
@@ -69,7 +79,9 @@ def test_counts_and_terms_are_the_same(sides: Sides) -> None:
         ("terms_with", "ock", 10),
     ):
         local, server = both(sides, name, *values)
-        assert sorted(local.items() if isinstance(local, dict) else [local] if name == "size" else local) == sorted(
+        assert sorted(
+            local.items() if isinstance(local, dict) else [local] if name == "size" else local
+        ) == sorted(
             server.items() if isinstance(server, dict) else [server] if name == "size" else server
         )
         assert local
@@ -90,9 +102,17 @@ def test_rows_neighbours_links_and_order_are_the_same(sides: Sides) -> None:
     for store, connection, names in sides:
         keys = sorted(names, key=lambda key: names[key])
         rows = {names[key]: row for key, row in store.fetch_rows(connection, keys).items()}
-        columns = {name: [getattr(row, each) for each in row.__slots__ if each != "key"] for name, row in rows.items()}
-        near = sorted((names[key], names[other], step) for key, other, step in store.neighbours(connection, keys, 2))
-        links = sorted((names[key], names[other]) for key, other in store.linked_keys(connection, keys))
+        columns = {
+            name: [getattr(row, each) for each in row.__slots__ if each != "key"]
+            for name, row in rows.items()
+        }
+        near = sorted(
+            (names[key], names[other], step)
+            for key, other, step in store.neighbours(connection, keys, 2)
+        )
+        links = sorted(
+            (names[key], names[other]) for key, other in store.linked_keys(connection, keys)
+        )
         times = {names[key]: value[0] for key, value in store.sort_values(connection, keys).items()}
         answers.append((columns, near, links, times))
     for local, server in zip(*answers, strict=True):
@@ -123,4 +143,7 @@ def test_the_best_five_are_the_same(sides: Sides) -> None:
             best.append([names[each.row.key] for each in ranked.best])
         shared += len({*best[0]} & {*best[1]}) / max(len(best[0]), 1)
     assert shared / len(QUESTIONS) >= 0.95
-    assert [word.word for word in question.weigh_words(None, "timeout", everyday=1, named=0, store=sides[1][0])]
+    assert [
+        word.word
+        for word in question.weigh_words(None, "timeout", everyday=1, named=0, store=sides[1][0])
+    ]

@@ -21,11 +21,24 @@ COLUMNS = "zirconium\n\n\n"
 
 def body(name: str, text: str = "zirconium", **members: object) -> str:
     """Return the line of a memory."""
-    about = {"v": 1, "type": "memory", "id": name, "kind": "fix", "text": text, "created_at": "2026-10-01"}
+    about = {
+        "v": 1,
+        "type": "memory",
+        "id": name,
+        "kind": "fix",
+        "text": text,
+        "created_at": "2026-10-01",
+    }
     return json.dumps({**about, **members})
 
 
-def push(server: TeamServer, *rows: PushedRow, machine: str = "mach-mal", at: str = "", form: str = "memories") -> int:
+def push(
+    server: TeamServer,
+    *rows: PushedRow,
+    machine: str = "mach-mal",
+    at: str = "",
+    form: str = "memories",
+) -> int:
     """Push the rows of a source as somebody who writes the call by hand."""
     return server.push("shop", machine, ("attack.md", form, *SOURCE, at, True), None, rows)
 
@@ -92,7 +105,10 @@ def test_a_machine_belongs_to_the_member_who_used_it_first(fleet: Fleet) -> None
     ann.remember("mine")
     ann.push()
     fleet.join("mal", "shop")
-    with fleet.server("mal") as server, pytest.raises(SourceRefused, match="another member") as refused:
+    with (
+        fleet.server("mal") as server,
+        pytest.raises(SourceRefused, match="another member") as refused,
+    ):
         push(server, memory("mem-1"), machine=machine_name(ann.root))
     assert "ralph_team.machines" in (refused.value.hint or "")
 
@@ -101,7 +117,9 @@ def test_one_refused_source_does_not_keep_the_others(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     ann.log(observation(1, "an observation"))
     with psycopg.connect(fleet.url(), autocommit=True) as owner:
-        owner.execute("ALTER TABLE ralph_team.sources ADD CONSTRAINT no_logs CHECK (path NOT LIKE '%#observations')")
+        owner.execute(
+            "ALTER TABLE ralph_team.sources ADD CONSTRAINT no_logs CHECK (path NOT LIKE '%#observations')"
+        )
     name = ann.remember("a memory")
     with pytest.raises(ServerError, match=r"1 source\(s\) not sent, 1 row"):
         ann.push()
@@ -118,7 +136,12 @@ def test_a_commit_of_the_future_is_one_of_today(fleet: Fleet) -> None:
         with pytest.raises(SourceRefused):
             push(server, memory("mem-1"), at="later")
     with fleet.server("ann") as server:
-        push(server, memory("mem-1", body("mem-1", "zirconium of ann")), machine="mach-ann", at="009999999999")
+        push(
+            server,
+            memory("mem-1", body("mem-1", "zirconium of ann")),
+            machine="mach-ann",
+            at="009999999999",
+        )
     eve.pull()
     assert eve.search("zirconium").found.hits[0].record.text == "zirconium of ann"
 
@@ -128,10 +151,16 @@ def test_a_row_cannot_name_another_member(fleet: Fleet) -> None:
     ben = fleet.machine("b", "ben")
     line = body("obs-1", type="observation", kind="note", extra={"team": {"member": "ann"}})
     with fleet.server("mal") as server:
-        push(server, PushedRow(1, "obs-1", "", 0, line, COLUMNS, "5zirconium", 1), form="observations")
+        push(
+            server,
+            PushedRow(1, "obs-1", "", 0, line, COLUMNS, "5zirconium", 1),
+            form="observations",
+        )
     ben.pull()
     for on_server in (False, True):
-        assert [hit.member for hit in ben.search("zirconium", server=on_server).shown] == [fleet.role("mal")]
+        assert [hit.member for hit in ben.search("zirconium", server=on_server).shown] == [
+            fleet.role("mal")
+        ]
 
 
 # --- what plans and counters tell ----------------------------------------------------------------
@@ -142,15 +171,23 @@ def _estimates(fleet: Fleet, table: str, conditions: Sequence[str]) -> set[str]:
     notes: list[str] = []
     estimates = set()
     with psycopg.connect(fleet.url("mal"), autocommit=True) as connection:
-        connection.add_notice_handler(lambda note: notes.append(f"{note.message_primary}{note.message_detail}"))
-        for setting in ("client_min_messages = log", "debug_print_plan = on", "debug_pretty_print = off"):
+        connection.add_notice_handler(
+            lambda note: notes.append(f"{note.message_primary}{note.message_detail}")
+        )
+        for setting in (
+            "client_min_messages = log",
+            "debug_print_plan = on",
+            "debug_pretty_print = off",
+        ):
             connection.execute(f"SET {setting}".encode())
         for condition in conditions:
             notes.clear()
             sql = f"SELECT 1 FROM ralph_team.{table}, generate_series(1, 1000000000000) g WHERE {condition} OR g = 0"
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(sql.encode())
-            estimates.update(re.findall(r"plan_rows ([\d.e+]+)", "".join(notes).replace("\n", " "))[:1])
+            estimates.update(
+                re.findall(r"plan_rows ([\d.e+]+)", "".join(notes).replace("\n", " "))[:1]
+            )
     assert estimates
     return estimates
 
@@ -177,7 +214,9 @@ def test_the_estimates_of_plans_tell_no_word_and_no_name(fleet: Fleet) -> None:
         owner.execute("ALTER TABLE ralph_team.vocabulary ALTER COLUMN term SET STATISTICS 100")
         owner.execute("ANALYZE ralph_team.vocabulary")
     assert any("statistics of vocabulary.term" in line for line in team.check(fleet.url())[1])
-    assert len(_estimates(fleet, "vocabulary", tries["vocabulary"])) > 1  # so the question above was one
+    assert (
+        len(_estimates(fleet, "vocabulary", tries["vocabulary"])) > 1
+    )  # so the question above was one
 
 
 def _counters(connection: psycopg.Connection[tuple[object, ...]]) -> Sequence[tuple[object, ...]]:
@@ -202,11 +241,15 @@ def test_the_counters_of_a_transaction_tell_no_name_and_no_number_of_rows(fleet:
     vault.push()
     for function in ("size_of", "sources_of", "tombstones_of"):
         known, unknown = (
-            _touched(fleet, f"SELECT * FROM ralph_team.{function}('{name}')") for name in ("hidden", "nothing")
+            _touched(fleet, f"SELECT * FROM ralph_team.{function}('{name}')")
+            for name in ("hidden", "nothing")
         )
         assert known == unknown
     theirs, none = (
-        _touched(fleet, f"SELECT * FROM ralph_team.rows_of('shop', ARRAY[{key}]::bigint[], ARRAY[0]::bigint[])")
+        _touched(
+            fleet,
+            f"SELECT * FROM ralph_team.rows_of('shop', ARRAY[{key}]::bigint[], ARRAY[0]::bigint[])",
+        )
         for key in (1, 999)
     )
     assert theirs == none

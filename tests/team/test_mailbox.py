@@ -29,7 +29,10 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
 def test_every_shared_kind_arrives_and_is_found(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     fix = ann.remember("ECONNREFUSED: run docker compose up first", "docker")
-    ann.log(observation(1, "pytest failed with a timezone mismatch"), session("s1", "Moved the invoices to PostgreSQL"))
+    ann.log(
+        observation(1, "pytest failed with a timezone mismatch"),
+        session("s1", "Moved the invoices to PostgreSQL"),
+    )
     ann.log(iteration(1, "The retry loop swallowed the exception"), name="r1", kind="runs")
     assert ann.push().rows == 5  # the session is a row as well
     assert ben.pull().rows == 5
@@ -51,26 +54,45 @@ def test_only_the_difference_is_sent(fleet: Fleet) -> None:
     ann.log(observation(3, "third"))
     assert [row.id for rows in ann.push().sent.values() for row in rows] == ["obs-s1-000003"]
     assert ben.pull().rows == 1
-    log.write_text(observation(1, "first") + observation(4, "instead"), encoding="utf-8")  # another prefix: all of it
+    log.write_text(
+        observation(1, "first") + observation(4, "instead"), encoding="utf-8"
+    )  # another prefix: all of it
     assert ann.push().rows == 2
     ben.pull()
-    assert [name for name in ben.pulled() if name.startswith("obs")] == ["obs-s1-000001", "obs-s1-000004"]
+    assert [name for name in ben.pulled() if name.startswith("obs")] == [
+        "obs-s1-000001",
+        "obs-s1-000004",
+    ]
 
 
 def test_a_search_over_pulled_rows_is_that_over_the_same_rows(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
     words = "timeout retry invoice docker cache token schema migrate worker socket".split()
     for number in range(300):
-        text = " ".join(words[(number * step + step) % 10] for step in range(1, 2 + number % 5)) + f" case {number}"
-        ann.log(observation(number, text, f"s{number % 7}", files=["src/a.py"]), name=f"s{number % 7}")
+        text = (
+            " ".join(words[(number * step + step) % 10] for step in range(1, 2 + number % 5))
+            + f" case {number}"
+        )
+        ann.log(
+            observation(number, text, f"s{number % 7}", files=["src/a.py"]), name=f"s{number % 7}"
+        )
     ann.remember("A timeout of the invoice worker needs a retry", "invoice")
     ann.push()
     ben.pull()
     with team_db.read_team(paths.team_database(ben.root)) as pulled:
-        for text in ("timeout retry", "invoice docker cache", "migrate", "socket worker token", "tokn", "case 17"):
+        for text in (
+            "timeout retry",
+            "invoice docker cache",
+            "migrate",
+            "socket worker token",
+            "tokn",
+            "case 17",
+        ):
             search = partial(rank.search, query=Query(text, limit=20), today=ids.now().date())
             theirs, mine = search(pulled).hits, index.ask(ann.root, search).hits
-            assert [(hit.record.id, hit.score) for hit in theirs] == [(hit.record.id, hit.score) for hit in mine]
+            assert [(hit.record.id, hit.score) for hit in theirs] == [
+                (hit.record.id, hit.score) for hit in mine
+            ]
 
 
 def test_nothing_of_the_machine_is_shared(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +102,19 @@ def test_nothing_of_the_machine_is_shared(fleet: Fleet, monkeypatch: pytest.Monk
     ann.remember(
         f"Look into {root}/src/auth.py, {home}/notes and /home/somebody/x, not at GET /api/users or /etc/hosts"
     )
-    ann.log(observation(1, f"cd {root} && cat /tmp/secret-name.txt", files=[f"{root}/src/a.py", "/elsewhere/b.py"]))
+    ann.log(
+        observation(
+            1,
+            f"cd {root} && cat /tmp/secret-name.txt",
+            files=[f"{root}/src/a.py", "/elsewhere/b.py"],
+        )
+    )
     escaped = str(root).replace("/", "\\/")
     ann.log(observation(4, f"at {root}2/other.py and {escaped}\\/src/escaped.py"))
-    ann.log(observation(2, "what the person typed", title="prompt"), observation(3, "an answer", title="answer"))
+    ann.log(
+        observation(2, "what the person typed", title="prompt"),
+        observation(3, "an answer", title="answer"),
+    )
     ann.log(session("s1", f"Goal: words of a person\nChanged: {root}/src/a.py\nLast: done"))
     (root / ".ralph" / "scratchpad.md").write_text("scratch-words", encoding="utf-8")
     ann.push()
@@ -116,7 +147,8 @@ def test_nothing_of_the_machine_is_shared(fleet: Fleet, monkeypatch: pytest.Monk
 def test_a_project_in_a_short_folder_keeps_names_that_end_like_it() -> None:
     clean = RowCleaner(Path("/app"), Privacy())
     assert (
-        clean.localise("cd /app && cat /app/a.py src/app/b.py src/apple") == "cd . && cat a.py src/app/b.py src/apple"
+        clean.localise("cd /app && cat /app/a.py src/app/b.py src/apple")
+        == "cd . && cat a.py src/app/b.py src/apple"
     )
 
 
@@ -137,7 +169,11 @@ def test_no_secret_reaches_the_server(fleet: Fleet) -> None:
     assert ann.push().rows > len(tokens) + 2 * len(texts)
     dump = fleet.dump()
     secrets = [*tokens, *("".join(case["secret_parts"]) for case in corpus)]
-    assert [secret for secret in secrets if secret in dump or json.dumps(json.dumps(secret)[1:-1])[1:-1] in dump] == []
+    assert [
+        secret
+        for secret in secrets
+        if secret in dump or json.dumps(json.dumps(secret)[1:-1])[1:-1] in dump
+    ] == []
 
 
 def test_rules_of_today_are_applied_to_what_was_pushed_before(fleet: Fleet) -> None:
@@ -186,7 +222,9 @@ def test_a_forgotten_record_goes_everywhere_and_stays_away(fleet: Fleet) -> None
 def test_a_local_forget_reaches_the_server_with_the_next_push(fleet: Fleet) -> None:
     ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
     name = ann.remember("Nobody may know this")
-    ben.root.joinpath(".agent/memories.md").write_bytes(ann.root.joinpath(".agent/memories.md").read_bytes())
+    ben.root.joinpath(".agent/memories.md").write_bytes(
+        ann.root.joinpath(".agent/memories.md").read_bytes()
+    )
     ann.pull()  # joined
     ann.push()
     ben.push()
@@ -195,7 +233,9 @@ def test_a_local_forget_reaches_the_server_with_the_next_push(fleet: Fleet) -> N
     assert "Nobody may know" not in fleet.dump()
 
 
-def test_a_local_forget_removes_what_was_pulled_and_leaves_the_rows_of_others_on_the_server(fleet: Fleet) -> None:
+def test_a_local_forget_removes_what_was_pulled_and_leaves_the_rows_of_others_on_the_server(
+    fleet: Fleet,
+) -> None:
     ann, ben = fleet.machine("ann", "ann"), fleet.machine("ben", "ben")
     theirs = ann.remember("The staging vault opens with the quokka song")
     ann.log(observation(1, "the QUOKKA SONG was sung"), observation(2, "the build was green"))
@@ -249,7 +289,9 @@ def test_of_a_memory_the_copy_of_the_default_branch_is_pulled(fleet: Fleet) -> N
         (hit,) = eve.search("prices integers", server=on_server).found.hits
         assert "cents" in hit.record.text
     assert eve.found("dollars", server=True) == []
-    assert "dollars" in ben.search("prices integers", server=True).found.hits[0].record.text  # one's own
+    assert (
+        "dollars" in ben.search("prices integers", server=True).found.hits[0].record.text
+    )  # one's own
     record = eve.search("prices integers").found.hits[0].record
     about = record.extra["team"]
     assert isinstance(about, dict)

@@ -54,9 +54,14 @@ def _learn(machine: Machine, what: int, name: str) -> None:
     elif what == 1:
         machine.log(observation(1, f"event {name}", name), name=f"{machine.root.name}-s")
     elif what == 2:
-        machine.log(iteration(1, f"iteration {name}", name), name=f"{machine.root.name}-r", kind="runs")
+        machine.log(
+            iteration(1, f"iteration {name}", name), name=f"{machine.root.name}-r", kind="runs"
+        )
     else:
-        machine.log(session(f"{machine.root.name}-session", f"summary {name}"), name=f"{machine.root.name}-session")
+        machine.log(
+            session(f"{machine.root.name}-session", f"summary {name}"),
+            name=f"{machine.root.name}-session",
+        )
 
 
 def _try(task: Callable[[], T]) -> T | None:
@@ -79,7 +84,13 @@ class Play:
         self.workers = [self._start(machine) for machine in self.machines]
 
     def _start(self, machine: Machine) -> "subprocess.Popen[bytes]":
-        argv = [sys.executable, "-m", "tests.team.test_soak", str(machine.root), machine.config.team.url]
+        argv = [
+            sys.executable,
+            "-m",
+            "tests.team.test_soak",
+            str(machine.root),
+            machine.config.team.url,
+        ]
         argv.append(f"{machine.root.name}n{self.kills}")
         with (self.fleet.folder / "errors").open("ab") as errors:
             return subprocess.Popen(argv, cwd=SOURCES, stdout=subprocess.PIPE, stderr=errors)
@@ -122,7 +133,9 @@ class Play:
         own = [_shared_ids(machine) - gone for machine in self.machines]
         for machine in self.machines:
             machine.pull()
-            others = (ids for each, ids in zip(self.machines, own, strict=True) if each is not machine)
+            others = (
+                ids for each, ids in zip(self.machines, own, strict=True) if each is not machine
+            )
             assert machine.pulled() == sorted(set[str]().union(*others))
         with psycopg.connect(self.fleet.url(), autocommit=True) as owner:
             assert owner.execute(WRONG_WORDS).fetchall() == []
@@ -145,7 +158,9 @@ def _shared_ids(machine: Machine) -> set[str]:
 
 
 @pytest.mark.soak
-def test_all_machines_end_with_the_same_rows(fleet: Fleet, rounds: Callable[[int, int], int]) -> None:
+def test_all_machines_end_with_the_same_rows(
+    fleet: Fleet, rounds: Callable[[int, int], int]
+) -> None:
     play = Play(fleet, rounds(8, 3))
     seconds, is_rebuilt, restarts = rounds(600, 0), False, 0
     begun = time.monotonic()

@@ -15,7 +15,9 @@ class Site:
     """One open window on a project."""
 
     def __init__(self, root: Path) -> None:
-        self.client = TestClient(server.build_app(root, port=PORT, token=TOKEN), base_url=f"http://127.0.0.1:{PORT}")
+        self.client = TestClient(
+            server.build_app(root, port=PORT, token=TOKEN), base_url=f"http://127.0.0.1:{PORT}"
+        )
         assert self.client.get("/", params={"token": TOKEN}).status_code == 200
 
     def get(self, path: str, **params: object) -> Any:

@@ -43,7 +43,9 @@ from ralph.testing import ScriptedAgent, Step
 PATTERN, DECISION, FIX, CONTEXT = MemoryKind
 HOME = ".home"
 """The empty home of the sample's user, in the project itself; git does not look at it."""
-SESSIONS = tuple(f"5e551011-0000-4000-8000-00000000000{number}" for number in range(1, len(texts.STORIES) + 1))
+SESSIONS = tuple(
+    f"5e551011-0000-4000-8000-00000000000{number}" for number in range(1, len(texts.STORIES) + 1)
+)
 """The ids of the sessions that hooks recorded, the oldest first."""
 WORKED_AFTER = 3
 """The runs of the loop come after this session."""
@@ -105,7 +107,9 @@ def turned(clock: Clock, seed: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for module, name, value in zip((ids, ids, hook_files), ("now", "os", "timestamp"), before, strict=True):
+        for module, name, value in zip(
+            (ids, ids, hook_files), ("now", "os", "timestamp"), before, strict=True
+        ):
             setattr(module, name, value)
 
 
@@ -113,7 +117,9 @@ def state_edge(root: Path, record_id: str, edge: str) -> None:
     """Write an edge into the metadata of an entry, as a person would."""
     path = root / ".agent" / "memories.md"
     before, mark, after = path.read_text(encoding="utf-8").partition(f"### {record_id}\n")
-    path.write_text(before + mark + after.replace("<!-- ralph: ", f"<!-- ralph: {edge} ", 1), encoding="utf-8")
+    path.write_text(
+        before + mark + after.replace("<!-- ralph: ", f"<!-- ralph: {edge} ", 1), encoding="utf-8"
+    )
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -144,7 +150,16 @@ class Maker:
     def git(self, *words: str) -> None:
         """Tell git something, as somebody with a name, at the clock's time."""
         at = self.clock().isoformat(timespec="seconds")
-        named = ["git", "-c", "user.name=Mina Cho", "-c", "user.email=mina@example.com", "-c", "gc.auto=0", *words]
+        named = [
+            "git",
+            "-c",
+            "user.name=Mina Cho",
+            "-c",
+            "user.email=mina@example.com",
+            "-c",
+            "gc.auto=0",
+            *words,
+        ]
         dated = {**self.made.env, "GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
         subprocess.run(named, cwd=self.root, env=dated, check=True, capture_output=True)
 
@@ -152,12 +167,16 @@ class Maker:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", subject)
 
-    def remember(self, name: str, text: str, kind: MemoryKind, *tags: str, force: bool = False) -> None:
+    def remember(
+        self, name: str, text: str, kind: MemoryKind, *tags: str, force: bool = False
+    ) -> None:
         added = memory.add(self.root, text, kind, tags, by="human", force=force)
         self.made.memories[name] = added.stored.record.id
 
     def guard(self, name: str, text: str, kind: MemoryKind, *tags: str) -> None:
-        self.made.memories[name] = memory.add(self.root, text, kind, tags, in_="guardrails").stored.record.id
+        self.made.memories[name] = memory.add(
+            self.root, text, kind, tags, in_="guardrails"
+        ).stored.record.id
 
     # --- the story -----------------------------------------------------------------------------
 
@@ -214,29 +233,54 @@ class Maker:
             blocked = [tasks["invoice"]] if name == "mail" else []
             prd = texts.PRD if name == "checkout" else None
             added = task.add(
-                self.root, title, description, priority=priority, parent=parent, blocked_by=blocked, prd=prd
+                self.root,
+                title,
+                description,
+                priority=priority,
+                parent=parent,
+                blocked_by=blocked,
+                prd=prd,
             )
             tasks[name] = added.task.id
             self.clock.wait(12)
         self.clock.go(6, 9)
         task.start(self.root, tasks["search"])
         task.block(self.root, tasks["rates"], "Waits for the bank's sandbox account.")
-        task.fail(self.root, tasks["soap"], "The supplier turned the SOAP endpoint off; nothing is left to import.")
+        task.fail(
+            self.root,
+            tasks["soap"],
+            "The supplier turned the SOAP endpoint off; nothing is left to import.",
+        )
 
     def run(self, days: float, hour: float, request: loop.LoopRequest, *steps: Step) -> None:
         """One whole run of the loop with the scripted agent."""
         self.clock.go(days, hour)
         loaded = settings.load(self.root, env=self.made.env).config
         ended = loop.start(
-            self.root, loaded, request, quiet(), agent=ScriptedAgent(steps), rest=lambda seconds: self.clock.wait(1)
+            self.root,
+            loaded,
+            request,
+            quiet(),
+            agent=ScriptedAgent(steps),
+            rest=lambda seconds: self.clock.wait(1),
         )
         self.made.runs.append(ended.id)
 
     def work(self) -> None:
         """Two runs: one that retries and ends well, one that gives its task up."""
         check_it = ("custom: grep -q 'Math.round' src/cart/total.ts",)
-        self.run(4, 13, loop.LoopRequest(task=self.made.tasks["rounding"], criteria=check_it), *texts.first_run())
-        self.run(2, 10, loop.LoopRequest(task=self.made.tasks["invoice"], criteria=("none",)), *texts.second_run())
+        self.run(
+            4,
+            13,
+            loop.LoopRequest(task=self.made.tasks["rounding"], criteria=check_it),
+            *texts.first_run(),
+        )
+        self.run(
+            2,
+            10,
+            loop.LoopRequest(task=self.made.tasks["invoice"], criteria=("none",)),
+            *texts.second_run(),
+        )
         self.commit("What the loop did")
 
     # --- sessions ------------------------------------------------------------------------------
@@ -268,11 +312,15 @@ class Maker:
             self.clock.go(days, 15)
             loaded = settings.load(self.root, env=self.made.env).config
             agent = _Talker([reply for _, reply in turns])
-            request = chats.ChatRequest(task=self.made.tasks["checkout"], mode=Mode(mode), agent=agent)
+            request = chats.ChatRequest(
+                task=self.made.tasks["checkout"], mode=Mode(mode), agent=agent
+            )
             said = chats.new(self.root, loaded, request, turns[0][0])
             for words, _ in turns[1:]:
                 self.clock.wait(4)
-                said = chats.resume(self.root, loaded, said.chat.id, words, chats.ChatRequest(agent=agent))
+                said = chats.resume(
+                    self.root, loaded, said.chat.id, words, chats.ChatRequest(agent=agent)
+                )
             self.made.chats[name] = said.chat.id
 
     def judge(self) -> None:
@@ -281,7 +329,9 @@ class Maker:
         of = {}
         for name in ("rounding", "invoice"):
             insight.extract(self.root, self.made.tasks[name])
-            of[name] = [each.record.id for each in insight.list_(self.root, task_id=self.made.tasks[name])]
+            of[name] = [
+                each.record.id for each in insight.list_(self.root, task_id=self.made.tasks[name])
+            ]
         review.accept(self.root, of["invoice"][0])
         review.reject(self.root, of["rounding"][-1])
         self.made.insights = [*of["rounding"], *of["invoice"]]
@@ -294,7 +344,9 @@ class Maker:
         if count:
             path = self.root / ".agent" / "memories.md"
             text = path.read_text(encoding="utf-8")
-            path.write_text(texts.with_records(text, count, self.clock.today), encoding="utf-8", newline="")
+            path.write_text(
+                texts.with_records(text, count, self.clock.today), encoding="utf-8", newline=""
+            )
 
 
 class _Talker(ScriptedAgent):
@@ -307,8 +359,14 @@ class _Talker(ScriptedAgent):
     def run(self, ask: Ask) -> Reply:
         self.asks.append(ask)
         at = len(self.asks) - 1
-        calls = () if ask.read_only else (ToolCall("apply_patch", ("src/checkout.ts",), writes=True),)
-        name = "5e551011-0000-4000-8000-0000000000c1" if ask.read_only else "5e551011-0000-4000-8000-0000000000c2"
+        calls = (
+            () if ask.read_only else (ToolCall("apply_patch", ("src/checkout.ts",), writes=True),)
+        )
+        name = (
+            "5e551011-0000-4000-8000-0000000000c1"
+            if ask.read_only
+            else "5e551011-0000-4000-8000-0000000000c2"
+        )
         return Reply(self.replies[at], calls=calls, session=name)
 
 
@@ -370,7 +428,9 @@ def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.web.sample", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--records", type=int, default=0, help="so many memories more")
-    parser.add_argument("--live", type=float, default=0.0, metavar="SECONDS", help="then play a run, so long a step")
+    parser.add_argument(
+        "--live", type=float, default=0.0, metavar="SECONDS", help="then play a run, so long a step"
+    )
     asked = parser.parse_args(words)
     root = asked.folder.resolve()
     if not (root / HOME).exists():

@@ -28,7 +28,9 @@ _PATIENCE = 60.0
 
 def quiet() -> LoopPrinter:
     """Nobody listens, nobody interrupts."""
-    return LoopPrinter(lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None)
+    return LoopPrinter(
+        lambda line: None, lambda text: None, lambda: False, lambda: "", lambda: None
+    )
 
 
 class Waiting:
@@ -57,7 +59,9 @@ class Waiting:
 class Live:
     """One run under way; `run` is how it stands on disk."""
 
-    def __init__(self, root: Path, goal: str = "Show the price per kilogram", *, config: Config | None = None) -> None:
+    def __init__(
+        self, root: Path, goal: str = "Show the price per kilogram", *, config: Config | None = None
+    ) -> None:
         self.root = root
         self.agent = Waiting()
         self.id = runs.mint(root)
@@ -86,10 +90,16 @@ class Live:
         return self._settled()
 
     def advance(
-        self, say: str = "Looked at it.", *, write: Mapping[str, str] | None = None, done: bool = False
+        self,
+        say: str = "Looked at it.",
+        *,
+        write: Mapping[str, str] | None = None,
+        done: bool = False,
     ) -> "Live":
         """Let one iteration happen; comes back when the agent has its next prompt, or the run has ended."""
-        words = f"{say}\n<journal>{say}</journal>" + ("\n<task-done>{task}</task-done>" if done else "")
+        words = f"{say}\n<journal>{say}</journal>" + (
+            "\n<task-done>{task}</task-done>" if done else ""
+        )
         self.agent.steps.put(Step(say=words, write=dict(write or {}), cost=0.02))
         return self._settled()
 
@@ -115,7 +125,9 @@ def play(root: Path, seconds: float) -> None:
     print(f"{live.id} is under way", flush=True)  # noqa: T201  (for whoever started it by hand)
     for number, words in enumerate(_PLAYED):
         time.sleep(seconds)
-        live.advance(words, write={"src/price.ts": f"// step {number}\n"}, done=number == len(_PLAYED) - 1)
+        live.advance(
+            words, write={"src/price.ts": f"// step {number}\n"}, done=number == len(_PLAYED) - 1
+        )
     live.stop()
 
 

@@ -16,7 +16,11 @@ PATTERN, DECISION, FIX, CONTEXT = MemoryKind
 
 Story = Sequence[tuple[str, Mapping[str, object]]]
 SETTINGS = "memories:\n  inject: auto\n  budget: 700\n"
-SECRET = "The bank's sandbox takes the token ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ until May."
+SECRET = (
+    "The bank's sandbox takes the token ghp_"
+    + "q7Rk2mXc9Lw4Tz8VbN3e"
+    + "Y6uHs1Jd5fPa0GiQ until May."
+)
 """A made-up token, which somebody has kept by force."""
 Some = tuple[tuple[str, str, MemoryKind, tuple[str, ...]], ...]
 
@@ -90,9 +94,19 @@ MEMORIES: tuple[tuple[float, str, Some], ...] = (
 POOL_EDITED = "The database pool has ten connections; with more than twenty Postgres slows down (measured in October)."
 
 GUARDRAILS: Some = (
-    ("main", "Never push to main: open a pull request, the checks take four minutes.", PATTERN, ("git",)),
+    (
+        "main",
+        "Never push to main: open a pull request, the checks take four minutes.",
+        PATTERN,
+        ("git",),
+    ),
     ("secrets", "Customer data never goes into fixtures or logs.", DECISION, ("privacy", "test")),
-    ("migrate", "A migration that drops a column needs two releases.", FIX, ("database", "migration")),
+    (
+        "migrate",
+        "A migration that drops a column needs two releases.",
+        FIX,
+        ("database", "migration"),
+    ),
 )
 KNOWLEDGE = (
     ("How checkout works", "A cart becomes an order in src/checkout.ts. Payment is asked first, stock is taken after "
@@ -106,9 +120,24 @@ KNOWLEDGE = (
 
 PARTS_OF_CHECKOUT = ("invoice", "mail")
 TASKS = (
-    ("checkout", "Checkout in one page", "Everything on one page, with as few fields as possible.", 1),
-    ("rounding", "Round sums in the cart", "`total()` gives 3.3000000000000003 for 1.10 and 2.20.", 1),
-    ("invoice", "Number invoices without gaps", "Each year begins with 1; a refund takes the next number.", 2),
+    (
+        "checkout",
+        "Checkout in one page",
+        "Everything on one page, with as few fields as possible.",
+        1,
+    ),
+    (
+        "rounding",
+        "Round sums in the cart",
+        "`total()` gives 3.3000000000000003 for 1.10 and 2.20.",
+        1,
+    ),
+    (
+        "invoice",
+        "Number invoices without gaps",
+        "Each year begins with 1; a refund takes the next number.",
+        2,
+    ),
     ("mail", "Mail the invoice", "As PDF, in the customer's language.", 3),
     ("search", "Search orders by name", "이름으로 주문을 찾는다. Also with typing errors.", 2),
     ("rates", "Exchange rates from the bank", "Once a day, kept for ten years.", 4),
@@ -176,11 +205,19 @@ def _prompt(text: str) -> tuple[str, Mapping[str, object]]:
 
 def _edit(path: str, old: str, new: str) -> tuple[str, Mapping[str, object]]:
     given = {"file_path": "{root}/" + path, "old_string": old, "new_string": new}
-    return "PostToolUse", {"tool_name": "Edit", "tool_input": given, "tool_response": {"filePath": "{root}/" + path}}
+    return "PostToolUse", {
+        "tool_name": "Edit",
+        "tool_input": given,
+        "tool_response": {"filePath": "{root}/" + path},
+    }
 
 
 def _read(path: str) -> tuple[str, Mapping[str, object]]:
-    return "PostToolUse", {"tool_name": "Read", "tool_input": {"file_path": "{root}/" + path}, "tool_response": {}}
+    return "PostToolUse", {
+        "tool_name": "Read",
+        "tool_input": {"file_path": "{root}/" + path},
+        "tool_response": {},
+    }
 
 
 def _ran(command: str, output: str) -> tuple[str, Mapping[str, object]]:
@@ -190,7 +227,11 @@ def _ran(command: str, output: str) -> tuple[str, Mapping[str, object]]:
 
 
 def _failed(command: str, error: str) -> tuple[str, Mapping[str, object]]:
-    return "PostToolUseFailure", {"tool_name": "Bash", "tool_input": {"command": command}, "error": error}
+    return "PostToolUseFailure", {
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "error": error,
+    }
 
 
 def _stop(message: str) -> tuple[str, Mapping[str, object]]:
@@ -264,7 +305,9 @@ def at(members: Mapping[str, object], root: Path) -> dict[str, object]:
 _WORDS = """cache queue invoice login token cart price refund stock shelf courier parcel customs payment ledger retry
 timeout index column migration replica shard worker scheduler webhook signature cookie header proxy gateway router
 template layout theme locale currency voucher coupon receipt printer scanner barcode supplier carrier""".split()
-_VERBS = "needs|must not skip|is checked before|waits for|is written after|breaks without|is kept beside".split("|")
+_VERBS = "needs|must not skip|is checked before|waits for|is written after|breaks without|is kept beside".split(
+    "|"
+)
 _SECTIONS = {"Patterns": PATTERN, "Decisions": DECISION, "Fixes": FIX, "Context": CONTEXT}
 
 
@@ -282,7 +325,9 @@ def _block(number: int, kind: MemoryKind, now: datetime) -> str:
     one, other = _WORDS[number % len(_WORDS)], _WORDS[(number * 7 + 3) % len(_WORDS)]
     verb, third = _VERBS[number % len(_VERBS)], _WORDS[(number * 13 + 5) % len(_WORDS)]
     made = now - timedelta(days=number % 90, seconds=number)
-    said = f"The {one} {verb} the {other} in part {number} of the {third}; see src/{one}/{other}.ts."
+    said = (
+        f"The {one} {verb} the {other} in part {number} of the {third}; see src/{one}/{other}.ts."
+    )
     tags = f"{one}, {other}"
     head = f"### mem-{int(made.timestamp())}-{number % 65536:04x}"
     return f"{head}\n> {said}\n<!-- tags: {tags} | created: {made.date().isoformat()} -->\n\n"

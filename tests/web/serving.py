@@ -63,7 +63,9 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_alive: int = 5) -> Iterator[Served]:
+def served(
+    root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_alive: int = 5
+) -> Iterator[Served]:
     """A server for as long as the block lasts."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -71,7 +73,10 @@ def served(root: Path, protocol: type[LimitedProtocol] = LimitedProtocol, keep_a
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=TOKEN)
     app.state.pace = 0.01
-    options = connection_options(protocol) | {"timeout_keep_alive": keep_alive, "log_level": "error"}
+    options = connection_options(protocol) | {
+        "timeout_keep_alive": keep_alive,
+        "log_level": "error",
+    }
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **options))
     app.state.ending = lambda: server.should_exit
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

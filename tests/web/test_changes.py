@@ -48,7 +48,9 @@ def rows_in(window: Site, file: str) -> list[dict[str, str]]:
 def clean(window: Site) -> str:
     """A memory without secrets in it."""
     return next(
-        row["id"] for row in rows_in(window, MEMORIES) if "token" not in row["text"] and "script" not in row["text"]
+        row["id"]
+        for row in rows_in(window, MEMORIES)
+        if "token" not in row["text"] and "script" not in row["text"]
     )
 
 
@@ -62,13 +64,20 @@ def actions(window: Site) -> list[dict[str, object]]:
         {"action": "archive", "id": memory},
         {"action": "delete", "id": memory},
         {"action": "promote", "id": memory, "to": "agents", "text": "The ports are in ports.yml."},
-        {"action": "promote", "id": memory, "to": "patterns", "text": "The ports are in ports.yml."},
+        {
+            "action": "promote",
+            "id": memory,
+            "to": "patterns",
+            "text": "The ports are in ports.yml.",
+        },
         {"action": "edit", "id": know, "text": "A new body", "title": "A new title"},
         {"action": "retag", "id": know, "tags": ["one"]},
         {"action": "archive", "id": know},
         {"action": "delete", "id": know},
         {
-            "action": "accept" if "accept" in window.get(f"/api/records/{proposed}")["actions"] else "reject",
+            "action": "accept"
+            if "accept" in window.get(f"/api/records/{proposed}")["actions"]
+            else "reject",
             "id": proposed,
         },
         {"action": "promote", "id": proposed, "to": "memory", "text": "What was learned."},
@@ -76,7 +85,13 @@ def actions(window: Site) -> list[dict[str, object]]:
         {"action": "delete", "id": rows_in(window, ".ralph/guardrails.md")[0]["id"]},
         {"action": "add", "text": "A new thing", "tags": ["new"], "type": "fix"},
         {"action": "add", "family": "guardrail", "text": "Never do that"},
-        {"action": "add", "family": "knowledge", "title": "Something new", "text": "All of it", "tags": ["new"]},
+        {
+            "action": "add",
+            "family": "knowledge",
+            "title": "Something new",
+            "text": "All of it",
+            "tags": ["new"],
+        },
     ]
 
 
@@ -101,14 +116,18 @@ def test_every_action_can_be_planned_applied_and_undone(window: Site, shop: Samp
 
 
 @pytest.mark.parametrize("action", ["accept", "reject"])
-def test_a_held_memory_is_decided_and_the_decision_undone(window: Site, shop: Sample, action: str) -> None:
+def test_a_held_memory_is_decided_and_the_decision_undone(
+    window: Site, shop: Sample, action: str
+) -> None:
     with pytest.raises(Refused):
         memory.add(shop.root, ORDER, by="agent")
     before = everything(shop.root)
     body = {"action": action, "id": window.get("/api/review")["items"][0]["id"]}
     plan = window.post("/api/changes/plan", **body)
     assert everything(shop.root) == before
-    written = {MEMORIES, "log/held.jsonl", "log/accepted"} if action == "accept" else {"log/held.jsonl"}
+    written = (
+        {MEMORIES, "log/held.jsonl", "log/accepted"} if action == "accept" else {"log/held.jsonl"}
+    )
     assert {each["name"] for each in plan["files"]} == written
     done = window.post("/api/changes/apply", **body, stamps=stamps(plan))
     assert "held" not in window.get("/api/review")["counts"]
@@ -126,7 +145,9 @@ def test_a_text_that_nobody_signed_is_accepted_on_its_page(window: Site, shop: S
     page = window.get("/api/records/mem-1794000000-feed")
     assert (page["held"], page["actions"][0]) == (True, "accept")
     body = {"action": "accept", "id": "mem-1794000000-feed"}
-    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    window.post(
+        "/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body))
+    )
     assert window.get("/api/records/mem-1794000000-feed")["held"] is False
     assert window.posted("/api/changes/plan", **body)[0] == 400
 
@@ -139,7 +160,9 @@ def test_the_plan_is_what_is_written(window: Site, shop: Sample) -> None:
     from ralph.app.review import unified_diff
 
     after = unified_diff(MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8"))
-    planned, written = (re.sub(r"updated=[^ ]+", "", diff) for diff in (plan["files"][0]["diff"], after))
+    planned, written = (
+        re.sub(r"updated=[^ ]+", "", diff) for diff in (plan["files"][0]["diff"], after)
+    )
     assert planned == written
 
 
@@ -156,18 +179,26 @@ def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: S
 
 
 @for_each("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
-def test_apply_needs_the_stamps_of_the_plan(window: Site, shop: Sample, given: dict[str, str]) -> None:
+def test_apply_needs_the_stamps_of_the_plan(
+    window: Site, shop: Sample, given: dict[str, str]
+) -> None:
     before = everything(shop.root)
-    status, _ = window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=given)
+    status, _ = window.posted(
+        "/api/changes/apply", action="archive", id=clean(window), stamps=given
+    )
     assert status == 409
     assert everything(shop.root) == before
 
 
 def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample) -> None:
     body = {"action": "archive", "id": clean(window)}
-    done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    done = window.post(
+        "/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body))
+    )
     file = shop.root / MEMORIES
-    file.write_text(file.read_text(encoding="utf-8").replace("status=retired", "status=mine"), encoding="utf-8")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("status=retired", "status=mine"), encoding="utf-8"
+    )
     before = everything(shop.root)
     assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 409
     assert everything(shop.root) == before
@@ -175,7 +206,9 @@ def test_undo_is_refused_when_the_file_changed_since(window: Site, shop: Sample)
 
 def test_a_change_is_undone_once(window: Site) -> None:
     body = {"action": "archive", "id": clean(window)}
-    done = window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    done = window.post(
+        "/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body))
+    )
     window.post("/api/changes/undo", undo=done["undo"])
     assert window.posted("/api/changes/undo", undo=done["undo"])[0] == 404
 
@@ -184,13 +217,17 @@ def test_an_archived_memory_is_kept_and_not_listed(window: Site) -> None:
     name = clean(window)
     words = window.get(f"/api/records/{name}")["record"]["text"]
     body = {"action": "archive", "id": name}
-    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    window.post(
+        "/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body))
+    )
     assert name not in [row["id"] for row in window.get("/api/records", q=words)["items"]]
     assert name in [row["id"] for row in window.get("/api/records", status="archived")["items"]]
     page = window.get(f"/api/records/{name}")
     assert (page["record"]["status"], page["actions"]) == ("archived", ["unarchive", "delete"])
     body["action"] = "unarchive"
-    window.post("/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body)))
+    window.post(
+        "/api/changes/apply", **body, stamps=stamps(window.post("/api/changes/plan", **body))
+    )
     assert window.get(f"/api/records/{name}")["record"]["status"] == "active"
 
 
@@ -198,7 +235,9 @@ def test_a_secret_is_refused_with_the_message_of_the_command(window: Site, shop:
     before = everything(shop.root)
     for body in ({"action": "add"}, {"action": "edit", "id": clean(window)}):
         status, said = window.posted(
-            "/api/changes/plan", **body, text="the token is ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ"
+            "/api/changes/plan",
+            **body,
+            text="the token is ghp_q7Rk2mXc9Lw4Tz8VbN3eY6uHs1Jd5fPa0GiQ",
         )
         assert status == 400
         assert "looks like a secret" in said["error"]["message"]
@@ -206,13 +245,17 @@ def test_a_secret_is_refused_with_the_message_of_the_command(window: Site, shop:
 
 
 def test_private_parts_are_left_out_with_a_warning(window: Site) -> None:
-    plan = window.post("/api/changes/plan", action="add", text="Known. <private>hidden</private>", tags=["a"])
+    plan = window.post(
+        "/api/changes/plan", action="add", text="Known. <private>hidden</private>", tags=["a"]
+    )
     assert "hidden" not in plan["files"][0]["diff"]
     assert any("private" in each for each in plan["warnings"])
 
 
 def test_a_pattern_of_the_project_counts_also_when_it_is_new(window: Site, shop: Sample) -> None:
-    (shop.root / "ralph.local.yml").write_text("privacy:\n  patterns: ['zz-[0-9]{4}']\n", encoding="utf-8")
+    (shop.root / "ralph.local.yml").write_text(
+        "privacy:\n  patterns: ['zz-[0-9]{4}']\n", encoding="utf-8"
+    )
     status, said = window.posted("/api/changes/plan", action="add", text="it is zz-1234")
     assert status == 400
     assert "secret" in said["error"]["message"]
@@ -252,4 +295,7 @@ def test_an_impossible_action_names_the_possible_ones(window: Site) -> None:
 def test_malformed_stamps_are_errors(window: Site) -> None:
     several: list[object] = [[], "x", {"a": 1}]
     for wrong in several:
-        assert window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=wrong)[0] == 400
+        assert (
+            window.posted("/api/changes/apply", action="archive", id=clean(window), stamps=wrong)[0]
+            == 400
+        )

@@ -61,7 +61,11 @@ def test_a_head_that_does_not_arrive_is_answered_with_408(server: Served, sent: 
 
 
 @pytest.mark.parametrize(
-    "sent", [f"{HEAD}{JSON}Content-Length: 100\r\n\r\n{{{{", f"{HEAD}{JSON}Transfer-Encoding: chunked\r\n\r\n5\r\n{{{{"]
+    "sent",
+    [
+        f"{HEAD}{JSON}Content-Length: 100\r\n\r\n{{{{",
+        f"{HEAD}{JSON}Transfer-Encoding: chunked\r\n\r\n5\r\n{{{{",
+    ],
 )
 def test_a_body_that_stalls_ends_its_connection(server: Served, sent: str) -> None:
     with connected(server.port) as line:
@@ -110,7 +114,9 @@ def test_a_client_that_does_not_read_is_cut_off(server: Served) -> None:
             line.sendall(asked * 100_000)  # the answers wait in the server until it gives up
 
 
-def test_an_event_stream_stays_while_late_requests_are_closed(server: Served, tmp_path: Path) -> None:
+def test_an_event_stream_stays_while_late_requests_are_closed(
+    server: Served, tmp_path: Path
+) -> None:
     with server.listen("/api/events", server.cookie()) as answer:
         assert answer.readline().startswith(b"retry")
         for _ in range(3):
@@ -134,7 +140,9 @@ def test_event_streams_that_are_cut_off_leave_nothing_behind(server: Served) -> 
                 line = many.enter_context(connected(server.port))
                 line.sendall(asked)
                 assert b"text/event-stream" in line.recv(4096)
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed by a reset
+                line.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )  # closed by a reset
     while count_descriptors() > before:  # the server notices at its next look
         with server.listen("/api/state", cookie) as answer:
             assert answer.status in (200, 503)
@@ -157,7 +165,12 @@ def count_descriptors() -> int:
 def test_hostile_clients_leave_no_thread_and_no_descriptor_behind(server: Served) -> None:
     cookie = server.cookie()
 
-    requests = ("", "GET / HT", f"{HEAD}{JSON}Content-Length: 9\r\n\r\n[", "GET /api/events HTTP/1.1\r\n\r\n")
+    requests = (
+        "",
+        "GET / HT",
+        f"{HEAD}{JSON}Content-Length: 9\r\n\r\n[",
+        "GET /api/events HTTP/1.1\r\n\r\n",
+    )
 
     def attack() -> None:
         with contextlib.ExitStack() as many:
@@ -176,13 +189,17 @@ def test_hostile_clients_leave_no_thread_and_no_descriptor_behind(server: Served
 
 
 @contextlib.contextmanager
-def crowd(number: int, port: int, process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> Iterator[None]:
+def crowd(
+    number: int, port: int, process: "subprocess.Popen[bytes] | subprocess.Popen[str]"
+) -> Iterator[None]:
     """Opens many connections, half of which begin a request; nothing of them is left in the server afterwards."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * number)), hard))
     try:
         before = resources(process.pid)
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1024, hard))  # as most machines have it
+        resource.prlimit(
+            process.pid, resource.RLIMIT_NOFILE, (1024, hard)
+        )  # as most machines have it
         with contextlib.ExitStack() as many:
             lines = [many.enter_context(connected(port)) for _ in range(number)]
             for line in lines[::2]:

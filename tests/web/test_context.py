@@ -13,20 +13,43 @@ HANG = "why do the tests hang when redis is down?"
 def traces(root: Path) -> dict[str, bytes]:
     """Everything that says what was handed over or seen, and every log."""
     folders = (paths.log_folder(root), paths.cache_folder(root) / "injected")
-    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path): path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 class TestPrompt:
-    def test_what_fits_is_handed_over_in_order_with_reasons(self, shop: Site, here: sample.Sample) -> None:
+    def test_what_fits_is_handed_over_in_order_with_reasons(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.post("/api/context", prompt=HANG, event="UserPromptSubmit")
-        assert sorted(told) == ["budget", "cap", "items", "left_out", "notes", "text", "tokens", "used"]
+        assert sorted(told) == [
+            "budget",
+            "cap",
+            "items",
+            "left_out",
+            "notes",
+            "text",
+            "tokens",
+            "used",
+        ]
         assert [item["order"] for item in told["items"]] == list(range(1, len(told["items"]) + 1))
-        assert {item["id"] for item in told["items"][:2]} == {here.memories["redis"], here.memories["duplicate"]}
+        assert {item["id"] for item in told["items"][:2]} == {
+            here.memories["redis"],
+            here.memories["duplicate"],
+        }
         assert all(item["why"] and item["tokens"] for item in told["items"])
-        assert told["used"] == sum(item["tokens"] for item in told["items"]) <= told["budget"] == 700
+        assert (
+            told["used"] == sum(item["tokens"] for item in told["items"]) <= told["budget"] == 700
+        )
         assert all(f"[{item['id']}]" in told["text"] for item in told["items"])
 
-    def test_what_a_session_knows_already_is_left_out(self, shop: Site, here: sample.Sample) -> None:
+    def test_what_a_session_knows_already_is_left_out(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.post("/api/context", prompt=HANG, session=here.sessions[0])
         assert here.memories["redis"] not in {item["id"] for item in told["items"]}
         reasons = {each["id"]: each["why"] for each in told["left_out"]}
@@ -62,7 +85,13 @@ def test_looking_leaves_no_trace(shop: Site, here: sample.Sample) -> None:
     before = traces(here.root)
     for event in ("UserPromptSubmit", "SessionStart"):
         shop.post("/api/context", prompt=HANG, event=event)
-        shop.post("/api/context", prompt=HANG, event=event, session=here.sessions[0], task=here.tasks["search"])
+        shop.post(
+            "/api/context",
+            prompt=HANG,
+            event=event,
+            session=here.sessions[0],
+            task=here.tasks["search"],
+        )
     assert traces(here.root) == before
 
 

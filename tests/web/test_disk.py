@@ -60,7 +60,10 @@ def test_a_read_only_file_is_reported_by_plan_and_apply(window: Site, shop: Samp
     ready = planned(window, body)
     (shop.root / MEMORIES).chmod(0o444)
     before = everything(shop.root)
-    for answer in (window.posted("/api/changes/plan", **body), window.posted("/api/changes/apply", **ready)):
+    for answer in (
+        window.posted("/api/changes/plan", **body),
+        window.posted("/api/changes/apply", **ready),
+    ):
         error = told(answer, 403)
         assert "memories.md" in error["message"]
         assert "writable" in error["hint"]
@@ -98,7 +101,9 @@ def test_a_full_disk_is_told_and_nothing_is_changed(window: Site, shop: Sample) 
     assert everything(shop.root) == before
 
 
-def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_another_process_holds_is_told(
+    window: Site, shop: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ready = planned(window, {"action": "add", "text": "A new thing"})
     before = everything(shop.root)
     monkeypatch.setattr(files, "_patience", 0.02)
@@ -113,7 +118,9 @@ def test_a_lock_that_another_process_holds_is_told(window: Site, shop: Sample, m
 
 
 def test_an_undo_that_fails_changes_nothing(window: Site, shop: Sample) -> None:
-    done = window.post("/api/changes/apply", **planned(window, {"action": "archive", "id": clean(window)}))
+    done = window.post(
+        "/api/changes/apply", **planned(window, {"action": "archive", "id": clean(window)})
+    )
     before = everything(shop.root)
     (shop.root / MEMORIES).chmod(0o444)
     told(window.posted("/api/changes/undo", undo=done["undo"]), 403)

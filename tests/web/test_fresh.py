@@ -39,10 +39,14 @@ def test_a_request_waits_for_an_index_that_is_being_written(shop: Sample) -> Non
     shown = window.post("/api/changes/plan", **retire)["files"]
     stamps = {each["name"]: each["before"] for each in shown}
     undo = window.post("/api/changes/apply", **retire, stamps=stamps)["undo"]
-    told = asked_meanwhile(shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"])
+    told = asked_meanwhile(
+        shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"]
+    )
     assert told == "archived"
     window.post("/api/changes/undo", undo=undo)
-    told = asked_meanwhile(shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"])
+    told = asked_meanwhile(
+        shop.root, lambda: window.get(f"/api/records/{name}")["record"]["status"]
+    )
     assert told == "active"
 
 
@@ -52,6 +56,8 @@ def test_a_list_has_what_somebody_else_wrote_just_before(shop: Sample) -> None:
     path = shop.root / ".agent" / "memories.md"
     text = path.read_text(encoding="utf-8")
     block = "### mem-1700000000-abcd\n> Written by hand, a moment ago.\n<!-- tags: hand | created: 2026-11-16 -->\n\n"
-    path.write_text(text.replace("## Fixes\n\n", f"## Fixes\n\n{block}"), encoding="utf-8", newline="")
+    path.write_text(
+        text.replace("## Fixes\n\n", f"## Fixes\n\n{block}"), encoding="utf-8", newline=""
+    )
     told = asked_meanwhile(shop.root, lambda: window.get("/api/records", limit=1)["total"])
     assert told == before + 1

@@ -23,7 +23,9 @@ MARKDOWN = "parts/markdown.js"
 
 
 def own(*suffixes: str) -> list[Path]:
-    found = (path for path in sorted(STATIC.rglob("*")) if path.suffix in suffixes and path.is_file())
+    found = (
+        path for path in sorted(STATIC.rglob("*")) if path.suffix in suffixes and path.is_file()
+    )
     return [path for path in found if "vendor" not in path.relative_to(STATIC).parts]
 
 
@@ -41,7 +43,9 @@ def without_comments(text: str) -> str:
 
 
 def imports(text: str) -> Iterator[str]:
-    yield from re.findall(r"""(?m)^\s*(?:import|export)\s*(?:[^"';]*?\bfrom\s*)?["']([^"']+)["']""", text)
+    yield from re.findall(
+        r"""(?m)^\s*(?:import|export)\s*(?:[^"';]*?\bfrom\s*)?["']([^"']+)["']""", text
+    )
     yield from re.findall(r"""\bfrom\s*["'](\.[^"']+)["']""", text)
 
 
@@ -122,7 +126,9 @@ def test_each_page_of_the_table_is_a_file_with_a_page() -> None:
     pages = re.findall(r'\["/[^"]*", "(\w+)"\]', text_of(STATIC / "parts" / "router.js"))
     assert len(pages) == 15
     for page in pages:
-        assert re.search(r"export (?:async )?function Page\b", text_of(STATIC / "pages" / f"{page}.js"))
+        assert re.search(
+            r"export (?:async )?function Page\b", text_of(STATIC / "pages" / f"{page}.js")
+        )
 
 
 def test_the_shell_holds_nothing_inline() -> None:
@@ -143,10 +149,16 @@ def test_the_shell_loads_files_that_are_there() -> None:
 
 
 def test_the_first_page_is_small() -> None:
-    sheets = [attributes["href"] for tag, attributes in shell().found if tag == "link" and attributes.get("href")]
+    sheets = [
+        attributes["href"]
+        for tag, attributes in shell().found
+        if tag == "link" and attributes.get("href")
+    ]
     files = {STATIC / str(href).removeprefix("/static/") for href in sheets}
     files |= {STATIC / "index.html", STATIC / "early.js"}
-    files |= statically_loaded(STATIC / "app.js") | statically_loaded(STATIC / "pages" / "dashboard.js")
+    files |= statically_loaded(STATIC / "app.js") | statically_loaded(
+        STATIC / "pages" / "dashboard.js"
+    )
     total = sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in files)
     assert total < FIRST_PAGE, f"{total} bytes in {len(files)} files"
 
@@ -160,7 +172,13 @@ def test_every_module_is_javascript(tmp_path: Path) -> None:
         "  new SourceTextModule(readFileSync(identifier, 'utf8'), { identifier });\n",
         encoding="utf-8",
     )
-    command = ["node", "--experimental-vm-modules", "--no-warnings", str(checker), *map(str, own(".js"))]
+    command = [
+        "node",
+        "--experimental-vm-modules",
+        "--no-warnings",
+        str(checker),
+        *map(str, own(".js")),
+    ]
     checked = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert checked.returncode == 0, checked.stderr
 
@@ -174,7 +192,11 @@ TEXT = 4.5
 SHAPE = 3.0
 
 PAIRS = [
-    *((ink, ground, TEXT) for ink in ("ink", "ink-2", "ink-3", "accent", "danger") for ground in GROUNDS),
+    *(
+        (ink, ground, TEXT)
+        for ink in ("ink", "ink-2", "ink-3", "accent", "danger")
+        for ground in GROUNDS
+    ),
     *((f"hue-{hue}", ground, TEXT) for hue in HUES for ground in (*GROUNDS, "accent-soft")),
     *((ink, "accent-soft", TEXT) for ink in ("ink", "ink-2", "ink-3", "accent")),
     ("on-accent", "accent", TEXT),
@@ -190,7 +212,9 @@ PAIRS = [
 
 def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -208,6 +232,8 @@ def test_a_colour_can_be_read_on_its_ground(ink: str, ground: str, least: float)
 
 
 def test_every_kind_has_a_hue_that_exists() -> None:
-    table = re.search(r"const HUES = \{(.*?)\};", text_of(STATIC / "parts" / "format.js"), re.DOTALL)
+    table = re.search(
+        r"const HUES = \{(.*?)\};", text_of(STATIC / "parts" / "format.js"), re.DOTALL
+    )
     assert table
     assert set(re.findall(r': "(\w+)"', table[1])) <= set(HUES)

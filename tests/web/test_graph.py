@@ -10,9 +10,20 @@ from ralph.model.record import MemoryKind
 
 
 class TestParts:
-    def test_nodes_and_edges_have_what_the_picture_needs(self, shop: Site, here: sample.Sample) -> None:
+    def test_nodes_and_edges_have_what_the_picture_needs(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.get("/api/graph")
-        members = ["around", "edges", "from", "missing_sources", "nodes", "total_edges", "total_nodes", "until"]
+        members = [
+            "around",
+            "edges",
+            "from",
+            "missing_sources",
+            "nodes",
+            "total_edges",
+            "total_nodes",
+            "until",
+        ]
         assert sorted(told) == members
         assert len(told["nodes"]) == told["total_nodes"]
         nodes = {node["id"]: node for node in told["nodes"]}
@@ -80,7 +91,9 @@ class TestParts:
         now = {node["id"] for node in shop.get("/api/graph", as_of=whole["until"])["nodes"]}
         assert here.memories["env-key"] not in now
         undated = shop.get("/api/graph", as_of="1999-01-01")["nodes"]
-        assert {node["valid_from"] for node in undated} <= {None}  # an unknown time excludes nothing
+        assert {node["valid_from"] for node in undated} <= {
+            None
+        }  # an unknown time excludes nothing
 
     def test_words_that_mean_nothing_are_refused(self, shop: Site) -> None:
         assert shop.refusal("/api/graph", as_of="yesterday")[0] == 400
@@ -90,7 +103,10 @@ class TestParts:
         site = Site(tmp_path)
         assert site.get("/api/graph")["total_nodes"] == 0
         memory.add(tmp_path, "The pool is in src/db.ts.", MemoryKind.CONTEXT, ["database"])
-        assert {node["id"] for node in site.get("/api/graph")["nodes"]} >= {"tag:database", "file:src/db.ts"}
+        assert {node["id"] for node in site.get("/api/graph")["nodes"]} >= {
+            "tag:database",
+            "file:src/db.ts",
+        }
 
 
 class TestNearAndFar:
@@ -101,7 +117,10 @@ class TestNearAndFar:
         assert {"tag:money", "file:src/cart/total.ts"} <= names
         assert here.memories["vat"] not in names
         farther = {
-            node["id"] for node in shop.get("/api/graph/neighbors", id=here.memories["rounding"], hops=2)["nodes"]
+            node["id"]
+            for node in shop.get("/api/graph/neighbors", id=here.memories["rounding"], hops=2)[
+                "nodes"
+            ]
         }
         assert names < farther
         assert here.memories["vat"] in farther
@@ -115,7 +134,11 @@ class TestNearAndFar:
 def test_a_path_is_in_order_and_none_is_no_error(shop: Site, here: sample.Sample) -> None:
     told = shop.get("/api/graph/path", a=here.memories["rounding"], b=here.memories["vat"])
     assert told["found"] is True
-    assert [node["id"] for node in told["nodes"]] == [here.memories["rounding"], "tag:money", here.memories["vat"]]
+    assert [node["id"] for node in told["nodes"]] == [
+        here.memories["rounding"],
+        "tag:money",
+        here.memories["vat"],
+    ]
     assert len(told["edges"]) == 2
     told = shop.get("/api/graph/path", a=here.memories["flags"], b=here.memories["vat"])
     assert (told["found"], told["edges"]) == (False, [])

@@ -41,7 +41,9 @@ def server(tmp_path: Path) -> Iterator[Served]:
 # --- who comes in ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/", "/memory", "/memory/mem-1", "/anything", "/?token=", "/?token=wrong"])
+@pytest.mark.parametrize(
+    "path", ["/", "/memory", "/memory/mem-1", "/anything", "/?token=", "/?token=wrong"]
+)
 def test_a_page_without_the_cookie_is_rejected_with_advice(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 403
@@ -51,9 +53,12 @@ def test_a_page_without_the_cookie_is_rejected_with_advice(client: TestClient, p
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/state", "/api/records", "/api/events", "/api/nothing", f"/api/state?token={TOKEN}"]
+    "path",
+    ["/api/state", "/api/records", "/api/events", "/api/nothing", f"/api/state?token={TOKEN}"],
 )
-def test_the_api_without_the_cookie_is_refused_with_a_sentence(client: TestClient, path: str) -> None:
+def test_the_api_without_the_cookie_is_refused_with_a_sentence(
+    client: TestClient, path: str
+) -> None:
     answer = client.get(path)
     assert answer.status_code == 401
     assert "ralph web" in answer.json()["error"]["hint"]
@@ -73,7 +78,9 @@ def test_the_token_opens_the_pages_once(client: TestClient, tmp_path: Path) -> N
 
 
 def test_only_the_key_signs_a_further_token(tmp_path: Path) -> None:
-    client = TestClient(site.build_app(tmp_path, port=PORT, token=TOKEN, key="the-key"), base_url=HERE)
+    client = TestClient(
+        site.build_app(tmp_path, port=PORT, token=TOKEN, key="the-key"), base_url=HERE
+    )
     for signed in (
         "x",
         "x.",
@@ -108,14 +115,21 @@ def test_only_a_get_of_the_first_page_takes_the_token(client: TestClient, method
 
 
 @pytest.mark.parametrize(
-    "cookie", ["ralph_8123=", "ralph_8123=wrong", "ralph_9=x", "=;=", "ralph_8123", "é=ü", ";" * 500]
+    "cookie",
+    ["ralph_8123=", "ralph_8123=wrong", "ralph_9=x", "=;=", "ralph_8123", "é=ü", ";" * 500],
 )
 def test_another_cookie_is_none(client: TestClient, cookie: str) -> None:
     assert client.get("/api/state", headers={b"Cookie": cookie.encode()}).status_code == 401
 
 
-def test_the_cookie_of_another_server_does_not_open_this_one(tmp_path: Path, inside: TestClient) -> None:
-    other = TestClient(site.build_app(tmp_path, port=PORT, token="other"), base_url=HERE, cookies=dict(inside.cookies))
+def test_the_cookie_of_another_server_does_not_open_this_one(
+    tmp_path: Path, inside: TestClient
+) -> None:
+    other = TestClient(
+        site.build_app(tmp_path, port=PORT, token="other"),
+        base_url=HERE,
+        cookies=dict(inside.cookies),
+    )
     assert other.get("/api/state").status_code == 401
 
 
@@ -149,7 +163,11 @@ def test_a_request_with_two_hosts_or_none_is_refused(server: Served) -> None:
     cookie = server.cookie().encode()
     for hosts in (b"", f"Host: {server.host}\r\nHost: evil.example\r\n".encode(), b"Host: \r\n"):
         status, _ = server.raw(
-            b"GET /api/state HTTP/1.1\r\n" + hosts + b"Cookie: " + cookie + b"\r\nConnection: close\r\n\r\n"
+            b"GET /api/state HTTP/1.1\r\n"
+            + hosts
+            + b"Cookie: "
+            + cookie
+            + b"\r\nConnection: close\r\n\r\n"
         )
         assert status in (400, 403)
 
@@ -172,7 +190,9 @@ def test_an_absolute_address_does_not_replace_the_host_header(server: Served) ->
         f"{HERE}.evil.example", f"{HERE}/", "http://127.0.0.1:3000", HERE.upper(),
     ],
 )  # fmt: skip
-def test_a_post_from_anywhere_but_our_own_page_is_refused(inside: TestClient, origin: str | None) -> None:
+def test_a_post_from_anywhere_but_our_own_page_is_refused(
+    inside: TestClient, origin: str | None
+) -> None:
     headers = {} if origin is None else {"Origin": origin}
     answer = inside.post("/api/changes/plan", json={"action": "add", "text": "x"}, headers=headers)
     assert answer.status_code == 403
@@ -184,7 +204,12 @@ def test_a_post_to_localhost_must_come_from_localhost(inside: TestClient) -> Non
     asked = {"action": "add", "text": "A thing to know"}
     ours = {"Host": local, "Origin": f"http://{local}"}
     assert inside.post("/api/changes/plan", json=asked, headers=ours).status_code == 200
-    assert inside.post("/api/changes/plan", json=asked, headers={"Host": local, "Origin": HERE}).status_code == 403
+    assert (
+        inside.post(
+            "/api/changes/plan", json=asked, headers={"Host": local, "Origin": HERE}
+        ).status_code
+        == 403
+    )
 
 
 @pytest.mark.parametrize("headers", [
@@ -198,12 +223,16 @@ def test_the_api_tells_nothing_to_other_pages(inside: TestClient, headers: dict[
 
 @pytest.mark.parametrize("site_of", ["same-origin", "none"])
 def test_the_api_answers_our_own_page(inside: TestClient, site_of: str) -> None:
-    assert inside.get("/api/state", headers={"Sec-Fetch-Site": site_of, "Origin": HERE}).status_code == 200
+    assert (
+        inside.get("/api/state", headers={"Sec-Fetch-Site": site_of, "Origin": HERE}).status_code
+        == 200
+    )
 
 
 def test_nobody_is_told_that_they_may_ask_from_elsewhere(inside: TestClient) -> None:
     answer = inside.options(
-        "/api/state", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+        "/api/state",
+        headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"},
     )
     assert answer.status_code == 405
     assert not any(name.startswith("access-control") for name in answer.headers)
@@ -214,11 +243,20 @@ def test_nobody_is_told_that_they_may_ask_from_elsewhere(inside: TestClient) -> 
 
 @pytest.mark.parametrize(
     "kind",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/jsonx"],
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+        "application/jsonx",
+    ],
 )
 def test_a_post_that_a_form_could_send_is_refused(inside: TestClient, kind: str) -> None:
     headers = {"Origin": HERE, "Content-Type": kind}
-    assert inside.post("/api/changes/plan", content=b'{"action": "add"}', headers=headers).status_code == 415
+    assert (
+        inside.post("/api/changes/plan", content=b'{"action": "add"}', headers=headers).status_code
+        == 415
+    )
 
 
 def test_a_body_is_at_most_one_mebibyte(inside: TestClient) -> None:
@@ -242,15 +280,21 @@ def test_a_chunked_body_is_limited_too(server: Served) -> None:
     assert server.raw(head + chunk * 17 + b"0\r\n\r\n")[0] == 413
 
 
-@pytest.mark.parametrize("body", [b"", b"nothing", b"[]", b'"x"', b"1", b"{", b"\xff", b"[" * 100_000])
-def test_a_body_that_is_no_object_is_refused_with_a_sentence(inside: TestClient, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body", [b"", b"nothing", b"[]", b'"x"', b"1", b"{", b"\xff", b"[" * 100_000]
+)
+def test_a_body_that_is_no_object_is_refused_with_a_sentence(
+    inside: TestClient, body: bytes
+) -> None:
     headers = {"Origin": HERE, "Content-Type": "application/json"}
     answer = inside.post("/api/changes/plan", content=body, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "X<script>"])
+@pytest.mark.parametrize(
+    "method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "X<script>"]
+)
 @pytest.mark.parametrize("path", ["/", "/api/records", "/static/app.js"])
 def test_other_methods_do_nothing(inside: TestClient, method: str, path: str) -> None:
     answer = inside.request(method, path, headers={"Origin": HERE})
@@ -274,7 +318,9 @@ def test_a_head_gets_what_a_get_gets_without_the_body(inside: TestClient) -> Non
     "path", ["/", "/api/state", "/api/nothing", "/static/app.js", "/static/nothing.js", "/memory/x"]
 )
 @pytest.mark.parametrize("known", [True, False])
-def test_every_answer_tells_the_browser_to_be_careful(client: TestClient, path: str, known: bool) -> None:
+def test_every_answer_tells_the_browser_to_be_careful(
+    client: TestClient, path: str, known: bool
+) -> None:
     if known:
         client.get("/", params={"token": TOKEN})
     answer = client.get(path)
@@ -304,7 +350,9 @@ def test_every_answer_tells_the_browser_to_be_careful(client: TestClient, path: 
     ],
 )  # fmt: skip
 def test_no_path_leads_out_of_the_pages_files(server: Served, path: str) -> None:
-    status, said = server.raw(f"GET {path} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n".encode())
+    status, said = server.raw(
+        f"GET {path} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n".encode()
+    )
     assert status in (400, 404, 403)
     assert b"root:" not in said
     assert b"class _Guard" not in said

@@ -9,7 +9,9 @@ from tests.cases import for_each
 
 from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
 
-TAGS = frozenset("p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a hr br table thead tbody tr th td".split())
+TAGS = frozenset(
+    "p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a hr br table thead tbody tr th td".split()
+)
 ATTRIBUTES = frozenset("href title rel target class start".split())
 
 PIECES = [

@@ -9,7 +9,15 @@ from tests.hostile_queries import QUERIES
 from tests.web.asking import Site
 from tests.web.serving import served
 
-PATHS = ("/api/records", "/api/tasks", "/api/sessions", "/api/runs", "/api/tags", "/api/graph", "/api/insights")
+PATHS = (
+    "/api/records",
+    "/api/tasks",
+    "/api/sessions",
+    "/api/runs",
+    "/api/tags",
+    "/api/graph",
+    "/api/insights",
+)
 
 
 @for_each("query", QUERIES.values(), ids=QUERIES)
@@ -24,12 +32,17 @@ def test_a_query_is_words_and_nothing_else(shop: Site, query: str) -> None:
     assert shop.get("/api/records", q="refund")["total"] > 0, "the index still answers"
 
 
-def test_an_address_that_is_too_long_for_a_head_is_refused_and_the_next_one_answered(tmp_path: Path) -> None:
+def test_an_address_that_is_too_long_for_a_head_is_refused_and_the_next_one_answered(
+    tmp_path: Path,
+) -> None:
     with served(tmp_path) as server:
         cookie = server.cookie()
         head = f"Host: {server.host}\r\nCookie: {cookie}\r\n\r\n"
         for query in ("x" * 100_000, quote("\0" * 50_000)):
             with suppress(ConnectionResetError):  # it closes while we still send
-                assert server.raw(f"GET /api/records?q={query} HTTP/1.1\r\n{head}".encode())[0] in (0, 400)
+                assert server.raw(f"GET /api/records?q={query} HTTP/1.1\r\n{head}".encode())[0] in (
+                    0,
+                    400,
+                )
         with server.listen("/api/records?q=%00%ff%fe", cookie) as answer:
             assert answer.status == 200

@@ -29,7 +29,9 @@ def window(shop: Sample) -> Site:
 
 def test_the_state_tells_what_every_page_needs(window: Site) -> None:
     state = window.get("/api/state")
-    assert set(state) == set("project version task_count record_count paused team config types families".split())
+    assert set(state) == set(
+        "project version task_count record_count paused team config types families".split()
+    )
     assert state["families"] == ["memory", "observation", "journal"]
     assert state["record_count"] == window.get("/api/records")["total"]
     assert state["config"]["budget"] > 0
@@ -77,11 +79,17 @@ def test_korean_is_found(window: Site) -> None:
 def test_facets_are_or_within_and_and_between(window: Site) -> None:
     everything = window.get("/api/records", limit=500)["items"]
     found = window.get("/api/records", type=["fix", "decision"], family="memory", limit=500)
-    wanted = [row["id"] for row in everything if row["type"] in ("fix", "decision") and row["family"] == "memory"]
+    wanted = [
+        row["id"]
+        for row in everything
+        if row["type"] in ("fix", "decision") and row["family"] == "memory"
+    ]
     assert [row["id"] for row in found["items"]] == wanted
     counts = dict(found["facets"]["type"])
     for kind in ("pattern", "fix", "context"):  # counted as if no type were chosen
-        assert counts.get(kind, 0) == sum(row["type"] == kind and row["family"] == "memory" for row in everything)
+        assert counts.get(kind, 0) == sum(
+            row["type"] == kind and row["family"] == "memory" for row in everything
+        )
     assert dict(found["facets"]["family"])["memory"] == len(wanted)
 
 
@@ -91,7 +99,10 @@ def test_pages_together_are_the_whole_list(window: Site, text: str, sort: str) -
     whole = window.get("/api/records", q=text, sort=sort, limit=500)
     ids = [row["id"] for row in whole["items"]]
     starts = range(0, whole["total"], 40)
-    pages = [window.get("/api/records", q=text, sort=sort, limit=40, offset=start)["items"] for start in starts]
+    pages = [
+        window.get("/api/records", q=text, sort=sort, limit=40, offset=start)["items"]
+        for start in starts
+    ]
     assert [row["id"] for page in pages for row in page] == ids
     assert len(ids) == whole["total"]
     times = [row["created_at"] for row in whole["items"]]
@@ -105,9 +116,15 @@ def test_an_unknown_order_or_age_is_an_error(window: Site) -> None:
 
 
 def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> None:
-    row = next(row for row in window.get("/api/records", family="memory")["items"] if "memories.md" in row["source"])
+    row = next(
+        row
+        for row in window.get("/api/records", family="memory")["items"]
+        if "memories.md" in row["source"]
+    )
     page = window.get(f"/api/records/{row['id']}")
-    assert set(page) == set("record layers superseded_by citations injections used neighbours actions held".split())
+    assert set(page) == set(
+        "record layers superseded_by citations injections used neighbours actions held".split()
+    )
     assert ROW | {"heading", "html", "origin", "links"} <= set(page["record"])
     name, _, line = page["record"]["source"].rpartition(":")
     assert name == ".agent/memories.md"
@@ -179,7 +196,10 @@ def test_what_a_stranger_wrote_is_text(window: Site) -> None:
 
 def test_an_unknown_id_has_the_message_of_the_command(window: Site) -> None:
     assert window.refusal("/api/records/mem-1-none") == (404, "there is no record mem-1-none")
-    assert window.refusal("/api/records/mem-1-none/history") == (404, "there is no record mem-1-none")
+    assert window.refusal("/api/records/mem-1-none/history") == (
+        404,
+        "there is no record mem-1-none",
+    )
     assert window.refusal("/api/records/..%2f..%2fetc%2fpasswd")[0] == 404
 
 
@@ -208,7 +228,9 @@ def test_insights_are_listed_with_how_they_were_judged(window: Site, shop: Sampl
     found = window.get("/api/insights")
     assert found["total"] == len(found["items"]) > 0
     for status in ("proposed", "accepted", "rejected"):
-        assert all(each["status"] == status for each in window.get("/api/insights", status=status)["items"])
+        assert all(
+            each["status"] == status for each in window.get("/api/insights", status=status)["items"]
+        )
     task = found["items"][0]["task"]
     assert all(each["task"] == task for each in window.get("/api/insights", task=task)["items"])
     assert window.refusal("/api/insights", status="nothing")[0] == 400

@@ -10,14 +10,22 @@ from tests.web.test_markdown import TAGS
 
 
 class TestListing:
-    def test_the_newest_come_first_with_how_they_ended(self, shop: Site, here: sample.Sample) -> None:
+    def test_the_newest_come_first_with_how_they_ended(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.get("/api/runs")
         assert [row["id"] for row in told["items"]] == here.runs[::-1]
         assert told["total"] == 2
         first = told["items"][1]
-        members = "id task goal status started_at ended_at iterations agent tokens cost_usd alive why"
+        members = (
+            "id task goal status started_at ended_at iterations agent tokens cost_usd alive why"
+        )
         assert set(members.split()) <= set(first)
-        assert (first["status"], first["iterations"], first["cost_usd"]) == ("success", 3, pytest.approx(0.2))
+        assert (first["status"], first["iterations"], first["cost_usd"]) == (
+            "success",
+            3,
+            pytest.approx(0.2),
+        )
         assert first["tokens"] > 1000
         assert shop.get("/api/runs", limit=1, offset=1)["items"] == [first]
 
@@ -26,7 +34,9 @@ class TestListing:
 
 
 class TestOne:
-    def test_iterations_have_outcome_checks_files_and_journal(self, shop: Site, here: sample.Sample) -> None:
+    def test_iterations_have_outcome_checks_files_and_journal(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.get(f"/api/runs/{here.runs[0]}")
         assert [each["outcome"] for each in told["iterations"]] == ["blocked", "retried", "done"]
         assert [each["number"] for each in told["iterations"]] == [1, 2, 3]
@@ -52,7 +62,9 @@ class TestOne:
         assert second["tokens"] > 0
 
     @pytest.mark.parametrize("number", ["0", "99", "x", "-1", "..%2f1", "9" * 30])
-    def test_a_prompt_that_is_not_there_is_a_sentence(self, shop: Site, here: sample.Sample, number: str) -> None:
+    def test_a_prompt_that_is_not_there_is_a_sentence(
+        self, shop: Site, here: sample.Sample, number: str
+    ) -> None:
         assert shop.refusal(f"/api/runs/{here.runs[0]}/prompts/{number}")[0] == 404
 
     def test_an_unknown_run_is_a_sentence(self, shop: Site) -> None:
@@ -66,7 +78,9 @@ class TestUnderWay:
         live = Live(here.root).start()
         try:
             told = site.get(f"/api/runs/{live.id}")
-            assert [(each["number"], each["outcome"]) for each in told["iterations"]] == [(1, "running")]
+            assert [(each["number"], each["outcome"]) for each in told["iterations"]] == [
+                (1, "running")
+            ]
             assert site.get(f"/api/runs/{live.id}/prompts/1")["text"]
             live.advance("Found the unit price.", write={"src/price.ts": "// price\n"})
             told = site.get(f"/api/runs/{live.id}")

@@ -44,7 +44,10 @@ def test_the_clock_and_the_environment_are_given_back() -> None:
 def test_it_has_something_of_everything() -> None:
     here = sample.shared()
     counts = index.status(here.root)["indexed"]
-    assert all(counts[table] for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"))
+    assert all(
+        counts[table]
+        for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks")
+    )
     book = usage.read_ledger(here.root)
     assert book.injections
     assert book.uses
@@ -65,7 +68,9 @@ def test_more_records_stand_in_the_files_own_format() -> None:
     before, after = parse_memories(text), parse_memories(sample_texts.with_records(text, 1000, NOW))
     assert len(after.entries) == len(before.entries) + 1000
     assert len({entry.record.id for entry in after.entries}) == len(after.entries)
-    assert {entry.record.text for entry in before.entries} < {entry.record.text for entry in after.entries}
+    assert {entry.record.text for entry in before.entries} < {
+        entry.record.text for entry in after.entries
+    }
     assert after.problems == before.problems
 
 

@@ -35,7 +35,9 @@ class TestListing:
         assert chats["total"] == 2
 
     def test_only_a_chat_has_a_mode(self, shop: Site, here: sample.Sample) -> None:
-        modes = {row["id"]: (row["mode"], row["status"]) for row in shop.get("/api/sessions")["items"]}
+        modes = {
+            row["id"]: (row["mode"], row["status"]) for row in shop.get("/api/sessions")["items"]
+        }
         assert modes[here.chats["plan"]] == ("plan", "open")
         assert modes[here.chats["agent"]] == ("agent", "open")
         assert modes[here.sessions[0]] == ("", "ended")
@@ -47,12 +49,21 @@ class TestListing:
 class TestOne:
     def test_a_chat_has_its_messages_in_order(self, shop: Site, here: sample.Sample) -> None:
         told = shop.get(f"/api/sessions/{here.chats['agent']}")
-        assert [turn["role"] for turn in told["turns"]] == ["user", "assistant", "user", "assistant"]
+        assert [turn["role"] for turn in told["turns"]] == [
+            "user",
+            "assistant",
+            "user",
+            "assistant",
+        ]
         assert "Begin with the address form." in told["turns"][0]["html"]
-        assert told["turns"][1]["tools"] == [{"name": "apply_patch", "input": "src/checkout.ts", "failed": False}]
+        assert told["turns"][1]["tools"] == [
+            {"name": "apply_patch", "input": "src/checkout.ts", "failed": False}
+        ]
         assert told["session"]["task"] == here.tasks["checkout"]
 
-    def test_a_session_of_hooks_has_a_timeline_and_no_turns(self, shop: Site, here: sample.Sample) -> None:
+    def test_a_session_of_hooks_has_a_timeline_and_no_turns(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[0]}")
         assert told["turns"] == []
         kinds = [row["type"] for row in told["timeline"]["items"]]
@@ -66,11 +77,20 @@ class TestOne:
     def test_a_long_timeline_comes_in_pages(self, shop: Site, here: sample.Sample) -> None:
         path = f"/api/sessions/{here.sessions[3]}"
         whole = [row["id"] for row in shop.get(path)["timeline"]["items"]]
-        parts = [shop.get(path, limit=10, offset=offset)["timeline"]["items"] for offset in (0, 10, 20, 30)]
+        parts = [
+            shop.get(path, limit=10, offset=offset)["timeline"]["items"]
+            for offset in (0, 10, 20, 30)
+        ]
         assert [row["id"] for part in parts for row in part] == whole
-        assert shop.get(path, offset=1000)["timeline"] == {"items": [], "total": len(whole), "before": []}
+        assert shop.get(path, offset=1000)["timeline"] == {
+            "items": [],
+            "total": len(whole),
+            "before": [],
+        }
 
-    def test_what_was_injected_is_in_the_timeline_where_it_happened(self, shop: Site, here: sample.Sample) -> None:
+    def test_what_was_injected_is_in_the_timeline_where_it_happened(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         path = f"/api/sessions/{here.sessions[3]}"
         told = shop.get(path)
         timeline = told["timeline"]
@@ -78,10 +98,15 @@ class TestOne:
         first = timeline["items"][0]
         assert first["title"] == "prompt"
         assert {item["event"] for item in first["injected"]} == {"UserPromptSubmit"}
-        placed = [*timeline["before"], *(item for row in timeline["items"] for item in row["injected"])]
+        placed = [
+            *timeline["before"],
+            *(item for row in timeline["items"] for item in row["injected"]),
+        ]
         assert placed == told["injected"]
         parts = [shop.get(path, limit=1, offset=offset)["timeline"] for offset in range(3)]
-        assert [part["items"][0]["injected"] for part in parts] == [row["injected"] for row in timeline["items"][:3]]
+        assert [part["items"][0]["injected"] for part in parts] == [
+            row["injected"] for row in timeline["items"][:3]
+        ]
         assert parts[1]["before"] == []
 
     def test_a_session_without_a_prompt_has_a_title(self, tmp_path: Path) -> None:
@@ -94,16 +119,28 @@ class TestOne:
         titles = {row["id"]: row["title"] for row in Site(here.root).get("/api/sessions")["items"]}
         assert titles[name] == "Session without a prompt (claude)"
 
-    def test_what_was_injected_says_whether_it_was_used(self, shop: Site, here: sample.Sample) -> None:
+    def test_what_was_injected_says_whether_it_was_used(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         told = shop.get(f"/api/sessions/{here.sessions[0]}")
         by_id = {item["id"]: item for item in told["injected"]}
         assert by_id[here.memories["redis"]]["used"] is True
         assert by_id[here.memories["main"]]["used"] is False
-        next_one = shop.get(f"/api/sessions/{here.sessions[1]}")  # the first is told all that matters at its start
-        assert {item["event"] for item in next_one["injected"]} == {"SessionStart", "UserPromptSubmit"}
-        assert sum(item["tokens"] for item in told["injected"]) == told["session"]["tokens_injected"]
+        next_one = shop.get(
+            f"/api/sessions/{here.sessions[1]}"
+        )  # the first is told all that matters at its start
+        assert {item["event"] for item in next_one["injected"]} == {
+            "SessionStart",
+            "UserPromptSubmit",
+        }
+        assert (
+            sum(item["tokens"] for item in told["injected"]) == told["session"]["tokens_injected"]
+        )
         assert all(item["title"] for item in told["injected"])
-        last = {item["id"]: item["title"] for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["injected"]}
+        last = {
+            item["id"]: item["title"]
+            for item in shop.get(f"/api/sessions/{here.sessions[-1]}")["injected"]
+        }
         assert last[here.sessions[3]].startswith("Goal: ")  # a session is named by its summary
 
     def test_what_somebody_said_is_only_text(self, shop: Site, here: sample.Sample) -> None:
@@ -112,7 +149,9 @@ class TestOne:
         shown = "".join(turn["html"] for turn in told["turns"]) + told["summary_html"]
         assert tags(shown) <= TAGS
 
-    def test_unknown_and_ambiguous_sessions_are_errors(self, shop: Site, here: sample.Sample) -> None:
+    def test_unknown_and_ambiguous_sessions_are_errors(
+        self, shop: Site, here: sample.Sample
+    ) -> None:
         assert shop.refusal("/api/sessions/nobody") == (404, "there is no session nobody")
         assert shop.refusal(f"/api/sessions/{here.sessions[0][:8]}")[0] == 409
         assert shop.refusal("/api/sessions/..%2f..%2fetc%2fpasswd")[0] == 404

@@ -20,7 +20,9 @@ def window(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["/", "/memory", "/memory/mem-1-a", "/sessions/x/y", "/runs?a=1&b=2", "/no/such/page"])
+@pytest.mark.parametrize(
+    "path", ["/", "/memory", "/memory/mem-1-a", "/sessions/x/y", "/runs?a=1&b=2", "/no/such/page"]
+)
 def test_every_page_is_the_shell(window: Site, path: str) -> None:
     answer = window.client.get(path)
     assert answer.status_code == 200
@@ -49,10 +51,15 @@ def test_a_browser_that_has_a_file_is_not_sent_it_again(window: Site) -> None:
 
 
 def test_long_answers_are_compressed(window: Site) -> None:
-    with window.client.stream("GET", "/static/app.js", headers={"Accept-Encoding": "gzip"}) as answer:
+    with window.client.stream(
+        "GET", "/static/app.js", headers={"Accept-Encoding": "gzip"}
+    ) as answer:
         assert answer.headers["content-encoding"] == "gzip"
         raw = b"".join(answer.iter_raw())
-    assert gzip.decompress(raw) == window.client.get("/static/app.js", headers={"Accept-Encoding": "identity"}).content
+    assert (
+        gzip.decompress(raw)
+        == window.client.get("/static/app.js", headers={"Accept-Encoding": "identity"}).content
+    )
 
 
 def test_an_address_of_the_api_that_is_none_says_so(window: Site) -> None:
@@ -80,7 +87,9 @@ def test_an_answer_that_takes_its_time_holds_up_nobody(tmp_path: Path) -> None:
     (Refused("a", hint="b"), 400),
      (Unreadable("a", hint="b"), 422), (RalphError("a", hint="b"), 500)],
 )  # fmt: skip
-def test_an_error_says_what_the_command_would_say(tmp_path: Path, error: RalphError, status: int) -> None:
+def test_an_error_says_what_the_command_would_say(
+    tmp_path: Path, error: RalphError, status: int
+) -> None:
     def handler(asked: ApiRequest, /) -> object:
         raise error
 
@@ -98,17 +107,25 @@ def test_an_unknown_error_is_reported_as_a_bug(tmp_path: Path) -> None:
     answer = made(tmp_path, bug).get("/x/y")
     assert answer.status_code == 500
     assert "this is a bug in ralph" in answer.json()["error"]["message"]
-    assert made(tmp_path, full).get("/x/y").json()["error"]["message"] == "a.txt: No space left on device"
+    assert (
+        made(tmp_path, full).get("/x/y").json()["error"]["message"]
+        == "a.txt: No space left on device"
+    )
 
 
 def test_a_list_is_given_in_pages(tmp_path: Path) -> None:
     def handler(asked: ApiRequest, /) -> object:
-        return {"items": list(range(1000))[asked.offset : asked.offset + asked.limit], "total": 1000}
+        return {
+            "items": list(range(1000))[asked.offset : asked.offset + asked.limit],
+            "total": 1000,
+        }
 
     client = made(tmp_path, handler)
     assert client.get("/x/y").json() == {"items": list(range(100)), "total": 1000}
     assert client.get("/x/y", params={"limit": 3, "offset": 998}).json()["items"] == [998, 999]
-    assert len(client.get("/x/y", params={"limit": 10**6}).json()["items"]) == requests.MAX_PAGE_SIZE
+    assert (
+        len(client.get("/x/y", params={"limit": 10**6}).json()["items"]) == requests.MAX_PAGE_SIZE
+    )
     for wrong in ("-1", "x", "1e3", "٣", "9" * 40):
         assert client.get("/x/y", params={"limit": wrong}).status_code == 400
 

@@ -32,8 +32,20 @@ def quokkas(tmp_path: Path) -> Path:
     path.parent.mkdir()
     text = page(
         Block("quokka parser quokka parser: the quokka is version one", OLD, "quokka", kind="fix"),
-        Block("Version two of it, the quokka of the parser", NEW, "t", kind="fix", more=f" | supersedes: {OLD}"),
-        Block("quokka parser quokka zero", PAST, "quokka", kind="fix", more=" | valid-until: 2025-06-01"),
+        Block(
+            "Version two of it, the quokka of the parser",
+            NEW,
+            "t",
+            kind="fix",
+            more=f" | supersedes: {OLD}",
+        ),
+        Block(
+            "quokka parser quokka zero",
+            PAST,
+            "quokka",
+            kind="fix",
+            more=" | valid-until: 2025-06-01",
+        ),
     )
     path.write_text(text, encoding="utf-8", newline="")
     return tmp_path
@@ -47,7 +59,9 @@ def test_outdated_records_rank_lower_as_in_the_command(quokkas: Path) -> None:
     assert [row["score"] for row in found] == [hit.score for hit in command]
 
 
-@pytest.mark.parametrize("where", [{"q": "quokka parser"}, {}, {"q": OLD}, {"q": "quokka", "sort": "newest"}])
+@pytest.mark.parametrize(
+    "where", [{"q": "quokka parser"}, {}, {"q": OLD}, {"q": "quokka", "sort": "newest"}]
+)
 def test_a_hit_says_that_it_is_superseded_and_by_what(quokkas: Path, where: dict[str, str]) -> None:
     rows = {row["id"]: row for row in Site(quokkas).get("/api/records", **where)["items"]}
     assert rows[OLD]["superseded_by"] == NEW
@@ -73,7 +87,11 @@ def test_a_records_page_names_what_took_its_place(window: Site, shop: Sample) ->
 
 def test_a_stale_citation_is_no_reason_for_a_match(window: Site, shop: Sample) -> None:
     outdated.refresh_results(shop.root)
-    stale = [row for row in window.get("/api/records", family="memory", limit=500)["items"] if row["stale"]]
+    stale = [
+        row
+        for row in window.get("/api/records", family="memory", limit=500)["items"]
+        if row["stale"]
+    ]
     assert any(row["stale"].startswith("cited file is gone: ") for row in stale)
     words = " ".join(stale[0]["text"].split()[:4])
     found = {row["id"]: row for row in window.get("/api/records", q=words)["items"]}[stale[0]["id"]]
@@ -88,5 +106,7 @@ def test_an_archived_record_has_its_status_everywhere(tmp_path: Path) -> None:
     window = Site(tmp_path)
     assert [row["status"] for row in window.get("/api/records", q=one)["items"]] == ["archived"]
     assert window.get("/api/records", q="quokka")["items"] == []
-    assert [row["status"] for row in window.get("/api/records", q="quokka", status="archived")["items"]] == ["archived"]
+    assert [
+        row["status"] for row in window.get("/api/records", q="quokka", status="archived")["items"]
+    ] == ["archived"]
     assert window.get(f"/api/records/{one}")["record"]["status"] == "archived"

@@ -30,7 +30,10 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
             "the file is as it was; free some space and run again",
             "the file is as it was; free some space and try again",
         ),
-        ("run `ralph doctor --fix` to give each its own id", "run `ralph doctor --fix` to give each its own id"),
+        (
+            "run `ralph doctor --fix` to give each its own id",
+            "run `ralph doctor --fix` to give each its own id",
+        ),
         ("look at it and run the command again", "look at it and try again"),
         ("", ""),
     ],
@@ -48,7 +51,9 @@ def refusals(shop: Sample) -> list[dict[str, str]]:
     """Errors that a person can meet in the pages."""
     window = Site(shop.root)
     memory = shop.memories["redis"]
-    long = knowledge.add(shop.root, "A long page", "All of it is said here. " * 90, ["long"]).stored.record.id
+    long = knowledge.add(
+        shop.root, "A long page", "All of it is said here. " * 90, ["long"]
+    ).stored.record.id
     posted = [
         {"action": "add", "text": f"The token is {TOKEN}."},
         {"action": "edit", "id": memory, "text": f"The token is {TOKEN}."},
@@ -87,8 +92,16 @@ PAGES = Path(__file__).resolve().parents[2] / "src/ralph/web/static"
 def test_sentences_of_the_pages_name_no_option() -> None:
     for path in [*PAGES.glob("pages/*.js"), *PAGES.glob("parts/*.js"), PAGES / "app.js"]:
         text = path.read_text(encoding="utf-8")
-        bare = re.sub(r"^\s*(//|\*|/\*\*).*$", "", text, flags=re.MULTILINE)  # what is for readers of the code
-        bare = re.sub(r"command(=|: )(\$\{`[^`]*`\}|'[^']*'|\"[^\"]*\")", "", bare)  # what can be copied
-        bare = re.sub(r"[\"'`]--(plot|node|graph|hue|ink|line|accent|paper|surface|danger)[\w$-]*|var\(--", "", bare)
+        bare = re.sub(
+            r"^\s*(//|\*|/\*\*).*$", "", text, flags=re.MULTILINE
+        )  # what is for readers of the code
+        bare = re.sub(
+            r"command(=|: )(\$\{`[^`]*`\}|'[^']*'|\"[^\"]*\")", "", bare
+        )  # what can be copied
+        bare = re.sub(
+            r"[\"'`]--(plot|node|graph|hue|ink|line|accent|paper|surface|danger)[\w$-]*|var\(--",
+            "",
+            bare,
+        )
         found = re.findall(r".*[\s\"'`(]--[a-z]+.*", bare)
         assert found == [], (path.name, found)

@@ -26,7 +26,10 @@ _TICK = 0.05
 _STOP_CHECK = 0.2
 _AUTH_REQUIRED = -32000
 _CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # Claude Code behind the protocol
-_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # programs that have a mode, or tools, for reading alone
+_READ_ONLY_PROGRAMS = (
+    *_CLAUDE_PROGRAMS,
+    "opencode",
+)  # programs that have a mode, or tools, for reading alone
 _READ_KINDS = {"read", "search", "think"}
 _WRITE_KINDS = {"edit", "delete", "move"}
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
@@ -50,7 +53,9 @@ class Acp:
     permission: str = ""
     name: str = "acp"
     settings: str = ""  # JSON for Claude's agent, on top of the user's own, to disable MCP servers
-    is_claude: bool = field(init=False)  # then it starts the servers of `.mcp.json` and accepts settings
+    is_claude: bool = field(
+        init=False
+    )  # then it starts the servers of `.mcp.json` and accepts settings
     reads_only: bool = field(init=False)  # whether the program enforces read-only prompts
 
     def __post_init__(self) -> None:
@@ -66,7 +71,9 @@ class Acp:
     async def _run(self, ask: Ask, errors: IO[str]) -> Reply:
         listener = _AcpListener(ask, bypass=self.permission == BYPASS)
         async with contextlib.AsyncExitStack() as stack:
-            start = process.start_async(self.program, ask.folder, client.agent_environment(ask), errors)
+            start = process.start_async(
+                self.program, ask.folder, client.agent_environment(ask), errors
+            )
             try:
                 program = await stack.enter_async_context(start)
             except (OSError, ValueError, IndexError) as error:
@@ -76,19 +83,35 @@ class Acp:
             turn = asyncio.create_task(self._play_turn(connection, listener, ask))
             try:
                 if (cut := await _wait_for_turn(turn, connection, listener, ask)) is not None:
-                    how = "it was stopped" if cut is StopReason.CANCELLED else "it took too long and was ended"
+                    how = (
+                        "it was stopped"
+                        if cut is StopReason.CANCELLED
+                        else "it took too long and was ended"
+                    )
                     return listener.reply(cut, how)
                 try:
                     return listener.reply(turn.result())
                 except _UnsupportedError as error:
                     return listener.reply(StopReason.CRASHED, str(error))
                 except RequestError as error:
-                    details = error.data.get("details") if isinstance(error.data, dict) else error.data
-                    message = f"{error}: {details}" if isinstance(details, str) and details else str(error)
-                    stop = StopReason.UNAVAILABLE if error.code == _AUTH_REQUIRED else client.classify_error(message)
+                    details = (
+                        error.data.get("details") if isinstance(error.data, dict) else error.data
+                    )
+                    message = (
+                        f"{error}: {details}"
+                        if isinstance(details, str) and details
+                        else str(error)
+                    )
+                    stop = (
+                        StopReason.UNAVAILABLE
+                        if error.code == _AUTH_REQUIRED
+                        else client.classify_error(message)
+                    )
                     return listener.reply(stop, message)
                 except OSError:
-                    with contextlib.suppress(TimeoutError):  # its last words may come a moment later
+                    with contextlib.suppress(
+                        TimeoutError
+                    ):  # its last words may come a moment later
                         await asyncio.wait_for(program.wait(), process.LINGER)
                     errors.seek(0)
                     words = errors.read().strip()[-client.ERROR_LENGTH :]
@@ -96,16 +119,28 @@ class Acp:
                     return listener.reply(StopReason.CRASHED, f"{self.program[0]} {message}")
             finally:
                 turn.cancel()
-                with contextlib.suppress(asyncio.CancelledError, RequestError, OSError, _UnsupportedError):
+                with contextlib.suppress(
+                    asyncio.CancelledError, RequestError, OSError, _UnsupportedError
+                ):
                     await turn
                 with contextlib.suppress(OSError):
                     await connection.close()
 
-    async def _play_turn(self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask) -> StopReason:
+    async def _play_turn(
+        self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask
+    ) -> StopReason:
         version = schema.Implementation(name="ralph", version=__version__)
-        initialized = await connection.initialize(PROTOCOL_VERSION, schema.ClientCapabilities(), version)
-        session = await self._open_session(connection, listener, ask, initialized.agent_capabilities)
-        modes = {mode.id for mode in session.modes.available_modes} if session.modes is not None else set()
+        initialized = await connection.initialize(
+            PROTOCOL_VERSION, schema.ClientCapabilities(), version
+        )
+        session = await self._open_session(
+            connection, listener, ask, initialized.agent_capabilities
+        )
+        modes = (
+            {mode.id for mode in session.modes.available_modes}
+            if session.modes is not None
+            else set()
+        )
         kind = "read" if ask.read_only else BYPASS if self.permission == BYPASS else "work"
         if (mode := next((mode for mode in _MODES[kind] if mode in modes), None)) is not None:
             await connection.set_session_mode(listener.session, mode)
@@ -119,23 +154,37 @@ class Acp:
         response = await connection.prompt(listener.session, [text_block(ask.prompt)])
         if response.stop_reason == "max_turn_requests":
             return StopReason.MAX_TURNS
-        return StopReason(response.stop_reason) if response.stop_reason in set(StopReason) else StopReason.END_TURN
+        return (
+            StopReason(response.stop_reason)
+            if response.stop_reason in set(StopReason)
+            else StopReason.END_TURN
+        )
 
     async def _open_session(
-        self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask, can: schema.AgentCapabilities | None
+        self,
+        connection: ClientSideConnection,
+        listener: "_AcpListener",
+        ask: Ask,
+        can: schema.AgentCapabilities | None,
     ) -> Session:
         folder, options = os.path.realpath(ask.folder), dict[str, Any]()
         if ask.read_only:
             options = {"tools": list(READERS), "strictMcpConfig": True}
         elif self.settings:
             options = {"settings": json.loads(self.settings)}
-        meta = {"claudeCode": {"options": options}} if options else {}  # beyond the protocol; others ignore it
+        meta = (
+            {"claudeCode": {"options": options}} if options else {}
+        )  # beyond the protocol; others ignore it
         if not ask.session:
             new = await connection.new_session(folder, None, [], **meta)
             listener.session = new.session_id
             return new
         listener.session = ask.session
-        if can is not None and can.session_capabilities is not None and can.session_capabilities.resume is not None:
+        if (
+            can is not None
+            and can.session_capabilities is not None
+            and can.session_capabilities.resume is not None
+        ):
             return await connection.resume_session(ask.session, folder, None, [], **meta)
         if can is not None and can.load_session:
             return await connection.load_session(folder, ask.session, [], None, **meta)
@@ -143,7 +192,10 @@ class Acp:
 
 
 async def _wait_for_turn(
-    turn: "asyncio.Task[StopReason]", connection: ClientSideConnection, listener: "_AcpListener", ask: Ask
+    turn: "asyncio.Task[StopReason]",
+    connection: ClientSideConnection,
+    listener: "_AcpListener",
+    ask: Ask,
 ) -> StopReason | None:
     """Show text until the turn has ended; return why it was cut short, if it was."""
     deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
@@ -172,7 +224,10 @@ class _AcpListener:
         self.session, self.model, self.started = "", ask.model, False
         self._texts: list[str] = []
         self._shown = 0  # how many texts were shown
-        self._final, self._new_message = 0, False  # the number of the text that begins the last message
+        self._final, self._new_message = (
+            0,
+            False,
+        )  # the number of the text that begins the last message
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
 
@@ -189,7 +244,11 @@ class _AcpListener:
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
             self._calls.setdefault(update.tool_call_id, _AcpToolCall()).merge(update)
-        elif isinstance(update, schema.UsageUpdate) and update.cost is not None and update.cost.currency == "USD":
+        elif (
+            isinstance(update, schema.UsageUpdate)
+            and update.cost is not None
+            and update.cost.currency == "USD"
+        ):
             self._cost = update.cost.amount
 
     def show(self) -> None:
@@ -199,18 +258,26 @@ class _AcpListener:
             self._ask.show(self._texts[self._shown - 1])
 
     async def request_permission(
-        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
+        self,
+        session_id: str,
+        tool_call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+        **kwargs: Any,
     ) -> schema.RequestPermissionResponse:
         call = self._calls.setdefault(tool_call.tool_call_id, _AcpToolCall())
         call.merge(tool_call)
-        inside = bool(call.paths) and all(client.is_inside(path, self._ask.folder) for path in call.paths)
+        inside = bool(call.paths) and all(
+            client.is_inside(path, self._ask.folder) for path in call.paths
+        )
         may_write = self._bypass or (call.kind in _WRITE_KINDS and inside)
         allowed = call.kind in _READ_KINDS or (may_write and not self._ask.read_only)
         call.refused = not allowed
         kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
         option = next((option for kind in kinds for option in options if option.kind == kind), None)
         if option is None:
-            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+            return schema.RequestPermissionResponse(
+                outcome=schema.DeniedOutcome(outcome="cancelled")
+            )
         outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
         return schema.RequestPermissionResponse(outcome=outcome)
 
@@ -231,23 +298,39 @@ class _AcpToolCall:
     paths: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
-    def merge(self, update: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate) -> None:
+    def merge(
+        self, update: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
+    ) -> None:
         tool = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
         self.title = str(tool or self.title or update.title or "")
         self.kind = update.kind or self.kind
         self.status = update.status or self.status
-        edits = (block for block in update.content or () if isinstance(block, schema.FileEditToolCallContent))
+        edits = (
+            block
+            for block in update.content or ()
+            if isinstance(block, schema.FileEditToolCallContent)
+        )
         self.paths += [each.path for each in (*(update.locations or ()), *edits)]
-        blocks = (block.content for block in update.content or () if isinstance(block, schema.ContentToolCallContent))
+        blocks = (
+            block.content
+            for block in update.content or ()
+            if isinstance(block, schema.ContentToolCallContent)
+        )
         outputs = [block.text for block in blocks if isinstance(block, schema.TextContentBlock)]
         raw = update.raw_output
-        outputs += [raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)] if raw else []
+        outputs += (
+            [raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)] if raw else []
+        )
         self.outputs = outputs or self.outputs  # an update replaces what was there
         arguments = update.raw_input if isinstance(update.raw_input, Mapping) else {}
-        self.paths += [path for key in _PATH_ARGUMENTS if isinstance(path := arguments.get(key), str) and path]
+        self.paths += [
+            path for key in _PATH_ARGUMENTS if isinstance(path := arguments.get(key), str) and path
+        ]
 
     def to_tool_call(self, ask: Ask) -> ToolCall:
         ok = self.status != "failed" and not self.refused
         files = tuple(dict.fromkeys(client.relative_path(path, ask.folder) for path in self.paths))
         name = self.title.split("\n")[0][:60] or self.kind or "tool"
-        return ToolCall(name, files, ok, writes=ok and self.status == "completed" and self.kind in _WRITE_KINDS)
+        return ToolCall(
+            name, files, ok, writes=ok and self.status == "completed" and self.kind in _WRITE_KINDS
+        )

@@ -54,13 +54,26 @@ class Claude:
         """Return the command line for a prompt, which itself goes to standard input."""
         argv = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
         if ask.read_only:
-            argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS), "--strict-mcp-config"]
+            argv += [
+                "--permission-mode",
+                "dontAsk",
+                "--tools",
+                ",".join(READERS),
+                "--strict-mcp-config",
+            ]
         elif self.permission:
-            argv += ["--permission-mode", BYPASS if self.permission == "bypass" else self.permission]
+            argv += [
+                "--permission-mode",
+                BYPASS if self.permission == "bypass" else self.permission,
+            ]
         argv += ["--settings", self.settings] if self.settings and not ask.read_only else []
         argv += ["--model", ask.model] if ask.model else []
         argv += ["--resume", ask.session] if ask.session else []
-        rules = [f"Bash({command}:*)" for command in ask.allowed if not ask.read_only and ")" not in command]
+        rules = [
+            f"Bash({command}:*)"
+            for command in ask.allowed
+            if not ask.read_only and ")" not in command
+        ]
         return [*argv, "--allowedTools", *rules] if rules else argv
 
 
@@ -90,7 +103,9 @@ class ClaudeEventReader(client.EventReader):
                 for denied in get_objects(event, "permission_denials"):
                     what = get_object(denied, "tool_input")
                     names = [get_text(what, key) for key in ("command", "file_path", "url")]
-                    self.refused.append(" ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:200])
+                    self.refused.append(
+                        " ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:200]
+                    )
 
     def _read_message(self, event: Mapping[str, object]) -> None:
         message = get_object(event, "message")
@@ -103,7 +118,11 @@ class ClaudeEventReader(client.EventReader):
                 arguments, name = get_object(block, "input"), get_text(block, "name") or "tool"
                 paths = [get_text(arguments, key) for key in ("file_path", "notebook_path", "path")]
                 self.add_call(name, paths, get_text(block, "id"), writes=name in WRITERS)
-            elif get_text(block, "type") == "text" and get_text(block, "text") and not (of_subagent or of_error):
+            elif (
+                get_text(block, "type") == "text"
+                and get_text(block, "text")
+                and not (of_subagent or of_error)
+            ):
                 self.add_text(get_text(block, "text"))
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
@@ -119,12 +138,21 @@ class ClaudeEventReader(client.EventReader):
             return StopReason.MAX_TURNS, "it reached its highest number of turns"
         if end.get("is_error") is True or subtype.startswith("error"):
             errors = end.get("errors")
-            messages = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+            messages = (
+                [error for error in errors if isinstance(error, str)]
+                if isinstance(errors, list)
+                else []
+            )
             message = (text or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]
             message = message or client.describe_crash("claude", result)
             status = int(get_number(end, "api_error_status"))
             stop = client.classify_error(message, status)
-            no_answer = get_text(end, "terminal_reason") == "api_error" and not status  # no network or no login
-            return StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop, message
+            no_answer = (
+                get_text(end, "terminal_reason") == "api_error" and not status
+            )  # no network or no login
+            return (
+                StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop,
+                message,
+            )
         self.texts = self.texts or [text]
         return _STOPS.get(get_text(end, "stop_reason"), StopReason.END_TURN), ""

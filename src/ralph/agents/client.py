@@ -17,7 +17,9 @@ from ralph.errors import UsageError
 from ralph.model.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
 ERROR_LENGTH = 2000  # characters of a program's error output that are reported
-LONGEST_LINE = 1 << 27  # characters; no client prints a longer line, only a program that has run wild
+LONGEST_LINE = (
+    1 << 27
+)  # characters; no client prints a longer line, only a program that has run wild
 _PROMPT = "{prompt}"
 _OUTPUT_LIMIT = 4000  # characters of either stream: output is parsed as it arrives, and of the errors the end matters
 _SESSION_VARIABLES = frozenset(
@@ -28,7 +30,9 @@ _SESSION_PREFIXES = ("CLAUDE_CODE_MESSAGING_", "CLAUDE_CODE_SESSION_", "CLAUDE_P
 
 _RETRY_STATUS = {401, 402, 403, 404, 407, 408, 425, 429}
 _STATUS = re.compile(r"(?:status:?|API Error:?|HTTP|rejected)\s*\(?(\d{3})\b")
-_TOO_LONG = re.compile(r"prompt is too long|context (?:window|length)|too many tokens|request too large", re.I)
+_TOO_LONG = re.compile(
+    r"prompt is too long|context (?:window|length)|too many tokens|request too large", re.I
+)
 _UNAVAILABLE = re.compile(
     r"not logged in|log ?in required|please (?:run /login|log ?in)|authenticat|unauthori[sz]ed|api key"
     r"|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit|temporarily"
@@ -163,20 +167,26 @@ def get_text(value: Mapping[str, object], key: str) -> str:
 def get_number(value: Mapping[str, object], key: str) -> float:
     """Return the number at a key, or zero."""
     number = value.get(key)
-    return float(number) if isinstance(number, int | float) and not isinstance(number, bool) else 0.0
+    return (
+        float(number) if isinstance(number, int | float) and not isinstance(number, bool) else 0.0
+    )
 
 
 def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, object]]:
     """Yield the objects in the list at a key."""
     items = value.get(key)
-    yield from (item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping))
+    yield from (
+        item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping)
+    )
 
 
 def content_text(content: object) -> str:
     """Return the text of a tool's result: a string or a list of blocks."""
     if isinstance(content, str):
         return content
-    return "\n".join(filter(None, (get_text(block, "text") for block in get_objects({"": content}, ""))))
+    return "\n".join(
+        filter(None, (get_text(block, "text") for block in get_objects({"": content}, "")))
+    )
 
 
 class EventReader(ABC):
@@ -189,7 +199,10 @@ class EventReader(ABC):
         self.calls: dict[str, ToolCall] = {}
         self.outputs: list[str] = []
         self.refused: list[str] = []
-        self._final, self._new_message = 0, False  # the number of the text that begins the last message
+        self._final, self._new_message = (
+            0,
+            False,
+        )  # the number of the text that begins the last message
 
     def read_line(self, line: str) -> None:
         """Read one line of output."""
@@ -206,11 +219,16 @@ class EventReader(ABC):
 
     def add_text(self, text: str) -> None:
         """Add and show text; after a tool call a new message begins."""
-        self._final, self._new_message = len(self.texts) if self._new_message else self._final, False
+        self._final, self._new_message = (
+            len(self.texts) if self._new_message else self._final,
+            False,
+        )
         self.texts.append(text)
         self.ask.show(text if text.endswith("\n") else f"{text}\n")
 
-    def add_call(self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool) -> None:
+    def add_call(
+        self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool
+    ) -> None:
         """Add a tool call, with the files that it names."""
         self._new_message = True
         files = dict.fromkeys(relative_path(path, self.ask.folder) for path in paths if path)
@@ -219,10 +237,15 @@ class EventReader(ABC):
     def reply(self, result: ProcessResult) -> Reply:
         """Return the reply, once the program has ended."""
         stop, error = forced_end(result) or self.find_stop_reason(result)
-        text, final = "\n\n".join(self.texts), sum(len(text) + 2 for text in self.texts[: self._final])
+        text, final = (
+            "\n\n".join(self.texts),
+            sum(len(text) + 2 for text in self.texts[: self._final]),
+        )
         calls, outputs = tuple(self.calls.values()), tuple(self.outputs)
         refused = tuple(dict.fromkeys(self.refused))
-        return Reply(text, stop, calls, self.model, self.cost, self.session, error, final, outputs, refused)
+        return Reply(
+            text, stop, calls, self.model, self.cost, self.session, error, final, outputs, refused
+        )
 
 
 class CommandAgent:
@@ -238,7 +261,9 @@ class CommandAgent:
         """Start the program with the prompt; what it prints is the text."""
         as_argument = any(_PROMPT in argument for argument in self._argv)
         result = process.run(
-            [argument.replace(_PROMPT, ask.prompt) for argument in self._argv] if as_argument else self._argv,
+            [argument.replace(_PROMPT, ask.prompt) for argument in self._argv]
+            if as_argument
+            else self._argv,
             cwd=ask.folder,
             stdin="" if as_argument else ask.prompt,
             env=agent_environment(ask),
@@ -257,7 +282,11 @@ def split_command(command: str | Sequence[str]) -> list[str]:
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
-        raise UsageError(f"the command {command!r} is not closed: {error}", hint="close its quotes") from error
+        raise UsageError(
+            f"the command {command!r} is not closed: {error}", hint="close its quotes"
+        ) from error
     if not "".join(argv).strip():
-        raise UsageError("no command was given", hint="name the program, for example: my-agent --quiet")
+        raise UsageError(
+            "no command was given", hint="name the program, for example: my-agent --quiet"
+        )
     return argv

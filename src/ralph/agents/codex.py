@@ -34,7 +34,9 @@ class Codex:
         argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += ["--sandbox", READ_ONLY if ask.read_only else sandbox]
         argv += ["--model", ask.model] if ask.model else []
-        argv += ["resume", ask.session] if ask.session else []  # it has fewer options, so all others are before it
+        argv += (
+            ["resume", ask.session] if ask.session else []
+        )  # it has fewer options, so all others are before it
         return [*argv, "-"]
 
 
@@ -48,7 +50,10 @@ class _CodexEventReader(client.EventReader):
                 self.session = get_text(event, "thread_id") or self.session
             case "item.completed":
                 item = get_object(event, "item")
-                kind, ok = get_text(item, "type"), get_text(item, "status") not in ("failed", "declined")
+                kind, ok = (
+                    get_text(item, "type"),
+                    get_text(item, "status") not in ("failed", "declined"),
+                )
                 if kind == "agent_message" and get_text(item, "text"):
                     self.add_text(get_text(item, "text"))
                 elif kind == "file_change":
@@ -56,7 +61,9 @@ class _CodexEventReader(client.EventReader):
                     self.add_call("apply_patch", paths, ok=ok, writes=ok)
                 elif kind in ("command_execution", "mcp_tool_call", "web_search"):
                     mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
-                    name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(kind, kind)
+                    name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(
+                        kind, kind
+                    )
                     self.add_call(name, ok=ok, writes=False)
                     result = client.content_text(get_object(item, "result").get("content"))
                     self.outputs += filter(None, (get_text(item, "aggregated_output"), result))

@@ -55,7 +55,9 @@ def check_servers(
 
 
 class _ServerCheck:
-    def __init__(self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float) -> None:
+    def __init__(
+        self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float
+    ) -> None:
         self.error: BaseException | None = None
         self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
         self._connected = False
@@ -79,7 +81,9 @@ class _ServerCheck:
             finally:
                 process.kill_processes(process.find_by_variable(_MARK, mark))
                 errors.seek(0)
-                self._error_output = "" if self._connected else " ".join(errors.read().split())[-_ERROR_LENGTH:]
+                self._error_output = (
+                    "" if self._connected else " ".join(errors.read().split())[-_ERROR_LENGTH:]
+                )
 
     def answer(self) -> ServerAnswer:
         if self._connected:
@@ -107,10 +111,15 @@ class _ServerCheck:
             async with sse_client(self._server.url, httpx_client_factory=self._client) as streams:
                 await self._initialize(*streams)
         else:
-            async with self._client() as http, streamable_http_client(self._server.url, http_client=http) as streams:
+            async with (
+                self._client() as http,
+                streamable_http_client(self._server.url, http_client=http) as streams,
+            ):
                 await self._initialize(*streams)
 
-    def _client(self, headers: object = None, timeout: object = None, auth: object = None) -> httpx2.AsyncClient:
+    def _client(
+        self, headers: object = None, timeout: object = None, auth: object = None
+    ) -> httpx2.AsyncClient:
         async def on_response(response: httpx2.Response) -> None:
             if not self._connected:
                 self._codes.append(response.status_code)

@@ -107,7 +107,9 @@ class _BoundedText:
 class _RunningProgram:
     """A program and its non-blocking pipes; reaped last, so that its number is not reused meanwhile."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText
+    ) -> None:
         self._process = process
         self._out, self._err = out, err
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
@@ -116,7 +118,9 @@ class _RunningProgram:
         for pipe, text in ((process.stdout, out), (process.stderr, err), (process.stdin, None)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(pipe, selectors.EVENT_READ if text else selectors.EVENT_WRITE, (pipe, text))
+                self._selector.register(
+                    pipe, selectors.EVENT_READ if text else selectors.EVENT_WRITE, (pipe, text)
+                )
 
     def finish(self, timeout: float, stopped: Callable[[], bool]) -> ProcessResult:
         """Move bytes until the program has ended or must end; nothing of it is left."""
@@ -131,7 +135,9 @@ class _RunningProgram:
                 if not timed_out and now >= next_check:
                     next_check = now + _STOP_CHECK
                     was_stopped = stopped()
-            if not (timed_out or was_stopped):  # read the rest of its output and kill what remains of its group
+            if not (
+                timed_out or was_stopped
+            ):  # read the rest of its output and kill what remains of its group
                 self._pump(LINGER, lambda: not self._reading)
                 _signal_group(self._process.pid, signal.SIGKILL)
                 is_over = True
@@ -151,7 +157,10 @@ class _RunningProgram:
         if self._process.returncode is not None:
             return True
         if hasattr(os, "waitid"):
-            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            return (
+                os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                is not None
+            )
         return self._process.poll() is not None
 
     def _move(self, wait: float) -> None:
@@ -322,7 +331,9 @@ def end_processes(members: Iterable[ProcessId]) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies is forbidden
+    with contextlib.suppress(
+        ProcessLookupError, PermissionError
+    ):  # macOS: a group of zombies is forbidden
         os.killpg(pid, number)
 
 
@@ -347,7 +358,9 @@ def _read_proc(pid: int) -> _ProcessEntry | None:
         # the name in parentheses may contain anything, so fields are counted from behind it
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
         started = f"{_boot_id()}-{fields[19].decode()}"
-        return _ProcessEntry(pid, int(fields[1]), int(fields[2]), started, fields[0] in (b"Z", b"X"))
+        return _ProcessEntry(
+            pid, int(fields[1]), int(fields[2]), started, fields[0] in (b"Z", b"X")
+        )
     except (OSError, IndexError):
         return None
 
@@ -355,9 +368,13 @@ def _read_proc(pid: int) -> _ProcessEntry | None:
 def _read_ps(*selection: str) -> Iterator[_ProcessEntry]:
     argv = ["ps", *selection, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
     try:
-        output = subprocess.run(argv, capture_output=True, check=False, timeout=5, encoding="utf-8").stdout
+        output = subprocess.run(
+            argv, capture_output=True, check=False, timeout=5, encoding="utf-8"
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return
     for line in output.splitlines():
         pid, parent, group, state, *started = line.split()
-        yield _ProcessEntry(int(pid), int(parent), int(group), "-".join(started), state.startswith("Z"))
+        yield _ProcessEntry(
+            int(pid), int(parent), int(group), "-".join(started), state.startswith("Z")
+        )

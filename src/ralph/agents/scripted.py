@@ -41,7 +41,9 @@ Play = Step | Callable[[Ask], Reply]
 class Scripted:
     """An agent that plays steps; `asks` are the prompts it received."""
 
-    def __init__(self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True) -> None:
+    def __init__(
+        self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True
+    ) -> None:
         self.name = name
         self.reads_only = reads_only
         self.steps = tuple(steps)
@@ -59,7 +61,11 @@ class Scripted:
         for step in self.steps:
             if not isinstance(step, Step) or not (step.iteration or step.when or step.read_only):
                 queue.append(step)
-            elif ask.read_only == step.read_only and step.iteration in (0, iteration) and step.when in ask.prompt:
+            elif (
+                ask.read_only == step.read_only
+                and step.iteration in (0, iteration)
+                and step.when in ask.prompt
+            ):
                 return play_step(step, ask)
         if ask.read_only or not 0 < iteration <= len(queue):
             return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
@@ -82,7 +88,13 @@ def play_step(step: Step, ask: Ask) -> Reply:
         ask.show(say if say.endswith("\n") else f"{say}\n")
     until = time.monotonic() + step.delay
     while True:
-        cut = StopReason.CANCELLED if ask.stopped() else StopReason.TIMEOUT if time.monotonic() >= deadline else None
+        cut = (
+            StopReason.CANCELLED
+            if ask.stopped()
+            else StopReason.TIMEOUT
+            if time.monotonic() >= deadline
+            else None
+        )
         if cut is not None:
             return reply(cut, f"ended while waiting ({cut})", cost=0.0)
         if time.monotonic() >= until:
@@ -109,15 +121,24 @@ def play_step(step: Step, ask: Ask) -> Reply:
 def load_script(path: Path) -> Scripted:
     """Return the agent of a JSON file with steps."""
     if (text := files.read(path)) is None:
-        raise Unreadable(f"{path}: there is no such script", hint="name a JSON file with a list of steps")
+        raise Unreadable(
+            f"{path}: there is no such script", hint="name a JSON file with a list of steps"
+        )
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Unreadable(f"{path}: is no JSON: {error}", hint="a script is a list of steps") from error
+        raise Unreadable(
+            f"{path}: is no JSON: {error}", hint="a script is a list of steps"
+        ) from error
     steps = value.get("steps") if isinstance(value, dict) else value
     if not isinstance(steps, list):
-        raise UsageError(f"{path}: holds no steps", hint='for example [{"say": "done", "write": {"a.txt": "hello"}}]')
-    return Scripted([parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)])
+        raise UsageError(
+            f"{path}: holds no steps",
+            hint='for example [{"say": "done", "write": {"a.txt": "hello"}}]',
+        )
+    return Scripted(
+        [parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)]
+    )
 
 
 _HINT = "a step has: " + ", ".join(field.name for field in fields(Step))
@@ -128,10 +149,21 @@ def parse_step(value: object, where: str = "step") -> Step:
     try:
         step = Step(**value) if isinstance(value, dict) else None
     except TypeError as error:
-        raise UsageError(f"{where}: {str(error).rpartition('()')[2].strip()}", hint=_HINT) from error
-    if step is None or not isinstance(step.write, dict) or {type(text) for text in step.write.values()} - {str}:
-        raise UsageError(f"{where} is no object, or 'write' holds a file without a text", hint=_HINT)
-    if any(not isinstance(argv, list) or not argv or {type(word) for word in argv} != {str} for argv in step.run):
+        raise UsageError(
+            f"{where}: {str(error).rpartition('()')[2].strip()}", hint=_HINT
+        ) from error
+    if (
+        step is None
+        or not isinstance(step.write, dict)
+        or {type(text) for text in step.write.values()} - {str}
+    ):
+        raise UsageError(
+            f"{where} is no object, or 'write' holds a file without a text", hint=_HINT
+        )
+    if any(
+        not isinstance(argv, list) or not argv or {type(word) for word in argv} != {str}
+        for argv in step.run
+    ):
         what = f"{where}: 'run' holds a command that is no list of words"
         raise UsageError(what, hint='for example [["make", "x"]]')
     try:

@@ -26,14 +26,22 @@ _QUESTION = "Answer with the single word READY. Use no tools and change nothing.
 
 
 def create_agent(
-    name: str, *, command: str | Sequence[str] = (), permission: str = "", script: Path | None = None
+    name: str,
+    *,
+    command: str | Sequence[str] = (),
+    permission: str = "",
+    script: Path | None = None,
 ) -> Agent:
     """Return the agent of this name; `command` is its program where that is not the usual one."""
     name = resolve_name(name)
     if name == "claude":
-        return claude.Claude(split_command(command) if command else ("claude",), permission or claude.PERMISSION)
+        return claude.Claude(
+            split_command(command) if command else ("claude",), permission or claude.PERMISSION
+        )
     if name == "codex":
-        return codex.Codex(split_command(command) if command else ("codex",), permission or codex.SANDBOX)
+        return codex.Codex(
+            split_command(command) if command else ("codex",), permission or codex.SANDBOX
+        )
     if name == "acp":
         with needs_extra("acp", "the agent 'acp'"):
             from ralph.agents.acp import Acp
@@ -42,7 +50,9 @@ def create_agent(
         return CommandAgent(command)
     if name == "scripted":
         if script is None:
-            raise UsageError("the agent 'scripted' needs a script", hint="name a JSON file with a list of steps")
+            raise UsageError(
+                "the agent 'scripted' needs a script", hint="name a JSON file with a list of steps"
+            )
         return scripted.load_script(script)
     raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
 
@@ -95,7 +105,10 @@ def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str
         if listed["name"] == name if name else listed["path"]:
             try:
                 agent = loop_agent(root, Loop(agent=listed["name"], agent_command=command))
-                about: dict[str, Any] = {"read_only": agent.reads_only, "environment": {"RALPH_DISABLE": "1"}}
+                about: dict[str, Any] = {
+                    "read_only": agent.reads_only,
+                    "environment": {"RALPH_DISABLE": "1"},
+                }
                 reply = agent.run(Ask(_QUESTION, root, timeout=_ANSWER_TIMEOUT, **about))
                 answer = reply.text.strip() if reply.stop is StopReason.END_TURN else ""
                 note = "" if answer else reply.error or f"it ended without an answer ({reply.stop})"
@@ -108,11 +121,17 @@ def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:
     """Return the agent that the config names for loops; UsageError when its program is missing."""
     if loop.agent == "scripted":
-        return create_agent(loop.agent, script=root / loop.agent_command if loop.agent_command else None)
+        return create_agent(
+            loop.agent, script=root / loop.agent_command if loop.agent_command else None
+        )
     programs = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
-    program = split_command(loop.agent_command)[0] if loop.agent_command else programs.get(loop.agent, "")
+    program = (
+        split_command(loop.agent_command)[0] if loop.agent_command else programs.get(loop.agent, "")
+    )
     if program and shutil.which(str(root / program) if "/" in program else program) is None:
-        hint = "`ralph loop agents` shows which agents there are; --agent and --command name another"
+        hint = (
+            "`ralph loop agents` shows which agents there are; --agent and --command name another"
+        )
         raise UsageError(f"{program}: there is no such program", hint=hint)
     name = resolve_name(loop.agent)
     is_default = loop.permission == Loop().permission  # which is Claude Code's mode

@@ -38,7 +38,10 @@ _CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
 _LONGEST = 200_000  # characters of one text that are stored
 _TITLE = 100
 _MOST_TOOLS = 8  # tools that are listed in one line; of more, a count
-_TEXT_EVENTS = {Happening.USER_PROMPT_SUBMIT: summaries.is_prompt, Happening.STOP: summaries.is_message}
+_TEXT_EVENTS = {
+    Happening.USER_PROMPT_SUBMIT: summaries.is_prompt,
+    Happening.STOP: summaries.is_message,
+}
 
 
 class Mode(StrEnum):
@@ -94,11 +97,17 @@ class Turn(NamedTuple):
     @property
     def tool_summary(self) -> str:
         """The tools in one line; "" when there were none."""
-        counts = Counter(f"{tool.title} (failed)" if tool.failed else tool.title for tool in self.tools)
+        counts = Counter(
+            f"{tool.title} (failed)" if tool.failed else tool.title for tool in self.tools
+        )
         titles = [f"{title} x{count}" if count > 1 else title for title, count in counts.items()]
         more = [f"and {len(titles) - _MOST_TOOLS} more"] if len(titles) > _MOST_TOOLS else []
         number = len(self.tools)
-        return f"{number} tool{'s' * (number > 1)}: {', '.join([*titles[:_MOST_TOOLS], *more])}" if number else ""
+        return (
+            f"{number} tool{'s' * (number > 1)}: {', '.join([*titles[:_MOST_TOOLS], *more])}"
+            if number
+            else ""
+        )
 
 
 class ChatHistory(NamedTuple):
@@ -111,7 +120,11 @@ class ChatHistory(NamedTuple):
 def _session_members(root: Path, session_id: str, member: str) -> list[object]:
     lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
     document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
-    about = (line.value for line in document.lines if line.type == "session" and line.value.get("id") == session_id)
+    about = (
+        line.value
+        for line in document.lines
+        if line.type == "session" and line.value.get("id") == session_id
+    )
     return [value[member] for value in about if member in value]
 
 
@@ -124,14 +137,20 @@ def read_chat(root: Path, session_id: str) -> Chat | None:
         return None
     names = ("task", "agent", "model", "folder", "host", "source")
     texts = {name: value for name in names if isinstance(value := members.get(name), str)}
-    return Chat(session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts)
+    return Chat(
+        session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts
+    )
 
 
 def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     """Return the chats whose hosts have not reported an id, each with its start time."""
     names = sorted(path.stem for path in paths.sessions_folder(root).glob(f"{PREFIX}-*.jsonl"))
-    chats = [chat for name in names if (chat := read_chat(root, name)) is not None and chat.is_unnamed]
-    return [(chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))) for chat in chats]
+    chats = [
+        chat for name in names if (chat := read_chat(root, name)) is not None and chat.is_unnamed
+    ]
+    return [
+        (chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))) for chat in chats
+    ]
 
 
 def append_chat(
@@ -158,7 +177,11 @@ def append_chat(
         "project_path": str(chat_folder(root, chat)),
     }
     clean = {key: redact(str(value), patterns).text for key, value in session.items() if value}
-    state = {key: redact(str(value), patterns).text for key, value in asdict(chat).items() if value and key != "id"}
+    state = {
+        key: redact(str(value), patterns).text
+        for key, value in asdict(chat).items()
+        if value and key != "id"
+    }
     line = encode_line("session", {**clean, "messages": messages, "chat": state})
     log = paths.session_log(root, chat.id)
     files.append(log, "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
@@ -175,40 +198,64 @@ def relative_folder(root: Path, folder: Path) -> str:
     return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
 
 
-def record_turn(root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None) -> None:
+def record_turn(
+    root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None
+) -> None:
     """Append what hooks have not recorded of a turn, and the state."""
     turn: list[Event] = []
     if reply is not None:  # the events that a host's hooks would send
         turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))
         end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
         for call in (call for call in reply.calls if call.files):
-            used = replace(end, happening=Happening.POST_TOOL_USE, message="", tool=call.name, failed=not call.ok)
-            action, parameters = Action.CHANGE if call.writes else Action.READ, {"files": list(call.files)}
+            used = replace(
+                end,
+                happening=Happening.POST_TOOL_USE,
+                message="",
+                tool=call.name,
+                failed=not call.ok,
+            )
+            action, parameters = (
+                Action.CHANGE if call.writes else Action.READ,
+                {"files": list(call.files)},
+            )
             turn.append(replace(used, action=action, parameters=parameters, files=call.files))
         turn.append(end)
     path = paths.session_log(root, chat.id)
     parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root))
-    recorded = [placed.record for placed in parsed.records if placed.record.origin.session == chat.id]
+    recorded = [
+        placed.record for placed in parsed.records if placed.record.origin.session == chat.id
+    ]
     start = ids.parse_time(began)
     times = [(ids.parse_time(record.created_at), record) for record in recorded]
     since = [record for at, record in times if start and at and at >= start]
     missing, full_texts = list[Record](), list[dict[str, str]]()
     for event in turn:
         is_same = _TEXT_EVENTS.get(event.happening)
-        observation = next((record for record in reversed(since) if is_same is not None and is_same(record)), None)
+        observation = next(
+            (record for record in reversed(since) if is_same is not None and is_same(record)), None
+        )
         if observation is None and not (since and event.happening not in _TEXT_EVENTS):
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
-            missing += [of_loop(observation, {"task": chat.task})] if observation is not None else []
+            missing += (
+                [of_loop(observation, {"task": chat.task})] if observation is not None else []
+            )
         if observation is not None and _CUT.search(observation.text):
-            text = Redactor(privacy.patterns, tolerant=True)(event.prompt or event.message, _LONGEST // 2)
+            text = Redactor(privacy.patterns, tolerant=True)(
+                event.prompt or event.message, _LONGEST // 2
+            )
             text = redact(without_injected(text), privacy.patterns).text
             full_texts.append({"id": observation.id, "text": text})
     lines = list(map(encode_record, missing))
     if full_texts:
         lines.append(encode_line("session", {"id": chat.id, "messages": full_texts}))
-    count = sum(summaries.is_prompt(record) or summaries.is_message(record) for record in (*recorded, *missing))
+    count = sum(
+        summaries.is_prompt(record) or summaries.is_message(record)
+        for record in (*recorded, *missing)
+    )
     first = next(filter(None, (record.created_at for record in recorded)), began)
-    append_chat(root, chat, lines, at=board.stamp(), began=first, messages=count, patterns=privacy.patterns)
+    append_chat(
+        root, chat, lines, at=board.stamp(), began=first, messages=count, patterns=privacy.patterns
+    )
 
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
@@ -228,7 +275,10 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
     """Return observations as turns, ordered by time; those without a time come first."""
     texts, turns, tools = texts or {}, list[Turn](), list[ToolUse]()
-    instants = [(at.timestamp() if (at := ids.parse_time(each.created_at)) else -math.inf, each) for each in records]
+    instants = [
+        (at.timestamp() if (at := ids.parse_time(each.created_at)) else -math.inf, each)
+        for each in records
+    ]
     for _, record in sorted(instants, key=lambda each: each[0]):
         if summaries.is_message(record):
             text = texts.get(record.id, record.text)
@@ -252,7 +302,12 @@ def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) 
 def render_markdown(history: ChatHistory) -> str:
     """Render a history as a page."""
     session = history.session
-    facts = {"session": session.id, "task": session.task, "mode": session.mode, "host": session.host}
+    facts = {
+        "session": session.id,
+        "task": session.task,
+        "mode": session.mode,
+        "host": session.host,
+    }
     facts |= {"started": _time(session.started_at), "messages": str(session.messages)}
     head = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
     parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n"]

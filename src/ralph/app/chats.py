@@ -67,7 +67,9 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     """Begin a chat about a task with a message, and wait for the answer."""
     task = board.find(root, request.task).task
     agent = _choose_agent(root, config, request)
-    tree = Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
+    tree = (
+        Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
+    )
     folder = relative_folder(root, tree if tree.is_dir() else root)
     model = request.model or config.loop.model
     chat = Chat("", task.id, request.mode or Mode.AGENT, agent.name, model, folder)
@@ -75,12 +77,17 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     chat = replace(chat, id=ids.short(chat_log.PREFIX))
     if isinstance(agent, Claude):  # it uses an id that we choose
         name = str(uuid.uuid4())
-        chat, agent = replace(chat, id=name, host=name), replace(agent, program=(*agent.program, "--session-id", name))
+        chat, agent = (
+            replace(chat, id=name, host=name),
+            replace(agent, program=(*agent.program, "--session-id", name)),
+        )
     prompt = f"{render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())}\n{message}"
     with chat_lock(root, chat.id):
         at, first_log = board.stamp(), ""
         if chat.host or chat.is_unnamed:
-            chat_log.append_chat(root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True)
+            chat_log.append_chat(
+                root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True
+            )
             first_log = files.read(paths.session_log(root, chat.id)) or ""
         answer = _run_turn(root, config, request, chat, agent, prompt, message, first_log)
         has_begun = not answer.chat.is_unnamed
@@ -93,7 +100,9 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
         return answer
 
 
-def resume(root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST) -> ChatReply:
+def resume(
+    root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST
+) -> ChatReply:
     """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
     chat = find_chat(root, session_id)
     agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
@@ -120,7 +129,9 @@ def find_chat(root: Path, session_id: str) -> Chat:
     session = sessions.find(root, session_id)
     if (chat := chat_log.read_chat(root, session.id)) is not None:
         return chat if chat.task else replace(chat, task=session.task)
-    for unnamed, began in chat_log.unnamed_chats(root):  # its first session since, when we were killed in between
+    for unnamed, began in chat_log.unnamed_chats(
+        root
+    ):  # its first session since, when we were killed in between
         if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:
             with chat_lock(root, unnamed.id):
                 chat = replace(unnamed, id=session.id, host=session.id)
@@ -130,13 +141,21 @@ def find_chat(root: Path, session_id: str) -> Chat:
                 return chat
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
     at = Path(session.project) if session.project else root
-    folder = relative_folder(root, paths.project_root(at)) if at.is_dir() else relative_folder(root, root)
+    folder = (
+        relative_folder(root, paths.project_root(at))
+        if at.is_dir()
+        else relative_folder(root, root)
+    )
     return Chat(session.id, session.task, mode, session.host, "", folder, session.id)
 
 
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
     recorded = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
-    mine = (session for session in recorded if session.id != chat.id and chat.agent in (session.host, _ANY_HOST))
+    mine = (
+        session
+        for session in recorded
+        if session.id != chat.id and chat.agent in (session.host, _ANY_HOST)
+    )
     return [session for session in mine if chat_log.read_chat(root, session.id) is None]
 
 
@@ -145,28 +164,43 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     if not isinstance(request.agent, str):
         return request.agent
     name = request.agent or loop.agent
-    mine = name == loop.agent or (loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO))
+    mine = name == loop.agent or (
+        loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO)
+    )
     command = request.command or (loop.agent_command if mine else "")
     if name == "scripted":
         return agents.create_agent(name, script=root / command if command else None)
     agent = agents.create_agent(name, command=command, permission=request.permission)
     if isinstance(agent, Claude):
         agent = replace(agent, permission=request.permission or loop.permission or agent.permission)
-    if (claude_agent := as_claude(agent)) is not None:  # it starts what a repository brought along without a question
-        claude_agent.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
+    if (
+        claude_agent := as_claude(agent)
+    ) is not None:  # it starts what a repository brought along without a question
+        claude_agent.settings = servers.denying_settings(
+            servers.untrusted_servers(root, os.environ)
+        )
     return agent
 
 
 def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
     if mode is Mode.PLAN and not agent.reads_only:
         hint = "claude and codex have one; --mode agent lets it write"
-        raise UsageError(f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan", hint=hint)
+        raise UsageError(
+            f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan",
+            hint=hint,
+        )
     if not message.strip():
-        raise UsageError("there is no message", hint='put it in quotes, or use "-" for standard input')
+        raise UsageError(
+            "there is no message", hint='put it in quotes, or use "-" for standard input'
+        )
 
 
 def _is_empty(reply: Reply) -> bool:
-    return reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE) and not reply.text and not reply.calls
+    return (
+        reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
+        and not reply.text
+        and not reply.calls
+    )
 
 
 def _is_lost(reply: Reply) -> bool:
@@ -186,21 +220,34 @@ def _run_turn(
     """`first_log` is the log of a chat that has just begun."""
     began, session = board.stamp(), "" if first_log else chat.host
     ask = Ask(prompt, chat_folder(root, chat), chat.model, session, chat.mode is Mode.PLAN)
-    environment = {"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""}  # hooks attribute it by these
-    reply = agent.run(replace(ask, environment=environment, show=request.show, stopped=request.stopped))
+    environment = {
+        "RALPH_TASK": chat.task,
+        "RALPH_RUN": "",
+        "RALPH_ITERATION": "",
+    }  # hooks attribute it by these
+    reply = agent.run(
+        replace(ask, environment=environment, show=request.show, stopped=request.stopped)
+    )
     host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
     after = chat
     if agent.name in NAMELESS:
         after = replace(chat, host=reply.session)
     elif host != chat.host:  # with another id a new log begins
-        after = replace(chat, id=host, host=host, source=chat.source if chat.is_unnamed else chat.id or chat.source)
+        after = replace(
+            chat,
+            id=host,
+            host=host,
+            source=chat.source if chat.is_unnamed else chat.id or chat.source,
+        )
     if after.is_unnamed or _is_lost(reply):
         return ChatReply(after, reply, recorded=False)
     path = paths.session_log(root, chat.id)
     if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
         files.delete(path)  # the chat has only its start
         return ChatReply(after, reply, recorded=False)
-    chat_log.record_turn(root, config.privacy, after, began, message, None if request.silent else reply)
+    chat_log.record_turn(
+        root, config.privacy, after, began, message, None if request.silent else reply
+    )
     return ChatReply(after, reply, recorded=not request.silent)
 
 

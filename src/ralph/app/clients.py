@@ -21,7 +21,13 @@ _CLAUDE = (
     "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure PreCompact Stop SubagentStart "
     "SubagentStop SessionEnd"
 )
-_TIMEOUTS = {"SessionStart": 15, "PreToolUse": 5, "PostToolUseFailure": 5, "SubagentStart": 5, "SessionEnd": 2}
+_TIMEOUTS = {
+    "SessionStart": 15,
+    "PreToolUse": 5,
+    "PostToolUseFailure": 5,
+    "SubagentStart": 5,
+    "SessionEnd": 2,
+}
 _TIMEOUTS |= dict.fromkeys(("PreCompact", "PreCompress", "Stop", "AfterAgent"), 20)
 _TIMEOUT = 10  # seconds for all other events
 _PLUGIN_FILE = Path(__file__).parents[1] / "hooks" / "opencode.js"
@@ -97,7 +103,9 @@ class Client:
         return {"record": bool(events), **can, "mcp": bool(self.servers)}
 
 
-_CODEX = " ".join(event for event in _CLAUDE.split() if event not in ("PostToolUseFailure", "SubagentStart"))
+_CODEX = " ".join(
+    event for event in _CLAUDE.split() if event not in ("PostToolUseFailure", "SubagentStart")
+)
 _GEMINI = "SessionStart BeforeAgent AfterTool PreCompress AfterAgent SessionEnd"
 _PROMPTED = "SessionStart UserPromptSubmit PreCompact Stop SessionEnd"
 _AFTER_TOOL = f"{_PROMPTED} PostToolUse:AfterTool PostToolUseFailure"
@@ -136,7 +144,12 @@ def client_rows(env: Env) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for host, client in CLIENTS.items():
         folder = host_folder(host, InstallScope.USER, Path(), env)
-        row = {"host": host.value, "client": client.title, "folder": str(folder), "found": is_there(host, env)}
+        row = {
+            "host": host.value,
+            "client": client.title,
+            "folder": str(folder),
+            "found": is_there(host, env),
+        }
         rows.append({**row, **client.abilities, "tested": client.proof or None})
     return rows
 
@@ -158,7 +171,9 @@ def folder_in(env: Env, variable: str) -> Path:
     """Return the folder that a variable names; UsageError where it names none."""
     folder = env.get(variable) or ""
     if not Path(folder).is_absolute():
-        raise UsageError(f"{variable} names no folder: {folder!r}", hint=f"set {variable} to an absolute path")
+        raise UsageError(
+            f"{variable} names no folder: {folder!r}", hint=f"set {variable} to an absolute path"
+        )
     return Path(folder)
 
 
@@ -166,16 +181,22 @@ def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path
     """Return the file of hooks, or of MCP servers where there are none; UsageError for a scope that is not there."""
     client = CLIENTS[host]
     if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
-        raise UsageError(f"{host} has no local settings", hint="use --scope user or --scope project")
+        raise UsageError(
+            f"{host} has no local settings", hint="use --scope user or --scope project"
+        )
     if scope is InstallScope.PROJECT and not client.project:
-        raise UsageError(f"Ralph writes no project settings of {client.title}", hint="use --scope user")
+        raise UsageError(
+            f"Ralph writes no project settings of {client.title}", hint="use --scope user"
+        )
     if not client.hooks:
         return servers_file(host, scope, root, env)[0]
     folder = host_folder(host, scope, root, env)
     return folder / ("settings.local.json" if scope is InstallScope.LOCAL else client.hooks)
 
 
-def servers_file(host: Host, scope: InstallScope, root: Path, env: Env) -> tuple[Path, tuple[str, ...]]:
+def servers_file(
+    host: Host, scope: InstallScope, root: Path, env: Env
+) -> tuple[Path, tuple[str, ...]]:
     """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
     client, is_project = CLIENTS[host], scope is InstallScope.PROJECT
     folder = host_folder(host, scope, root, env)
@@ -189,18 +210,31 @@ def servers_file(host: Host, scope: InstallScope, root: Path, env: Env) -> tuple
         return commented if commented.is_file() else folder / client.servers, client.keys
     if host is not Host.CLAUDE:
         return folder / client.servers, client.keys
-    folder = host_folder(host, InstallScope.USER, root, env) if env.get(client.variable) else folder_in(env, "HOME")
-    return folder / client.servers, client.keys if scope is InstallScope.USER else ("projects", str(root), *client.keys)
+    folder = (
+        host_folder(host, InstallScope.USER, root, env)
+        if env.get(client.variable)
+        else folder_in(env, "HOME")
+    )
+    return folder / client.servers, client.keys if scope is InstallScope.USER else (
+        "projects",
+        str(root),
+        *client.keys,
+    )
 
 
-def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> tuple[Path, dict[str, str]]:
+def installed_at(
+    host: Host, scope: InstallScope, settings: Path, env: Env
+) -> tuple[Path, dict[str, str]]:
     """Return the project and the environment with which `settings_file` gives this file."""
     client = CLIENTS[host]
     folder = settings.parents[len(Path(client.hooks or client.servers).parts) - 1]
     if scope is not InstallScope.USER:
         return folder.parents[len(Path(client.project).parts) - 1], {**env}
     name, below = (client.variable, client.below) if client.variable else ("HOME", client.folder)
-    return folder.parent, {**env, name: str(folder.parents[len(Path(below).parts) - 1] if below else folder)}
+    return folder.parent, {
+        **env,
+        name: str(folder.parents[len(Path(below).parts) - 1] if below else folder),
+    }
 
 
 def is_there(host: Host, env: Env) -> bool:
@@ -220,13 +254,27 @@ def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
         hint = "set XDG_STATE_HOME to a folder without `$` in its name; nothing was written"
         raise Refused(f"{program}: Gemini would read the `$` in this path as a variable", hint=hint)
     settings: dict[str, object] = {}
-    for event, ours in client.events.items() if client.form in (HookForm.GROUPS, HookForm.ENTRIES) else ():
+    for event, ours in (
+        client.events.items() if client.form in (HookForm.GROUPS, HookForm.ENTRIES) else ()
+    ):
         command, seconds = shlex.join([program, host.value, ours]), _TIMEOUTS.get(ours, _TIMEOUT)
         hook: dict[str, object] = {"type": "command", "command": command, "timeout": seconds}
-        if host is Host.CLAUDE:  # it starts a program with arguments; the others pass a string to a shell
-            hook = {"type": "command", "command": program, "args": [host.value, ours], "timeout": seconds}
+        if (
+            host is Host.CLAUDE
+        ):  # it starts a program with arguments; the others pass a string to a shell
+            hook = {
+                "type": "command",
+                "command": program,
+                "args": [host.value, ours],
+                "timeout": seconds,
+            }
         elif host is Host.GEMINI:
-            hook = {"type": "command", "name": "ralph", "command": command, "timeout": seconds * 1000}
+            hook = {
+                "type": "command",
+                "name": "ralph",
+                "command": command,
+                "timeout": seconds * 1000,
+            }
         elif host is Host.WINDSURF:
             hook = {"command": command, "show_output": False}
         settings[event] = hook if client.form is HookForm.ENTRIES else {"hooks": [hook]}
@@ -246,18 +294,26 @@ def server_entry(host: Host, ralph: Path) -> dict[str, object]:
     return {"type": "stdio", **entry} if host in (Host.CLAUDE, Host.VSCODE) else entry
 
 
-def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, tuple[str, str, int | None]]:
+def own_files(
+    host: Host, folder: Path, hook: Path, ralph: Path
+) -> dict[Path, tuple[str, str, int | None]]:
     """Return the files of ours in a client's folder: path, then text, what it is, and its mode."""
     client = CLIENTS[host]
     if host is Host.CLAUDE:
         texts = {name: slash_command(name, shlex.quote(str(ralph))) for name in SLASH_COMMANDS}
-        return {folder / f"commands/{name}.md": (sign_text(text), f"/{name}", None) for name, text in texts.items()}
+        return {
+            folder / f"commands/{name}.md": (sign_text(text), f"/{name}", None)
+            for name, text in texts.items()
+        }
     if client.form is HookForm.PLUGIN:
         text = _PLUGIN_FILE.read_text(encoding="utf-8").replace('"LAUNCHER"', dump_json(str(hook)))
         return {folder / client.hooks: (sign_text(text, host, "//"), "the plugin", None)}
     if client.form is not HookForm.SCRIPTS:
         return {}
     commands = {event: shlex.join([str(hook), host, ours]) for event, ours in client.events.items()}
-    scripts = {event: sign_text(f"#!/bin/sh\nexec {command}\n", host) for event, command in commands.items()}
+    scripts = {
+        event: sign_text(f"#!/bin/sh\nexec {command}\n", host)
+        for event, command in commands.items()
+    }
     parent = (folder / client.hooks).parent
     return {parent / event: (text, f"hook {event}", 0o755) for event, text in scripts.items()}

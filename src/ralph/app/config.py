@@ -13,7 +13,14 @@ from typing import NamedTuple
 from ralph import config, paths
 from ralph.config import ConfigSource, Layer
 from ralph.errors import ConfigError, Refused, UsageError
-from ralph.formats.config_files import FLOW_ROOT, ConfigNode, ParsedConfig, config_node, parse_scalar, parse_yaml
+from ralph.formats.config_files import (
+    FLOW_ROOT,
+    ConfigNode,
+    ParsedConfig,
+    config_node,
+    parse_scalar,
+    parse_yaml,
+)
 from ralph.formats.text import BOM, newline_of
 from ralph.settings import Privacy
 from ralph.store import files
@@ -36,18 +43,24 @@ def privacy_rules(root: Path) -> Privacy:
     return config.load(root, env=os.environ).config.privacy
 
 
-def set_(root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT) -> ConfigChange:
+def set_(
+    root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT
+) -> ConfigChange:
     """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
     key = config.key_named(name)
     node = config.from_text(key, text)
-    value = config.as_json(config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config")))
+    value = config.as_json(
+        config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config"))
+    )
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
         raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
     sources = {source.layer: (source, path) for source, path in config.sources(root, env)}
     if layer not in sources:
-        raise UsageError("there is no folder for the user's config", hint="set HOME or XDG_CONFIG_HOME")
+        raise UsageError(
+            "there is no folder for the user's config", hint="set HOME or XDG_CONFIG_HOME"
+        )
     source, path = sources[layer]
     before = files.read(path) or ""
     after = set_key(before, name, value, source.where)
@@ -64,7 +77,10 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     exclude, pattern = entry[0], entry[1] + "*" * numbered
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
         return ""
-    files.update(exclude, lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n")
+    files.update(
+        exclude,
+        lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n",
+    )
     return f"added {path.name} to {paths.shown(exclude, root)}"
 
 
@@ -73,7 +89,10 @@ def template() -> str:
     keys = [config.BY_NAME[f"memories.{name}"] for name in ("budget", "inject")]
     lines = ["## Ralph's settings for this project. `ralph config` lists every key with its value."]
     lines += ["## `ralph config KEY VALUE` changes one, or remove the `# ` here:", "# memories:"]
-    lines += [f"#   {key.name.partition('.')[2]}: {config.as_json(key.default)}  # {key.doc}" for key in keys]
+    lines += [
+        f"#   {key.name.partition('.')[2]}: {config.as_json(key.default)}  # {key.doc}"
+        for key in keys
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +113,9 @@ def flow(value: object) -> str:
 def _values_of(node: ConfigNode) -> object:
     if isinstance(node.value, Mapping):
         return {name: _values_of(item) for name, item in node.value.items()}
-    return [_values_of(item) for item in node.value] if isinstance(node.value, tuple) else node.value
+    return (
+        [_values_of(item) for item in node.value] if isinstance(node.value, tuple) else node.value
+    )
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
@@ -110,11 +131,15 @@ def set_key(text: str, name: str, value: object, where: str) -> str:
             result = _values_of(ConfigNode(parse_yaml(after, where).entries))
         except ConfigError as error:
             raise _CannotSplice(line, "the result would not be valid YAML") from error
-        if json.dumps(result, sort_keys=True) != json.dumps(_with(expected, path, value), sort_keys=True):
+        if json.dumps(result, sort_keys=True) != json.dumps(
+            _with(expected, path, value), sort_keys=True
+        ):
             raise _CannotSplice(line, "other settings would change with it")
     except _CannotSplice as error:
         line, why = error.args
-        raise Refused(f"{where}:{line}: cannot be changed here: {why}", hint="edit the file by hand") from error
+        raise Refused(
+            f"{where}:{line}: cannot be changed here: {why}", hint="edit the file by hand"
+        ) from error
     return after
 
 
@@ -129,7 +154,9 @@ class _CannotSplice(Exception):
     """Its arguments are a line and the reason."""
 
 
-def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> tuple[int, int, str]:
+def _splice(
+    text: str, parsed: ParsedConfig, path: list[str], value: object
+) -> tuple[int, int, str]:
     if problem := next((each for each in parsed.problems if each.code == FLOW_ROOT), None):
         raise _CannotSplice(problem.line, problem.what)
     entries, end = parsed.entries, len(text)
@@ -149,7 +176,9 @@ def _splice(text: str, parsed: ParsedConfig, path: list[str], value: object) -> 
                 raise _CannotSplice(node.line, "comments inside its value would be lost")
             return start, node.end, (" " if text[start - 1] == ":" else "") + flow(value)
         if node.value is None and node.start == node.end:
-            return _insert_lines(text, node.key_end, _column(text, node.key_start) + 2, path[depth + 1 :], value)
+            return _insert_lines(
+                text, node.key_end, _column(text, node.key_start) + 2, path[depth + 1 :], value
+            )
         if not isinstance(node.value, Mapping) or node.style != "block":
             raise _CannotSplice(node.line, f"{part} is not a block of `key: value` lines")
         entries, end = node.value, node.end
@@ -160,11 +189,17 @@ def _column(text: str, position: int) -> int:
     return position - (text.rfind("\n", 0, position) + 1)
 
 
-def _insert_lines(text: str, position: int, column: int, path: list[str], value: object) -> tuple[int, int, str]:
+def _insert_lines(
+    text: str, position: int, column: int, path: list[str], value: object
+) -> tuple[int, int, str]:
     newline = newline_of(text)
     lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
     lines[-1] += f" {flow(value)}"
-    at = position if text[:position].endswith("\n") or not position else text.find("\n", position) + 1
+    at = (
+        position
+        if text[:position].endswith("\n") or not position
+        else text.find("\n", position) + 1
+    )
     if at == 0 and text:
         return len(text), len(text), newline + newline.join(lines)
     return at, at, newline.join(lines) + newline

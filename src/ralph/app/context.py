@@ -41,7 +41,13 @@ _MOST_OBSERVATIONS = 2_000
 _GOAL = "Goal: "
 _BY_PERSON = (_GOAL, summaries.ASKED)  # lines of a summary that quote a person
 _TITLE = 160
-_AREAS = dict(zip(brief.SECTIONS[1:], ("guardrails", "memories", "enclosing", "personal", "sessions"), strict=False))
+_AREAS = dict(
+    zip(
+        brief.SECTIONS[1:],
+        ("guardrails", "memories", "enclosing", "personal", "sessions"),
+        strict=False,
+    )
+)
 _REASONS = {
     "guardrails": "a guardrail: first in every brief",
     "memories": "a memory, by kind, use and age",
@@ -90,10 +96,16 @@ def brief_session(
     A compacted one gets what was asked and done in it. `program` is how the agent starts Ralph, "" if by MCP tools.
     """
     if paths.index_file(root).parent.exists() or has_own(root):
-        with suppress(RalphError, OSError, sqlite3.Error):  # where the index cannot be written, the files will do
+        with suppress(
+            RalphError, OSError, sqlite3.Error
+        ):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if state is SessionState.RESUMED else set()
-    memories, choice, is_auto = config.memories, config.memories.filter, config.memories.inject is Inject.AUTO
+    memories, choice, is_auto = (
+        config.memories,
+        config.memories.filter,
+        config.memories.inject is Inject.AUTO,
+    )
     rules, learned = list[Record](), list[Record]()
     if is_auto and memories.enabled:
         with suppress(RalphError, OSError):
@@ -104,26 +116,41 @@ def brief_session(
     failed = hook_state.read_failures(root)
     notices = [problem] if (problem := hook_state.recording_problem(root)) else []
     if failed is not None:
-        notices.append(f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more")
-    active, notices = ([line for line in lines if _line_mark(line) not in seen] for lines in (active, notices))
+        notices.append(
+            f"{failed.count} hook failures so far, the last at {failed.at}; `ralph doctor` shows more"
+        )
+    active, notices = (
+        [line for line in lines if _line_mark(line) not in seen] for lines in (active, notices)
+    )
     stale = outdated.citation_notes(root, [*rules, *learned])
-    with_skill = memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
+    with_skill = (
+        memories.enabled and memories.skill_injection and memories.inject is not Inject.NONE
+    )
     share = _cap(config)
     result = brief.session_brief(
-        outdated.add_citation_notes(root, [record for record in rules if record.id not in seen], stale),
-        outdated.add_citation_notes(root, [record for record in learned if record.id not in seen], stale),
+        outdated.add_citation_notes(
+            root, [record for record in rules if record.id not in seen], stale
+        ),
+        outdated.add_citation_notes(
+            root, [record for record in learned if record.id not in seen], stale
+        ),
         [recap for recap in recaps if recap.id not in seen],
         active,
         notices,
         caps=BriefCaps(share, _budget(config), min(SUMMARY_TOKENS, share), render.MOST_CHARACTERS),
         uses=usage.count_uses(usage.read_ledger(root)),
         stale=stale,
-        skill=brief.skill_text(program, has_tools=not program) if with_skill and _SKILL not in seen else "",
+        skill=brief.skill_text(program, has_tools=not program)
+        if with_skill and _SKILL not in seen
+        else "",
         strategy=config.context.strategy,
         so_far=_so_far(root, session) if is_auto and state is SessionState.COMPACTED else "",
         may_inject=quarantine.injectable(root, [*rules, *learned]),
     )
-    return replace(result, noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.skill_tokens else [])))
+    return replace(
+        result,
+        noted=(*map(_line_mark, (*active, *notices)), *([_SKILL] if result.skill_tokens else [])),
+    )
 
 
 def _cap(config: Config) -> int:
@@ -131,7 +158,9 @@ def _cap(config: Config) -> int:
 
 
 def _budget(config: Config) -> int:
-    return recall.within_window(config.context.window, config.memories.budget, config.context.shares.memory)
+    return recall.within_window(
+        config.context.window, config.memories.budget, config.context.shares.memory
+    )
 
 
 def _line_mark(line: str) -> str:
@@ -143,7 +172,9 @@ def _curated(root: Path) -> tuple[list[Record], list[Record]]:
     return memory.injected(root, "guardrails"), memory.injected(root)
 
 
-def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.RecentSession], list[str]]:
+def _from_index(
+    root: Path, session: str, task: str
+) -> tuple[list[sessions.RecentSession], list[str]]:
     with suppress(RalphError, sqlite3.Error):
         project_index = index.of(root)
         if project_index.built():
@@ -157,7 +188,9 @@ def _from_index(root: Path, session: str, task: str) -> tuple[list[sessions.Rece
     return [], []
 
 
-def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str) -> list[sessions.RecentSession]:
+def _recaps(
+    root: Path, connection: sqlite3.Connection, session: str, task: str
+) -> list[sessions.RecentSession]:
     """What the last sessions were about, the newest first; one that was cut off is summarised now."""
     recaps: list[sessions.RecentSession] = []
     recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
@@ -172,9 +205,16 @@ def _recaps(root: Path, connection: sqlite3.Connection, session: str, task: str)
         text = stored
         if not stored or not (ended or index.ends_with_summary(root, name)):
             observations = queries.session_records(connection, name, most=_MOST_OBSERVATIONS)
-            text = summaries.text(summaries.summary(observations), summaries.TOKENS, estimate) or stored
+            text = (
+                summaries.text(summaries.summary(observations), summaries.TOKENS, estimate)
+                or stored
+            )
         own = [line for line in text.split("\n") if not line.startswith(summaries.PRINTED)]
-        lines = [line for line in own if line.startswith(_BY_PERSON) or not render.looks_like_instructions(line)]
+        lines = [
+            line
+            for line in own
+            if line.startswith(_BY_PERSON) or not render.looks_like_instructions(line)
+        ]
         if lines and text:
             recaps.append(row._replace(summary="\n".join(lines)))
         if len(recaps) == _SUMMARIES:
@@ -187,11 +227,15 @@ def _so_far(root: Path, session: str) -> str:
     project_index = index.of(root)
     with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
         records = queries.session_records(connection, session, most=_MOST_OBSERVATIONS)
-        return render.clean(summaries.recap(records, SUMMARY_TOKENS, estimate, render.looks_like_instructions))
+        return render.clean(
+            summaries.recap(records, SUMMARY_TOKENS, estimate, render.looks_like_instructions)
+        )
     return ""
 
 
-def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "", task: str = "") -> PromptContext:
+def answer_prompt(
+    root: Path, config: Config, prompt: str, *, session: str = "", task: str = ""
+) -> PromptContext:
     """Return what a hook injects with a prompt (within a task), and why; nothing where injection is off."""
     question = recall.human_question(prompt)
     if not question or config.memories.inject is Inject.NONE:
@@ -208,10 +252,16 @@ def answer_prompt(root: Path, config: Config, prompt: str, *, session: str = "",
                 continue
             text = f"{row.files} {row.title} {row.text}".lower()
             # a record that was found by the name of a file has no score, for no words were compared
-            why = [] if ranked.score else [f"names the file {name}" for name in ranked.matched if name.lower() in text]
+            why = (
+                []
+                if ranked.score
+                else [f"names the file {name}" for name in ranked.matched if name.lower() in text]
+            )
             why += rank.explain(ranked, recalled.words, options.today)
             why += filter(None, [recall.citation_note(row, options.stale)])
-            reasons.append({"id": row.id, "score": round(ranked.score, 4), "why": why, "tokens": costs[row.id]})
+            reasons.append(
+                {"id": row.id, "score": round(ranked.score, 4), "why": why, "tokens": costs[row.id]}
+            )
         return PromptContext(recalled.text, recalled.layer, tuple(reasons))
 
     return index.ask(root, ask)
@@ -224,10 +274,18 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
 
     options = _recall_options(root, config, "", task)
     query = Query(words, limit=recall.MOST, layer=Detail.FULL, task=task)
-    hits = searching.search(root, query, embedding=config.embedding).found.hits if words.strip() else ()
+    hits = (
+        searching.search(root, query, embedding=config.embedding).found.hits
+        if words.strip()
+        else ()
+    )
 
     def ask(connection: sqlite3.Connection) -> PromptContext:
-        found = {key: hit for hit in hits if (key := queries.key_of(connection, hit.record.id)) is not None}
+        found = {
+            key: hit
+            for hit in hits
+            if (key := queries.key_of(connection, hit.record.id)) is not None
+        }
         rows = lookup.fetch_rows(connection, list(found))
         allowed = {
             rows[key].id: hit
@@ -237,7 +295,13 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
         chosen = [rows[key] for key in found if key in rows and rows[key].id in allowed]
         recalled = recall.render_rows(chosen, options)
         reasons = [
-            {"id": name, "score": hit.score, "why": list(hit.why), "tokens": cost, **mark_weak(hit.weak)}
+            {
+                "id": name,
+                "score": hit.score,
+                "why": list(hit.why),
+                "tokens": cost,
+                **mark_weak(hit.weak),
+            }
             for name, cost in recalled.records
             for hit in [allowed[name]]
         ]
@@ -248,18 +312,24 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
 
 def _recall_options(root: Path, config: Config, session: str, task: str) -> recall.RecallOptions:
     choice = config.memories.filter
-    options = recall.RecallOptions(ids.today(), session, usage.seen_records(root, session) if session else ())
+    options = recall.RecallOptions(
+        ids.today(), session, usage.seen_records(root, session) if session else ()
+    )
     options.enabled = config.memories.enabled
     options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
     options.since = ids.first_day(choice.recent)
     options.task = queries.safe(task)
     options.budget = _budget(config)
     options.stale = outdated.load_citations(root)
-    options.accepted_files = [str(path) for path in (paths.accepted_texts(root), paths.personal_accepted()) if path]
+    options.accepted_files = [
+        str(path) for path in (paths.accepted_texts(root), paths.personal_accepted()) if path
+    ]
     return options
 
 
-def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = "") -> dict[str, Any]:
+def preview(
+    root: Path, config: Config, prompt: str | None, *, task: str = "", session: str = ""
+) -> dict[str, Any]:
     """Return what a prompt, or the start of a session (None), would inject and why; nothing is recorded."""
     from ralph.app.tasks import board
 
@@ -272,18 +342,37 @@ def preview(root: Path, config: Config, prompt: str | None, *, task: str = "", s
     inject, is_paused = config.memories.inject, hook_state.paused_since(root) is not None
     off = {
         "hooks are paused here and inject nothing; `ralph capture on` resumes them": is_paused,
-        f"memories.inject is {inject.value}: no hook injects memories by itself": inject is not Inject.AUTO,
+        f"memories.inject is {inject.value}: no hook injects memories by itself": inject
+        is not Inject.AUTO,
         "memories.enabled is false: memories and guardrails are not injected": not config.memories.enabled,
     }
     notes = [note for note, applies in off.items() if applies]
     items = [{"order": order, **item} for order, item in enumerate(shown["items"], 1)]
-    tokens = {"used": sum(item["tokens"] for item in items), "tokens": estimate(shown["text"]), "cap": _cap(config)}
-    others = left_out(root, config, prompt, {item["id"] for item in items}, task=task, session=session)
-    return {**shown, **tokens, "items": items, "left_out": others, "notes": [*notes, *shown["notes"]]}
+    tokens = {
+        "used": sum(item["tokens"] for item in items),
+        "tokens": estimate(shown["text"]),
+        "cap": _cap(config),
+    }
+    others = left_out(
+        root, config, prompt, {item["id"] for item in items}, task=task, session=session
+    )
+    return {
+        **shown,
+        **tokens,
+        "items": items,
+        "left_out": others,
+        "notes": [*notes, *shown["notes"]],
+    }
 
 
 def left_out(
-    root: Path, config: Config, prompt: str | None, shown: Collection[str], *, task: str = "", session: str = ""
+    root: Path,
+    config: Config,
+    prompt: str | None,
+    shown: Collection[str],
+    *,
+    task: str = "",
+    session: str = "",
 ) -> list[dict[str, str]]:
     """Return what relates to a prompt, or to a session's start (None), and is not `shown`, each with the reason."""
     options = _recall_options(root, config, session, task)
@@ -291,7 +380,9 @@ def left_out(
         rules, learned = _curated(root)
         may_inject, choice = quarantine.injectable(root), config.memories.filter
         is_on = config.memories.inject is Inject.AUTO and config.memories.enabled
-        chosen = brief.filter_memories(memory.current(learned), choice.types, choice.tags, choice.recent)
+        chosen = brief.filter_memories(
+            memory.current(learned), choice.types, choice.tags, choice.recent
+        )
         allowed = {record.id for record in (*memory.current(rules), *chosen)} if is_on else set()
         return [
             _omitted(
@@ -307,18 +398,33 @@ def left_out(
     question = recall.human_question(prompt)
 
     def ask(connection: sqlite3.Connection) -> list[dict[str, str]]:
-        best = rank.rank(connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES).best
+        best = rank.rank(
+            connection, question, today=ids.today(), keep=lookup.EVERYTHING, limit=_CANDIDATES
+        ).best
         keys = [ranked.row.key for ranked in best]
-        visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task)) if options.task else keys
+        visible = (
+            lookup.filter_keys(connection, keys, lookup.visible_to(options.task))
+            if options.task
+            else keys
+        )
         allowed = lookup.filter_keys(connection, keys, recall.prompt_filter(connection, options))
-        fitting = {ranked.row.key for ranked in recall.fitting(best, rank.Recipe(injected=_CANDIDATES))}
+        fitting = {
+            ranked.row.key for ranked in recall.fitting(best, rank.Recipe(injected=_CANDIDATES))
+        }
         return [
             _omitted(
                 (row.id, row.title, row.text),
                 (row.key not in visible, "it belongs to another task that is not finished"),
-                (row.id in options.seen or ("" < row.session == session and row.key not in allowed), _SEEN),
+                (
+                    row.id in options.seen
+                    or ("" < row.session == session and row.key not in allowed),
+                    _SEEN,
+                ),
                 (row.title in render.SPEECH_TITLES, "it is one turn of a conversation"),
-                (row.key not in allowed and row.key % len(lookup.TABLES) > 0, "it only names a path"),
+                (
+                    row.key not in allowed and row.key % len(lookup.TABLES) > 0,
+                    "it only names a path",
+                ),
                 (row.key not in allowed, _FILTERED),
                 (recall.is_withheld(row, options), _INJECTION),
                 (row.key not in fitting, "it does not fit closely enough"),
@@ -333,20 +439,32 @@ def left_out(
 
 def _omitted(record: Sequence[str], *rules: tuple[bool, str]) -> dict[str, str]:
     name, title, text = record
-    return {"id": name, "title": title_line(title, text), "why": next(why for applies, why in rules if applies)}
+    return {
+        "id": name,
+        "title": title_line(title, text),
+        "why": next(why for applies, why in rules if applies),
+    }
 
 
 def title_line(title: str, text: str) -> str:
     """Return a record's title on one line; of a prompt or an answer its text."""
-    line = " ".join((text if title in render.SPEECH_TITLES and text.strip() else title or text).split())
+    line = " ".join(
+        (text if title in render.SPEECH_TITLES and text.strip() else title or text).split()
+    )
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
-def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session: str) -> dict[str, Any]:
+def _preview_prompt(
+    root: Path, config: Config, prompt: str, task: str, session: str
+) -> dict[str, Any]:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
 
     def ask(connection: sqlite3.Connection) -> dict[str, "RecordRow"]:
-        keys = [key for reason in answer.reasons if (key := queries.key_of(connection, reason["id"])) is not None]
+        keys = [
+            key
+            for reason in answer.reasons
+            if (key := queries.key_of(connection, reason["id"])) is not None
+        ]
         return {row.id: row for row in lookup.fetch_rows(connection, keys).values()}
 
     rows = index.ask(root, ask) if answer.reasons else {}
@@ -354,7 +472,12 @@ def _preview_prompt(root: Path, config: Config, prompt: str, task: str, session:
     for reason in answer.reasons:
         if row := rows.get(reason["id"]):
             area = ("memory", "observation", "journal")[row.key % len(lookup.TABLES)]
-            about = {"id": row.id, "type": row.kind, "title": title_line(row.title, row.text), "text": row.own}
+            about = {
+                "id": row.id,
+                "type": row.kind,
+                "title": title_line(row.title, row.text),
+                "text": row.own,
+            }
             items.append({**about, "tokens": reason["tokens"], "why": reason["why"], "area": area})
     is_asked = recall.human_question(prompt) or not prompt.strip()
     notes = [] if is_asked else ["no person asks this: hooks do not answer it"]
@@ -374,13 +497,28 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
         content = record.text if record is not None else piece.text.removeprefix("- ").rstrip()
         title = title_line(record.title if record is not None else "", content)
         kind = record.kind.value if record is not None else "session"
-        used = [f"referred to in {uses[piece.id][1]} of {uses[piece.id][0]} session(s)"] if piece.id in uses else []
+        used = (
+            [f"referred to in {uses[piece.id][1]} of {uses[piece.id][0]} session(s)"]
+            if piece.id in uses
+            else []
+        )
         about = {"id": piece.id, "type": kind, "title": title, "text": content, "area": area}
-        items.append({**about, "tokens": estimate(piece.text.rstrip()), "why": (_REASONS[area], *used)})
+        items.append(
+            {**about, "tokens": estimate(piece.text.rstrip()), "why": (_REASONS[area], *used)}
+        )
     summary_tokens = min(SUMMARY_TOKENS, _cap(config) or SUMMARY_TOKENS)
-    notes = [f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"]
+    notes = [
+        f"{_budget(config):,} tokens for guardrails and memories, {summary_tokens:,} for what sessions did"
+    ]
     if made.skill_tokens:
         notes.append("the skill, which explains how to use memory, is injected once")
     if made.left_out or made.withheld:
-        notes.append(f"left out for lack of room: {made.left_out}; withheld as prompt injection: {made.withheld}")
-    return {"budget": _budget(config) + summary_tokens, "items": items, "text": made.text, "notes": notes}
+        notes.append(
+            f"left out for lack of room: {made.left_out}; withheld as prompt injection: {made.withheld}"
+        )
+    return {
+        "budget": _budget(config) + summary_tokens,
+        "items": items,
+        "text": made.text,
+        "notes": notes,
+    }

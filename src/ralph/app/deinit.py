@@ -49,7 +49,9 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
         raise UsageError(f"{root}: is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
     running, trees = runs.living(root), root / worktree.FOLDER
     if running:
-        raise Conflict(f"{running[0].id} is running here", hint="`ralph loop stop` ends it after its iteration")
+        raise Conflict(
+            f"{running[0].id} is running here", hint="`ralph loop stop` ends it after its iteration"
+        )
     if trees.is_dir() and any(trees.iterdir()):
         hint = "`ralph task merge ID` or `ralph task drop ID` first: they may hold work that is not merged"
         raise Conflict(f"{trees}: there are worktrees of tasks", hint=hint)
@@ -57,7 +59,11 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     own = [path for path in _own_files(root) if os.path.lexists(path) and _is_inside(path, root)]
     for path in filter(os.path.lexists, (paths.config_file(root), paths.local_config_file(root))):
         try:
-            foreign = [name for name in parse_yaml(files.read(path) or "", path.name).entries if name not in ours]
+            foreign = [
+                name
+                for name in parse_yaml(files.read(path) or "", path.name).entries
+                if name not in ours
+            ]
             why = f"it has settings of another program: {', '.join(foreign)}" if foreign else ""
         except RalphError as error:
             why = f"it cannot be read: {error.message}"
@@ -65,11 +71,18 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
         own += [] if why else [path]
     boundaries = (root, paths.state_boundary(root))
     folders = dict.fromkeys([*(paths.ralph_folder(root) / name for name in _TREES), _home(root)])
-    there = [each for each in folders if each.is_dir() and any(_is_inside(each, top) for top in boundaries)]
+    there = [
+        each
+        for each in folders
+        if each.is_dir() and any(_is_inside(each, top) for top in boundaries)
+    ]
     gone = [each for each in there if not each.is_symlink()]
     own += [each for each in there if each.is_symlink()]
     if not (own or gone):
-        raise NotFound(f"{root}: there is nothing of Ralph's", hint="run it in a project, or name one with --root")
+        raise NotFound(
+            f"{root}: there is nothing of Ralph's",
+            hint="run it in a project, or name one with --root",
+        )
     stays += _foreign_files(root, {*own, *gone})
     installed = [each.target for each in find_installed(root, env) if each.target is not None]
     targets = [target for target in installed if target.scope is not InstallScope.USER]
@@ -88,7 +101,11 @@ def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
         files.delete(path)
     ralph, knowledge = paths.ralph_folder(plan.root), paths.knowledge_folder(plan.root)
     empty = [ralph / "agent", knowledge, ralph, plan.root / ".agent", plan.root / worktree.FOLDER]
-    empty += [paths.skills_folder(plan.root), paths.claude_folder(plan.root), _home(plan.root).parent]
+    empty += [
+        paths.skills_folder(plan.root),
+        paths.claude_folder(plan.root),
+        _home(plan.root).parent,
+    ]
     for folder in empty:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             files.remove_folder(folder)
@@ -103,7 +120,11 @@ def _home(root: Path) -> Path:
 def _own_files(root: Path) -> Iterator[Path]:
     """Yield the files that Ralph may have made outside of its folders, their backups, and what killed writers left."""
     ralph = paths.ralph_folder(root)
-    written = [*paths.memories_files(root), paths.guardrails_files(root)[0], paths.global_patterns(root)]
+    written = [
+        *paths.memories_files(root),
+        paths.guardrails_files(root)[0],
+        paths.global_patterns(root),
+    ]
     for path in written:
         yield path
         yield from sorted(path.parent.glob(f"{path.name}.bak*"))
@@ -126,11 +147,16 @@ def _foreign_files(root: Path, gone: set[Path]) -> Iterator[tuple[Path, str]]:
         if folder.is_symlink():
             yield folder, "it is a link"
         elif folder.is_dir():
-            rest = sorted(path for path in folder.iterdir() if path not in gone and path not in folders)
+            rest = sorted(
+                path for path in folder.iterdir() if path not in gone and path not in folders
+            )
             yield from ((path, "Ralph did not make it") for path in rest)
     for name in ("AGENTS.md", "CLAUDE.md"):
         if REGION_START in (files.read(root / name) or ""):
-            yield root / name, f"the lines from `{REGION_START}` on are yours since they were promoted"
+            yield (
+                root / name,
+                f"the lines from `{REGION_START}` on are yours since they were promoted",
+            )
 
 
 def _exclude_edit(root: Path) -> Iterator[FileEdit]:
@@ -140,8 +166,15 @@ def _exclude_edit(root: Path) -> Iterator[FileEdit]:
     entries = [entry for name in names if (entry := paths.git_exclude(name)) is not None]
     if not entries:
         return
-    path, lines = entries[0][0], {line for _, pattern in entries for line in (pattern, f"{pattern}*")}
+    path, lines = (
+        entries[0][0],
+        {line for _, pattern in entries for line in (pattern, f"{pattern}*")},
+    )
     before = files.read(path)
-    after = "".join(line for line in (before or "").splitlines(keepends=True) if line.rstrip("\r\n") not in lines)
+    after = "".join(
+        line
+        for line in (before or "").splitlines(keepends=True)
+        if line.rstrip("\r\n") not in lines
+    )
     if before is not None and after != before:
         yield FileEdit(path, before, after, "without the lines of Ralph")

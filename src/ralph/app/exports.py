@@ -56,36 +56,61 @@ def export(root: Path, form: str) -> dict[str, str]:
         text = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
         return {"": f'{{"{_VERSION}": 1, "records": [\n{text}\n]}}\n'}
     if form == "markdown":
-        blocks = (f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n" for name, record in records)
+        blocks = (
+            f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n"
+            for name, record in records
+        )
         return {"": "\n".join(["# Memory\n", *blocks])}
     valid = {record.id for record in memory.current([record for _, record in records])}
-    retired = {record.id: "superseded or expired" for _, record in records if record.id not in valid}
+    retired = {
+        record.id: "superseded or expired" for _, record in records if record.id not in valid
+    }
     retired |= {record.id: "archived" for _, record in records if record.status is Status.RETIRED}
     if form == "agents-md":  # agents follow whatever a file says: what is retired has no text here
         parts = ["# Memory\n"]
         for kind in MemoryKind:
-            own = [(name, record) for name, record in records if record.kind is kind and record.id not in retired]
-            lines = [f"- {' '.join(record.text.split())} {_comment(name, record)}\n" for name, record in own]
+            own = [
+                (name, record)
+                for name, record in records
+                if record.kind is kind and record.id not in retired
+            ]
+            lines = [
+                f"- {' '.join(record.text.split())} {_comment(name, record)}\n"
+                for name, record in own
+            ]
             parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
         parts += [f"{_comment(name, record)}\n" for name, record in records if record.id in retired]
         return {"": "\n".join(parts)}
     notes = {
-        f"{ids.slug(record.id)}.md": _note(form, name, record, retired.get(record.id, "")) for name, record in records
+        f"{ids.slug(record.id)}.md": _note(form, name, record, retired.get(record.id, ""))
+        for name, record in records
     }
     if form == "claude-memory":
-        lines = [f"- [{_title(record)}]({ids.slug(record.id)}.md)" for _, record in records if record.id not in retired]
+        lines = [
+            f"- [{_title(record)}]({ids.slug(record.id)}.md)"
+            for _, record in records
+            if record.id not in retired
+        ]
         notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
     return notes
 
 
 def _curated(library: Library) -> list[tuple[str, Record]]:
-    return [(name, stored.record) for name in CURATED for stored in library.read(library.collection(name))]
+    return [
+        (name, stored.record)
+        for name in CURATED
+        for stored in library.read(library.collection(name))
+    ]
 
 
 def _logged(root: Path) -> list[tuple[str, Record]]:
     """Return observations and the journal."""
     current = index.of(root)
-    logs = [each for each in sources(root) if each.format is Format.LOG and each.name != f"{paths.LOG}/knowledge.jsonl"]
+    logs = [
+        each
+        for each in sources(root)
+        if each.format is Format.LOG and each.name != f"{paths.LOG}/knowledge.jsonl"
+    ]
     records = (placed.record for source in logs for placed in current.read(source).records)
     return [("", record) for record in records if record.family is not Family.MEMORY]
 
@@ -96,7 +121,11 @@ def _value(name: str, record: Record) -> dict[str, Any]:
 
 
 def _comment(name: str, record: Record) -> str:
-    text = json.dumps(_value(name, record), ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    text = (
+        json.dumps(_value(name, record), ensure_ascii=False)
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+    )
     return f"<!-- ralph-record: {text} -->"
 
 
@@ -114,7 +143,9 @@ def _note(form: str, name: str, record: Record, retired: str) -> str:
         body = f"({retired})\n\n{record.text}" if retired else record.text
     else:
         fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
-        line = " ".join([f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)])
+        line = " ".join(
+            [f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)]
+        )
         body = f"# {title}\n\n## Observations\n\n- {line}"
     head = "".join(write_field(key, value) + "\n" for key, value in fields.items())
     return f"---\n{head}---\n\n{body}\n\n{_comment(name, record)}\n"
@@ -125,7 +156,9 @@ def write_export(root: Path, form: str, target: Path, *, force: bool = False) ->
     _need_folder(target)
     made = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
-        raise Refused(f"{target}: is already there", hint="name another one, or give --force to write over it")
+        raise Refused(
+            f"{target}: is already there", hint="name another one, or give --force to write over it"
+        )
     for name, text in made.items():
         files.write(target / name if name else target, text)
     return len(made)
@@ -133,7 +166,9 @@ def write_export(root: Path, form: str, target: Path, *, force: bool = False) ->
 
 def _need_folder(target: Path) -> None:
     if not target.parent.is_dir():
-        raise NotFound(f"{target.parent}: there is no such folder", hint="make it first, or name another place")
+        raise NotFound(
+            f"{target.parent}: there is no such folder", hint="make it first, or name another place"
+        )
 
 
 # --- import of an export --------------------------------------------------------------------------
@@ -144,13 +179,18 @@ def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
     found: dict[tuple[str, str], Record] = {}
     for each in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
         if (text := files.read(each)) is None:
-            raise Unreadable(f"{each}: there is no such file", hint="name a file or folder that `ralph export` wrote")
+            raise Unreadable(
+                f"{each}: there is no such file",
+                hint="name a file or folder that `ralph export` wrote",
+            )
         values: list[str] = _COMMENT.findall(text)
         if not values and f'"{_VERSION}"' in text[:100]:
             try:
                 values = [json.dumps(value) for value in json.loads(text)["records"]]
             except (ValueError, LookupError, TypeError, RecursionError) as error:
-                raise Unreadable(f"{each}: is not a whole export: {error}", hint="export it again") from error
+                raise Unreadable(
+                    f"{each}: is not a whole export: {error}", hint="export it again"
+                ) from error
         for value in values:
             document = parse_log(value)
             if document.entries:
@@ -161,11 +201,16 @@ def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
             else:
                 notes.append(f"{each}: {value[:60]!r} is no record, left out")
     if not found:
-        raise Unreadable(f"{path}: has no record of Ralph's", hint="`ralph import` without a file finds other stores")
+        raise Unreadable(
+            f"{path}: has no record of Ralph's",
+            hint="`ralph import` without a file finds other stores",
+        )
     return [(name, record) for (name, _), record in found.items()]
 
 
-def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human") -> Found:
+def import_records(
+    root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human"
+) -> Found:
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
     found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
     known = {record.id for _, record in [*_curated(library), *_logged(root)]}
@@ -175,13 +220,19 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
         found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
         if record.id in known or record.text in waiting or hidden.hides(record):
             continue
-        if find_secrets(f"{record.title}\n{record.text}") or (record.family is Family.MEMORY and name not in CURATED):
-            notes.append(f"{record.id}: holds what looks like a secret, or belongs to no file, left out")
+        if find_secrets(f"{record.title}\n{record.text}") or (
+            record.family is Family.MEMORY and name not in CURATED
+        ):
+            notes.append(
+                f"{record.id}: holds what looks like a secret, or belongs to no file, left out"
+            )
             continue
         found.new += 1
         if by != "human" and record.family is Family.MEMORY:  # it may claim any author
             extra = {name: value for name, value in record.extra.items() if name != WHO}
-            record = replace(record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra)
+            record = replace(
+                record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra
+            )
         if really:
             try:
                 found.added += _add_record(root, library, name, record, logs)
@@ -190,32 +241,54 @@ def import_records(root: Path, path: Path, notes: list[str], *, really: bool, by
     for log in logs.values():
         log.finish()
     if count := len(quarantine.held(root)) - len(waiting):
-        notes.append(f"{count} of them read like instructions to an agent and wait for you in `ralph review`")
+        notes.append(
+            f"{count} of them read like instructions to an agent and wait for you in `ralph review`"
+        )
     return found
 
 
-def _add_record(root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog]) -> bool:
+def _add_record(
+    root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog]
+) -> bool:
     if record.family is Family.OBSERVATION:
         session = record.origin.session
         if session not in logs:
             logs[session] = SessionLog(root, session, index.interpreter(root))
-            logs[session].fields.update({"id": session, "session_id": session, "host": record.origin.agent})
+            logs[session].fields.update(
+                {"id": session, "session_id": session, "host": record.origin.agent}
+            )
         logs[session].add(record, "")
     elif record.family is Family.JOURNAL:
         log = paths.run_log(root, record.origin.run or "imported")
-        files.update(log, lambda text: put_record(text, record), root=paths.state_boundary(root), mode=files.PRIVATE)
+        files.update(
+            log,
+            lambda text: put_record(text, record),
+            root=paths.state_boundary(root),
+            mode=files.PRIVATE,
+        )
     elif quarantine.is_suspicious(record):
-        held = quarantine.HeldMemory("", "", record.text, name, record.kind.value, record.title, "", record.tags)
+        held = quarantine.HeldMemory(
+            "", "", record.text, name, record.kind.value, record.title, "", record.tags
+        )
         quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
     elif name == "knowledge":
         folder = library.knowledge.places[0]
         if "/" in record.id:
             raise Refused(f"{record.id!r} is no name of a knowledge file")
-        files.write(folder / f"{record.id.removeprefix('know-')}.md", render_knowledge(record), root=root, expect="")
+        files.write(
+            folder / f"{record.id.removeprefix('know-')}.md",
+            render_knowledge(record),
+            root=root,
+            expect="",
+        )
     else:
         collection, same = library.collection(name), normalise_text(record.text)
         try:
-            library.add(collection, lambda _: record, unless=lambda other: normalise_text(other.text) == same)
+            library.add(
+                collection,
+                lambda _: record,
+                unless=lambda other: normalise_text(other.text) == same,
+            )
         except AlreadyThere:
             return False
     return True
@@ -236,9 +309,14 @@ def backup(root: Path, target: Path) -> int:
     own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
     own += [main / name for name in _PROJECT_FILES]
     names = [(f"project/{path.relative_to(main).as_posix()}", path) for path in own]
-    names += [(f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))]
+    names += [
+        (f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))
+    ]
     everything = [(name, path) for name, path in names if path.is_file() and not path.is_symlink()]
-    with os.fdopen(files.output(part), "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
+    with (
+        os.fdopen(files.output(part), "wb") as out,
+        tarfile.open(fileobj=out, mode="w:gz") as archive,
+    ):
         for name, path in everything:
             with files.open_regular(path) as file:
                 raw = file.read(_LARGEST)
@@ -267,7 +345,9 @@ class RestoredFile(NamedTuple):
 def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> list[RestoredFile]:
     """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
     names, restored = _checked(source), list[RestoredFile]()
-    for is_written in (False, True) if really else (False,):  # all are read before the first is written
+    for is_written in (
+        (False, True) if really else (False,)
+    ):  # all are read before the first is written
         restored = []
         with tarfile.open(source, "r:gz") as archive:
             for name in names:
@@ -276,7 +356,9 @@ def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> lis
                 try:
                     text = files.unpack(raw) if name.endswith(paths.PACKED) else raw
                 except OSError as error:
-                    raise Unreadable(f"{source}: {name} {error.strerror}", hint="nothing was written") from error
+                    raise Unreadable(
+                        f"{source}: {name} {error.strerror}", hint="nothing was written"
+                    ) from error
                 content = text.decode("utf-8", "surrogateescape")
                 restored.append(_restore_file(root, name, content, really=is_written, by=by))
     if really:
@@ -299,7 +381,9 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) ->
         boundary = paths.write_boundary(path, root)
         if state == "replaced":
             memory.backup(path, boundary or root)
-        files.write(path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None)
+        files.write(
+            path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None
+        )
     return RestoredFile(path, state, count)
 
 
@@ -313,8 +397,13 @@ def _checked(source: Path) -> list[str]:
                 inner = parts[1:2] if parts[:1] == ("project",) else ()
                 is_project = inner in {(each,) for each in (*_PROJECT_FOLDERS, *_PROJECT_FILES)}
                 is_log = parts[:2] == ("state", "log") and len(parts) > 2
-                if member.name != _MANIFEST and (not member.isreg() or ".." in parts or not (is_project or is_log)):
-                    raise Refused(f"{source}: {member.name!r} is no file of a backup", hint="nothing was written")
+                if member.name != _MANIFEST and (
+                    not member.isreg() or ".." in parts or not (is_project or is_log)
+                ):
+                    raise Refused(
+                        f"{source}: {member.name!r} is no file of a backup",
+                        hint="nothing was written",
+                    )
                 file = archive.extractfile(member)
                 raw = file.read(_LARGEST) if file is not None else b""
                 if member.name == _MANIFEST:
@@ -322,9 +411,24 @@ def _checked(source: Path) -> list[str]:
                 else:
                     digests[member.name] = hashlib.sha256(raw).hexdigest()
     except FileNotFoundError as error:
-        raise Unreadable(f"{source}: there is no such file", hint="name a file that `ralph backup` wrote") from error
-    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, LookupError, TypeError) as error:
-        raise Unreadable(f"{source}: is not a whole backup: {error}", hint="nothing was written") from error
+        raise Unreadable(
+            f"{source}: there is no such file", hint="name a file that `ralph backup` wrote"
+        ) from error
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        tarfile.TarError,
+        ValueError,
+        LookupError,
+        TypeError,
+    ) as error:
+        raise Unreadable(
+            f"{source}: is not a whole backup: {error}", hint="nothing was written"
+        ) from error
     if digests != expected:
-        raise Unreadable(f"{source}: does not match its own list of digests", hint="it is damaged; nothing was written")
+        raise Unreadable(
+            f"{source}: does not match its own list of digests",
+            hint="it is damaged; nothing was written",
+        )
     return list(digests)

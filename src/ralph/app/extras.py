@@ -32,7 +32,9 @@ def has_extra(name: str) -> bool:
 
 def missing_extra(name: str, what: str = "this") -> UsageError:
     """Return the error for what needs an extra that is not installed."""
-    return UsageError(f"{what} needs the extra '{name}', which is not installed", hint=add_command(name))
+    return UsageError(
+        f"{what} needs the extra '{name}', which is not installed", hint=add_command(name)
+    )
 
 
 @contextmanager
@@ -55,5 +57,9 @@ def add_command(name: str, prefix: Path | None = None) -> str:
         if (prefix / file).is_file():
             return shlex.join([*tool, "install", "--force", f"{_PACKAGE}[{extras}]"])
     python = str(prefix / "bin" / "python")
-    pip = [python, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install", "--python", python]
+    pip = (
+        [python, "-m", "pip", "install"]
+        if find_spec("pip")
+        else ["uv", "pip", "install", "--python", python]
+    )
     return shlex.join([*pip, f"{_PACKAGE}[{name}]"])

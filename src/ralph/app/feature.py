@@ -34,13 +34,20 @@ class FeatureView:
 
 
 def add(
-    root: Path, title: str, description: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
+    root: Path,
+    title: str,
+    description: str = "",
+    *,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
 ) -> FeatureView:
     """Add a feature, with a spec.md and a plan.md to fill in."""
     from ralph.capture import privacy
 
     name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(
+        description, "description", allow_secret=allow_secret, patterns=patterns
+    )
     folder, state = paths.features_folder(root), paths.main_checkout(root)
     files.make_folder(folder, root=state)
     hide_state(root)
@@ -50,7 +57,9 @@ def add(
             pass
         now = board.stamp()
         feature = Feature(minted, name.text, body.text, created_at=now, updated_at=now)
-        files.write(folder / minted / "feature.json", render_feature(feature), root=state, expect="")
+        files.write(
+            folder / minted / "feature.json", render_feature(feature), root=state, expect=""
+        )
         for file, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
             with contextlib.suppress(Conflict):  # somebody has written it already
                 files.write(folder / minted / file, text, root=state, expect="")
@@ -88,7 +97,9 @@ def names(root: Path, *given: str) -> tuple[str, ...]:
 
 def title_of(root: Path, name: str) -> str:
     """Return the title of the feature with this id; a name that is no feature's id stays as it is."""
-    return next((each.feature.title for each in _read(root)[0] if name and each.feature.id == name), name)
+    return next(
+        (each.feature.title for each in _read(root)[0] if name and each.feature.id == name), name
+    )
 
 
 def resolve_name(root: Path, name: str) -> str:
@@ -97,7 +108,9 @@ def resolve_name(root: Path, name: str) -> str:
     folded = name.strip().casefold()
     spelled = {word.casefold(): word for each in features for word in (each.id, each.title)}
     if features and folded not in spelled:
-        raise UsageError(f"there is no feature {name.strip()}", hint="`ralph feature list` names them")
+        raise UsageError(
+            f"there is no feature {name.strip()}", hint="`ralph feature list` names them"
+        )
     return spelled.get(folded, name)
 
 
@@ -106,7 +119,10 @@ def show(root: Path, feature_id: str) -> FeatureView:
     from ralph.capture import privacy
 
     view = _with_tasks(find(root, feature_id), board.read(root))
-    texts = [privacy.strip_private(files.read(view.folder / name) or "")[0] for name in ("spec.md", "plan.md")]
+    texts = [
+        privacy.strip_private(files.read(view.folder / name) or "")[0]
+        for name in ("spec.md", "plan.md")
+    ]
     spec, plan = ("" if is_unwritten(text) else text for text in texts)
     return replace(view, spec=spec, plan=plan)
 
@@ -120,11 +136,17 @@ def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
         if feature is None:
-            why = f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no feature"
+            why = (
+                f"line {problems[0].line}: {problems[0].what}"
+                if problems
+                else "it holds no feature"
+            )
             unread.append(UnreadableFile(path, why))
         elif feature.id in views:
             unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))
         else:
             views[feature.id] = FeatureView(feature, path.parent)
-    ordered = sorted(views.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id))
+    ordered = sorted(
+        views.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id)
+    )
     return ordered, tuple(unread)

@@ -40,7 +40,11 @@ def full_id(root: Path, name: str) -> str:
     """Return the id that a short form such as mem-a3f8 means; any other name as it is."""
     from ralph.app import index
 
-    return index.ask(root, lambda connection: resolve_id(connection, name)) if is_short_id(name) else name
+    return (
+        index.ask(root, lambda connection: resolve_id(connection, name))
+        if is_short_id(name)
+        else name
+    )
 
 
 def is_short_id(name: str) -> bool:
@@ -82,7 +86,9 @@ def when(words: str) -> str:
     span = _SPAN.fullmatch(words.lower())
     if span is not None:
         hours = min(int(span[1]) * _HOURS[span[2]], 24 * 365 * 100)
-        return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[: 10 if span[2] != "h" else 19]
+        return (ids.now() - timedelta(hours=hours)).isoformat(timespec="seconds")[
+            : 10 if span[2] != "h" else 19
+        ]
     try:
         if _MONTH.fullmatch(words):
             date.fromisoformat(f"{words}-01")
@@ -128,7 +134,11 @@ def current_task(root: Path, env: Mapping[str, str]) -> str:
 
 def visible_keys(connection: sqlite3.Connection, keys: Sequence[int], task: str) -> list[int]:
     """Return the keys of records that a task may see; without a task, all of them."""
-    passing = lookup.filter_keys(connection, keys, lookup.visible_to(queries.safe(task))) if task else keys
+    passing = (
+        lookup.filter_keys(connection, keys, lookup.visible_to(queries.safe(task)))
+        if task
+        else keys
+    )
     return [key for key in keys if key in passing]
 
 
@@ -145,7 +155,9 @@ def hidden_error(what: str, owners: Iterable[str] = ()) -> NotFound:
     """Return the error for what is hidden from this task: whose it is, and how to see it."""
     names = _join_names(owners)
     owner = f"it belongs to {names}, which is not finished; " if names else ""
-    return NotFound(f"there is no {what} that this task may see", hint=f"{owner}--all-tasks shows everything")
+    return NotFound(
+        f"there is no {what} that this task may see", hint=f"{owner}--all-tasks shows everything"
+    )
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -178,7 +190,9 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
         yield f"{count} of other tasks left out{f' ({names})' if names else ''}; --all-tasks shows everything"
 
 
-def graph_visibility(graph: sqlite3.Connection, connection: sqlite3.Connection, task: str) -> "GraphVisibility":
+def graph_visibility(
+    graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
+) -> "GraphVisibility":
     """Return which nodes are hidden from a task; without a task, none."""
     from ralph.search.graph import ALL_VISIBLE, GraphVisibility
     from ralph.store import graph as stored
@@ -187,7 +201,9 @@ def graph_visibility(graph: sqlite3.Connection, connection: sqlite3.Connection, 
         return ALL_VISIBLE
     nodes = stored.nodes(graph)
     others = {entity_id(NodeType.TASK, name) for name in queries.unfinished_tasks(connection, task)}
-    sessions = {entity_id(NodeType.SESSION, name) for name in queries.hidden_sessions(connection, task)}
+    sessions = {
+        entity_id(NodeType.SESSION, name) for name in queries.hidden_sessions(connection, task)
+    }
     hidden = {
         key
         for key, node in nodes.items()
@@ -199,7 +215,11 @@ def graph_visibility(graph: sqlite3.Connection, connection: sqlite3.Connection, 
     # Files, symbols and tags that nothing visible mentions are hidden, too; a symbol mentions its file.
     candidates = {key for key, node in nodes.items() if node.type in _MENTIONED}
     symbols = {key for key in candidates if nodes[key].type is NodeType.SYMBOL}
-    edges = [(row.source, row.target) for row in stored.edges(graph) if allowed.allows(row.source, row.target)]
+    edges = [
+        (row.source, row.target)
+        for row in stored.edges(graph)
+        if allowed.allows(row.source, row.target)
+    ]
     both = [*edges, *((target, source) for source, target in edges)]
     mentioned = {other for one, other in both if one not in candidates}
     mentioned |= {other for one, other in both if one in symbols & mentioned}

@@ -23,7 +23,16 @@ from ralph.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.formats import graphiti
 from ralph.formats.graphiti import Embeddings, StatedEdge
 from ralph.model import ids
-from ralph.model.graph import ENTITY_TYPES, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.graph import (
+    ENTITY_TYPES,
+    Edge,
+    Node,
+    NodeType,
+    Relation,
+    entity_id,
+    entity_type,
+    parse_relation,
+)
 from ralph.model.record import Family, Query, Record
 from ralph.search import graph as walking
 from ralph.search import rank
@@ -67,7 +76,12 @@ Question = Callable[[Connection, Connection, GraphVisibility], T]
 
 
 def query_graph(
-    root: Path, question: Question[T], *, task: str = "", progress: Progress | None = None, within: float | None = None
+    root: Path,
+    question: Question[T],
+    *,
+    task: str = "",
+    progress: Progress | None = None,
+    within: float | None = None,
 ) -> T:
     """Return what `question` answers; after `within` seconds the graph may lack sources, the first time."""
 
@@ -105,10 +119,14 @@ def overview(root: Path, *, task: str = "") -> GraphOverview:
     """Return the size of the graph, or of the part that a task may see."""
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> GraphOverview:
-        nodes = {key: node for key, node in stored.nodes(graph).items() if key not in allowed.hidden}
+        nodes = {
+            key: node for key, node in stored.nodes(graph).items() if key not in allowed.hidden
+        }
         edges = [row for row in stored.edges(graph) if allowed.allows(row.source, row.target)]
         degrees = Counter(end for row in edges for end in (row.source, row.target))
-        busiest = sorted(degrees.items(), key=lambda each: (-each[1], nodes[each[0]].id))[:_MAX_BUSIEST]
+        busiest = sorted(degrees.items(), key=lambda each: (-each[1], nodes[each[0]].id))[
+            :_MAX_BUSIEST
+        ]
         return GraphOverview(
             dict(sorted(Counter(node.type.value for node in nodes.values()).items())),
             dict(sorted(Counter(row.relation for row in edges).items())),
@@ -123,14 +141,28 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
 
     def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> NodeView:
         key = _find_node(graph, name, allowed)
-        rows = {row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)}
-        nodes = stored.nodes(graph, {key} | {end for row in rows for end in (row.source, row.target)})
+        rows = {
+            row for row in stored.edges_at(graph, [key]) if allowed.allows(row.source, row.target)
+        }
+        nodes = stored.nodes(
+            graph, {key} | {end for row in rows for end in (row.source, row.target)}
+        )
         edges = []
         for row in sorted(rows):
-            edge, other = stored.edge_of(row, nodes), nodes[row.target if row.source == key else row.source]
+            edge, other = (
+                stored.edge_of(row, nodes),
+                nodes[row.target if row.source == key else row.source],
+            )
             if edge.holds(at) and other.holds(at) if at else edge.has_begun(ids.today()):
                 edges.append((edge, other))
-        edges.sort(key=lambda pair: (not pair[0].explicit, pair[0].relation, pair[0].source, pair[0].target))
+        edges.sort(
+            key=lambda pair: (
+                not pair[0].explicit,
+                pair[0].relation,
+                pair[0].source,
+                pair[0].target,
+            )
+        )
         node = nodes[key]
         return NodeView(node, records(connection, [node.id]).get(node.id), tuple(edges))
 
@@ -151,7 +183,9 @@ def neighbors(
 
     def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
         key = _find_node(graph, name, allowed)
-        return walking.neighbours(graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types)
+        return walking.neighbours(
+            graph, key, hops, WalkRules(relations, at, allowed, ids.today()), types
+        )
 
     return query_graph(root, question, task=task)
 
@@ -161,10 +195,14 @@ def path(
 ) -> tuple[tuple[Node, Node], list[Edge] | None]:
     """Return two nodes and the edges of a shortest path between them; None when there is none."""
 
-    def question(graph: Connection, _: Connection, allowed: GraphVisibility) -> tuple[Any, list[Edge] | None]:
+    def question(
+        graph: Connection, _: Connection, allowed: GraphVisibility
+    ) -> tuple[Any, list[Edge] | None]:
         keys = _find_node(graph, start, allowed), _find_node(graph, end, allowed)
         nodes = stored.nodes(graph, keys)
-        return tuple(map(nodes.get, keys)), walking.path(graph, *keys, WalkRules((), at, allowed, ids.today()))
+        return tuple(map(nodes.get, keys)), walking.path(
+            graph, *keys, WalkRules((), at, allowed, ids.today())
+        )
 
     return query_graph(root, question, task=task)
 
@@ -184,10 +222,14 @@ def link(
     """State an edge in the entry of its source, from today on unless `since` is given, or remove it."""
     how = parse_relation(relation)
     if how is None:
-        raise UsageError(f"{relation!r} is not a relation", hint=f"the relations are {', '.join(Relation)}")
+        raise UsageError(
+            f"{relation!r} is not a relation", hint=f"the relations are {', '.join(Relation)}"
+        )
     library, name = Library(root), show(root, source).node.id
     if entity_type(name) is not None:
-        hint = "an edge is stored in a record: begin with one, and name the file, tag or task second"
+        hint = (
+            "an edge is stored in a record: begin with one, and name the file, tag or task second"
+        )
         raise Refused(f"{name} is no record", hint=hint)
     collection, entry = memory.find(library, name)
     stated = {(each.relation, each.target) for each in graphiti.stated_edges(entry.record)}
@@ -195,11 +237,16 @@ def link(
         target = _link_target(root, clean_memory(target, patterns=patterns)[0])
     edge = StatedEdge(how, target, since, until)
     if until and until < (since or ids.today()):
-        raise UsageError(f"the edge would end ({until}) before it begins", hint="name its first day with --from")
+        raise UsageError(
+            f"the edge would end ({until}) before it begins", hint="name its first day with --from"
+        )
     if edge.target == name:
         raise UsageError(f"{name} cannot lead to itself", hint="name two different nodes")
     if collection.name == "patterns":
-        raise Refused(f"{name} is a line in {entry.path.name}, which has no room for edges", hint="begin with a memory")
+        raise Refused(
+            f"{name} is a line in {entry.path.name}, which has no room for edges",
+            hint="begin with a memory",
+        )
     if how is Relation.SUPERSEDES:
         if since or until or remove:
             hint = f"edit the comments in {entry.path.name}: supersedes of {name}, valid-until of {edge.target}"
@@ -208,7 +255,9 @@ def link(
 
     def change(record: Record) -> Record:
         edges = graphiti.stated_edges(record)
-        old = next((each for each in edges if (each.relation, each.target) == (how, edge.target)), None)
+        old = next(
+            (each for each in edges if (each.relation, each.target) == (how, edge.target)), None
+        )
         if remove and old is None:
             hint = f"`ralph graph show {name}` lists its edges; a derived one goes with what it comes from"
             raise NotFound(f"{name} states no edge {how} {edge.target}", hint=hint)
@@ -228,10 +277,15 @@ def _link_target(root: Path, name: str) -> str:
     kind, rest = entity_type(text), text.partition(":")[2]
     if kind is None:
         kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
-        raise NotFound(f"there is no record {name}", hint=f"name a record by id or title, or another node as {kinds}")
+        raise NotFound(
+            f"there is no record {name}",
+            hint=f"name a record by id or title, or another node as {kinds}",
+        )
     if kind in (NodeType.FILE, NodeType.SYMBOL):
         file, mark, symbol = rest.partition("#")
-        if not next(project_files([posixpath.normpath(file)]), "") or (kind is NodeType.SYMBOL and not symbol):
+        if not next(project_files([posixpath.normpath(file)]), "") or (
+            kind is NodeType.SYMBOL and not symbol
+        ):
             hint = "name it from the project's root: file:src/a.ts, symbol:src/a.ts#name"
             raise Refused(f"{name} is not in the project", hint=hint)
         rest = f"{posixpath.normpath(file)}{mark}{symbol}"
@@ -254,54 +308,104 @@ def search(
     when = at or ids.today()
     warnings: list[str] = []
 
-    def question(graph: Connection, connection: Connection, allowed: GraphVisibility) -> list[ReachedNode]:
+    def question(
+        graph: Connection, connection: Connection, allowed: GraphVisibility
+    ) -> list[ReachedNode]:
         warnings.clear()
         query = Query(limit=None, families=(Family.MEMORY, Family.JOURNAL), task=task)
-        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warnings.append)
-        keep = [part for part in lookup.visible_to(queries.safe(task)) if FAMILIES[part[0]] is not Family.OBSERVATION]
-        ranked = rank.rank(connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near)
+        near = (
+            None
+            if embedding is None
+            else meaning.meaning_for(root, embedding, connection, query, warnings.append)
+        )
+        keep = [
+            part
+            for part in lookup.visible_to(queries.safe(task))
+            if FAMILIES[part[0]] is not Family.OBSERVATION
+        ]
+        ranked = rank.rank(
+            connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=near
+        )
         scores: dict[str, float] = {}
         if ranked.weak and ranked.best:
             warnings.append(rank.WEAK)
         for each in ranked.best:
             if ranked.weak or rank.is_answer(each) or each.link:
                 name = each.row.id
-                if FAMILIES[each.row.key % len(FAMILIES)] is Family.JOURNAL:  # an entry counts for its task
-                    name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, each.row.key))
+                if (
+                    FAMILIES[each.row.key % len(FAMILIES)] is Family.JOURNAL
+                ):  # an entry counts for its task
+                    name = entity_id(
+                        NodeType.TASK, sessions.task_of_entry(connection, each.row.key)
+                    )
                 scores.setdefault(name, each.score)
         names = {words.strip(), *words.split()}
         entities = {entity_id(kind, name) for name in names for kind in ENTITY_TYPES}
-        scores |= dict.fromkeys(entities | {name for name in names if entity_type(name) is not None}, _NAMED_SCORE)
+        scores |= dict.fromkeys(
+            entities | {name for name in names if entity_type(name) is not None}, _NAMED_SCORE
+        )
         keys = stored.keys_of(graph, sorted(scores))
         nodes = stored.nodes(graph, keys.values())
         seeds = {
-            key: scores[name] for name, key in keys.items() if nodes[key].holds(when) and key not in allowed.hidden
+            key: scores[name]
+            for name, key in keys.items()
+            if nodes[key].holds(when) and key not in allowed.hidden
         }
-        hits = walking.walk(graph, seeds, hops, WalkRules(at=when, visibility=allowed, hub=walking.HUB))
-        fit = [each for each in hits if each.score >= _MIN_SCORE and (not types or each.node.type in types)]
-        return [each._replace(weak=ranked.weak and scores.get(each.start) != _NAMED_SCORE) for each in fit[:limit]]
+        hits = walking.walk(
+            graph, seeds, hops, WalkRules(at=when, visibility=allowed, hub=walking.HUB)
+        )
+        fit = [
+            each
+            for each in hits
+            if each.score >= _MIN_SCORE and (not types or each.node.type in types)
+        ]
+        return [
+            each._replace(weak=ranked.weak and scores.get(each.start) != _NAMED_SCORE)
+            for each in fit[:limit]
+        ]
 
     return query_graph(root, question, task=task, progress=progress), warnings
 
 
 def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     text = name.strip()
-    tidy, kind, rest = posixpath.normpath(text or "."), entity_type(text), text.partition(":")[2].strip()
-    spellings = [text, f"file:{tidy}", f"task:{text}", f"session:{text}", f"tag:{text.lower()}", f"symbol:{tidy}"]
+    tidy, kind, rest = (
+        posixpath.normpath(text or "."),
+        entity_type(text),
+        text.partition(":")[2].strip(),
+    )
+    spellings = [
+        text,
+        f"file:{tidy}",
+        f"task:{text}",
+        f"session:{text}",
+        f"tag:{text.lower()}",
+        f"symbol:{tidy}",
+    ]
     if kind is not None:
-        spellings = [text, entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower())]
+        spellings = [
+            text,
+            entity_id(kind, posixpath.normpath(rest) if kind is NodeType.FILE else rest.lower()),
+        ]
     by_id = stored.keys_of(graph, spellings)
     by_words = stored.RecordNames(graph).key(text)
-    keys = [by_id[name] for name in spellings if name in by_id] + ([] if by_words is None else [by_words])
+    keys = [by_id[name] for name in spellings if name in by_id] + (
+        [] if by_words is None else [by_words]
+    )
     for key in keys:
         if key not in allowed.hidden:
             return key
     if keys:
-        raise NotFound(f"the graph has no node {name} that this task may see", hint="--all-tasks shows everything")
+        raise NotFound(
+            f"the graph has no node {name} that this task may see",
+            hint="--all-tasks shows everything",
+        )
     visible = [node for key, node in stored.nodes(graph).items() if key not in allowed.hidden]
     names = {spelling.casefold(): node.id for node in visible for spelling in (node.id, node.name)}
     near = difflib.get_close_matches(text.casefold(), list(names)[:20_000], n=1)
-    hint = f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
+    hint = (
+        f"did you mean {names[near[0]]}?" if near else '`ralph graph search "words"` shows the ids'
+    )
     raise NotFound(f"the graph has no node {name}", hint=hint)
 
 
@@ -312,13 +416,17 @@ def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     return {name: by_key[key] for name, key in keys.items() if key in by_key}
 
 
-def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) -> list[dict[str, Any]]:
+def export(
+    root: Path, *, task: str = "", embedding: "Embedding | None" = None
+) -> list[dict[str, Any]]:
     """Write a task's part of the graph to `graphiti/` in its folder, or every task's."""
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
         raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
     names = [task] if task else sorted(folders)
-    parts = query_graph(root, lambda graph, connection, _: [_task_graph(graph, connection, name) for name in names])
+    parts = query_graph(
+        root, lambda graph, connection, _: [_task_graph(graph, connection, name) for name in names]
+    )
     exports = []
     for name, (nodes, edges, digests) in zip(names, parts, strict=True):
         vectors = _embeddings(root, digests, embedding) if embedding is not None else None
@@ -326,9 +434,14 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
         texts |= {"edges.json": graphiti.edges_text(edges), "embeddings.bin": None}
         count = 0
         if vectors is not None:  # the very bytes, both ways
-            texts["embeddings.bin"] = graphiti.embeddings_bytes(vectors).decode("utf-8", "surrogateescape")
+            texts["embeddings.bin"] = graphiti.embeddings_bytes(vectors).decode(
+                "utf-8", "surrogateescape"
+            )
             size = 4 * vectors.dimensions
-            count = sum(any(vectors.rows[start : start + size]) for start in range(0, len(vectors.rows), size))
+            count = sum(
+                any(vectors.rows[start : start + size])
+                for start in range(0, len(vectors.rows), size)
+            )
         folder, changed = folders[name] / "graphiti", False
         for file, text in texts.items():
             if files.read(folder / file) == text:
@@ -343,13 +456,19 @@ def export(root: Path, *, task: str = "", embedding: "Embedding | None" = None) 
     return exports
 
 
-def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[list[Node], list[Edge], list[str]]:
+def _task_graph(
+    graph: Connection, connection: Connection, task: str
+) -> tuple[list[Node], list[Edge], list[str]]:
     """Never records or sessions of another task."""
     keys = set(stored.task_keys(graph, task))
     keys.update(stored.keys_of(graph, [entity_id(NodeType.TASK, task)]).values())
     touching = stored.edges_at(graph, sorted(keys))
     near = stored.nodes(graph, keys | {end for row in touching for end in (row.source, row.target)})
-    part = {key: node for key, node in near.items() if key in keys or not node.task or node.type is NodeType.TASK}
+    part = {
+        key: node
+        for key, node in near.items()
+        if key in keys or not node.task or node.type is NodeType.TASK
+    }
     edges = [
         stored.edge_of(row, part)
         for row in stored.edges_at(graph, sorted(part))
@@ -357,7 +476,8 @@ def _task_graph(graph: Connection, connection: Connection, task: str) -> tuple[l
     ]
     texts = records(connection, [node.id for node in part.values() if entity_type(node.id) is None])
     nodes = graphiti.sort_nodes(
-        node._replace(text=texts[node.id].text) if node.id in texts else node for node in part.values()
+        node._replace(text=texts[node.id].text) if node.id in texts else node
+        for node in part.values()
     )
     return nodes, edges, [digest_of(texts[node.id]) if node.id in texts else "" for node in nodes]
 
@@ -371,7 +491,11 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> E
     if embedder is None or not path.exists():
         return None
     with VectorCache(path) as cache:
-        cached = {name: rows for name, rows in cache.get(embedder.name, filter(None, digests)).items() if rows}
+        cached = {
+            name: rows
+            for name, rows in cache.get(embedder.name, filter(None, digests)).items()
+            if rows
+        }
     if not cached:
         return None
     import numpy as np
@@ -385,7 +509,9 @@ def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> E
             rows.append(bytes(4 * dimensions))
             continue
         chunks = np.frombuffer(content, dtype=layout)
-        mean = (chunks["values"].astype(np.float64) * chunks["scale"][:, None].astype(np.float64)).sum(axis=0)
+        mean = (
+            chunks["values"].astype(np.float64) * chunks["scale"][:, None].astype(np.float64)
+        ).sum(axis=0)
         length = float(np.sqrt((mean * mean).sum()))
         rows.append((mean / length if length else mean).astype("<f4").tobytes())
     return Embeddings(embedder.name, dimensions, b"".join(rows))

@@ -58,7 +58,10 @@ class Place:
 
     def __post_init__(self) -> None:
         here = paths.location(self.root)
-        pointers = [discovery.read_text(str(each)) for each in paths.git_worktrees(self.root).glob("*/gitdir")]
+        pointers = [
+            discovery.read_text(str(each))
+            for each in paths.git_worktrees(self.root).glob("*/gitdir")
+        ]
         inner = here.root[len(here.top) :] if here.top else ""
         trees = [text.strip().removesuffix("/.git") + inner for text in pointers if text.strip()]
         self._folders = tuple(dict.fromkeys([here.root, here.main, *trees]))
@@ -76,7 +79,9 @@ class Place:
     def has(self, cwd: str) -> bool:
         """Whether a session in this folder is one of the project."""
         if cwd not in self._known:
-            self._known[cwd] = cwd.startswith("/") and "\0" not in cwd and self._has(os.path.normpath(cwd))
+            self._known[cwd] = (
+                cwd.startswith("/") and "\0" not in cwd and self._has(os.path.normpath(cwd))
+            )
         return self._known[cwd]
 
     def _has(self, cwd: str) -> bool:
@@ -92,7 +97,11 @@ class Place:
                 return True
             if not own and _common_of(real) != self._common:
                 own = discovery.find_top(real)  # a repository of its own
-            return not own or own in self._folders or not any(own.startswith(f"{each}/") for each in self._folders)
+            return (
+                not own
+                or own in self._folders
+                or not any(own.startswith(f"{each}/") for each in self._folders)
+            )
         return bool(self._remote) and _remote_of(real) == self._remote
 
 
@@ -124,7 +133,9 @@ def _entries(folder: Path, place: Place, *endings: str) -> list[Path]:
     chosen = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=attrgetter("name")):
-            is_wanted = entry.name.endswith(endings) if endings else entry.is_dir(follow_symlinks=False)
+            is_wanted = (
+                entry.name.endswith(endings) if endings else entry.is_dir(follow_symlinks=False)
+            )
             if is_wanted and endings and not entry.is_file(follow_symlinks=False):
                 place.notes.append(f"{entry.path}: a link or no regular file, left out")
             elif is_wanted:
@@ -147,7 +158,9 @@ def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> It
                     try:
                         value = json.loads(raw)
                     except (ValueError, RecursionError):
-                        broken += bool(raw.strip()) and raw.endswith(b"\n")  # the last one may still be being written
+                        broken += bool(raw.strip()) and raw.endswith(
+                            b"\n"
+                        )  # the last one may still be being written
                         continue
                     if isinstance(value, dict):
                         yield value
@@ -178,7 +191,9 @@ def _of_files(source: str, paths_: Sequence[Path], read: Callable[[], Events]) -
         states = [path.lstat() for path in paths_]
     except OSError:
         return None
-    mark = " ".join(f"{state.st_size}-{state.st_mtime_ns}" for state in states if stat.S_ISREG(state.st_mode))
+    mark = " ".join(
+        f"{state.st_size}-{state.st_mtime_ns}" for state in states if stat.S_ISREG(state.st_mode)
+    )
     return Transcript(source, str(paths_[0]), mark, sum(state.st_size for state in states), read)
 
 
@@ -195,7 +210,9 @@ _CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"
 def claude_folders(place: Place) -> Iterator[Path]:
     """Yield Claude Code's folders with a session of the project, or named after it and without any session."""
     for folder in _entries(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects", place):
-        is_named = folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root))  # `x/y` and `x-y` have the same name
+        is_named = folder.name == re.sub(
+            r"[^A-Za-z0-9]", "-", str(place.root)
+        )  # `x/y` and `x-y` have the same name
         for path in _entries(folder, Place(place.root), ".jsonl"):
             cwd = _claude_cwd(path)
             is_named = is_named and not cwd
@@ -213,7 +230,9 @@ def _claude_cwd(path: Path) -> str:
 
 def _claude(place: Place) -> Iterator[Transcript | None]:
     for folder in claude_folders(place):
-        sessions = [path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))]
+        sessions = [
+            path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))
+        ]
         for path in sorted(sessions, key=lambda path: path.name.startswith("agent-")):
             parts = [path, *_entries(folder / path.stem / "subagents", place, ".jsonl")]
             yield _of_files("claude", parts, partial(_read_claude, parts, place.notes))
@@ -227,11 +246,19 @@ def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
 
 def _codex(place: Place) -> Iterator[Transcript | None]:
     home = place.folder("CODEX_HOME", ".codex")
-    found = [*(home / "sessions").glob("*/*/*/rollout-*.jsonl"), *(home / "archived_sessions").glob("rollout-*.jsonl")]
+    found = [
+        *(home / "sessions").glob("*/*/*/rollout-*.jsonl"),
+        *(home / "archived_sessions").glob("rollout-*.jsonl"),
+    ]
     for path in sorted(found):
-        cwd = _first(islice(json_lines(path, []), 1), lambda value: transcripts.member(value, "payload", "cwd"))
+        cwd = _first(
+            islice(json_lines(path, []), 1),
+            lambda value: transcripts.member(value, "payload", "cwd"),
+        )
         if place.has(cwd):
-            yield _of_files("codex", [path], partial(_read_lines, transcripts.read_codex, path, place.notes))
+            yield _of_files(
+                "codex", [path], partial(_read_lines, transcripts.read_codex, path, place.notes)
+            )
 
 
 def _read_lines(read: Callable[[Iterable[Json]], Events], path: Path, notes: list[str]) -> Events:
@@ -241,7 +268,9 @@ def _read_lines(read: Callable[[Iterable[Json]], Events], path: Path, notes: lis
 def _gemini(place: Place) -> Iterator[Transcript | None]:
     names = {hashlib.sha256(str(place.root).encode()).hexdigest(): str(place.root)}
     for folder in _entries(place.folder("GEMINI_CLI_HOME") / ".gemini" / "tmp", place):
-        cwd = discovery.read_text(str(folder / ".project_root")).strip() or names.get(folder.name, "")
+        cwd = discovery.read_text(str(folder / ".project_root")).strip() or names.get(
+            folder.name, ""
+        )
         for path in _entries(folder / "chats", place, ".json", ".jsonl") if place.has(cwd) else ():
             yield _of_files("gemini", [path], partial(_read_gemini, path, cwd, place.notes))
 
@@ -273,15 +302,24 @@ def _opencode(place: Place) -> Iterator[Transcript | None]:
 
 def _copilot(place: Place) -> Iterator[Transcript | None]:
     state = place.folder("COPILOT_HOME", ".copilot") / "session-state"
-    for path in [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(state, place, ".jsonl"):
-        cwd = _first(json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd"))
+    for path in [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(
+        state, place, ".jsonl"
+    ):
+        cwd = _first(
+            json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd")
+        )
         if place.has(cwd):
-            yield _of_files("copilot", [path], partial(_read_lines, transcripts.read_copilot, path, place.notes))
+            yield _of_files(
+                "copilot", [path], partial(_read_lines, transcripts.read_copilot, path, place.notes)
+            )
 
 
 def _application_folders(place: Place, *names: str) -> list[Path]:
     """Return the folders where applications of these names keep their data, on Linux and macOS."""
-    roots = (place.folder("XDG_CONFIG_HOME", ".config"), place.home / "Library" / "Application Support")
+    roots = (
+        place.folder("XDG_CONFIG_HOME", ".config"),
+        place.home / "Library" / "Application Support",
+    )
     return [root / name for root in roots for name in names]
 
 
@@ -293,7 +331,11 @@ def _cursor(place: Place) -> Iterator[Transcript | None]:
         composers: dict[str, str] = {}  # of this project, with its folder
         for folder in _entries(user / "workspaceStorage", place):
             workspace = read_json(folder / "workspace.json", place.notes)
-            cwd = str(workspace.get("folder") or "").removeprefix("file://") if isinstance(workspace, dict) else ""
+            cwd = (
+                str(workspace.get("folder") or "").removeprefix("file://")
+                if isinstance(workspace, dict)
+                else ""
+            )
             if place.has(cwd) and (folder / "state.vscdb").is_file():
                 try:
                     with foreign.open_store(folder / "state.vscdb") as connection:
@@ -303,7 +345,9 @@ def _cursor(place: Place) -> Iterator[Transcript | None]:
         yield from _cursor_composers(path, composers, place)
 
 
-def _cursor_composers(path: Path, composers: Mapping[str, str], place: Place) -> Iterator[Transcript]:
+def _cursor_composers(
+    path: Path, composers: Mapping[str, str], place: Place
+) -> Iterator[Transcript]:
     def read(name: str, cwd: str) -> Events:
         with foreign.open_store(path) as connection:
             composer = transcripts.parsed(foreign.cursor_value(connection, f"composerData:{name}"))
@@ -317,7 +361,9 @@ def _cursor_composers(path: Path, composers: Mapping[str, str], place: Place) ->
                 value = foreign.cursor_value(connection, f"composerData:{name}")
                 mark = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
                 if value:
-                    yield Transcript("cursor", f"{path}#{name}", mark, len(value), partial(read, name, cwd))
+                    yield Transcript(
+                        "cursor", f"{path}#{name}", mark, len(value), partial(read, name, cwd)
+                    )
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")
 
@@ -326,12 +372,25 @@ def _cline(place: Place) -> Iterator[Transcript | None]:
     editors = _application_folders(place, *(f"{name}/User/globalStorage" for name in _EDITORS))
     for extension in [folder / name for folder in editors for name in _EXTENSIONS]:
         history = read_json(extension / "state" / "taskHistory.json", place.notes)
-        items = [each for each in history if isinstance(each, dict)] if isinstance(history, list) else []
+        items = (
+            [each for each in history if isinstance(each, dict)]
+            if isinstance(history, list)
+            else []
+        )
         known = {str(each.get("id")): each for each in items}
         for folder in _entries(extension / "tasks", place):
-            item = read_json(folder / "history_item.json", place.notes) or known.get(folder.name) or {}
+            item = (
+                read_json(folder / "history_item.json", place.notes) or known.get(folder.name) or {}
+            )
             item = item if isinstance(item, dict) else {}
-            cwd = next((str(item[key]) for key in ("cwdOnTaskInitialization", "workspace", "cwd") if item.get(key)), "")
+            cwd = next(
+                (
+                    str(item[key])
+                    for key in ("cwdOnTaskInitialization", "workspace", "cwd")
+                    if item.get(key)
+                ),
+                "",
+            )
             path = folder / "api_conversation_history.json"
             if place.has(cwd):
                 yield _of_files("cline", [path], partial(_read_cline, path, cwd, item, place.notes))
@@ -339,8 +398,13 @@ def _cline(place: Place) -> Iterator[Transcript | None]:
 
 def _read_cline(path: Path, cwd: str, item: Mapping[str, object], notes: list[str]) -> Events:
     messages = read_json(path, notes)
-    session, start = path.parent.name, item.get("ts") or (int(path.parent.name) if path.parent.name.isdecimal() else "")
-    values = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    session, start = (
+        path.parent.name,
+        item.get("ts") or (int(path.parent.name) if path.parent.name.isdecimal() else ""),
+    )
+    values = (
+        [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    )
     return transcripts.read_cline(values, f"cline-{session}", cwd, start)
 
 
@@ -352,7 +416,9 @@ def _aider(place: Place) -> Iterator[Transcript | None]:
         with files.open_regular(path) as file:
             lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
             in_id = str.maketrans(" :", "--")
-            yield from transcripts.read_aider(lines, str(place.root), lambda start: prefix + start.translate(in_id))
+            yield from transcripts.read_aider(
+                lines, str(place.root), lambda start: prefix + start.translate(in_id)
+            )
 
     if path.is_file() and not path.is_symlink():
         yield _of_files("aider", [path], read)

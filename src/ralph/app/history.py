@@ -23,7 +23,12 @@ from ralph.store.sources import Format, Source, contents, memory_files, parse_so
 
 MAX_CHANGES = 50
 _MAX_DIFF_CHARACTERS = 20_000
-_LAYOUT = ("--format=%x01%H%x00%P%x00%aI%x00%an%x00%s%x00", "--no-color", "--no-ext-diff", "--no-textconv")
+_LAYOUT = (
+    "--format=%x01%H%x00%P%x00%aI%x00%an%x00%s%x00",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+)
 
 
 def record_history(root: Path, record_id: str) -> dict[str, Any]:
@@ -32,7 +37,11 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     try:
         record, name, form = locate_record(root, record_id)
     except NotFound:
-        return {"id": record_id, "items": _deleted(repository, record_id), "note": "It was deleted."}
+        return {
+            "id": record_id,
+            "items": _deleted(repository, record_id),
+            "note": "It was deleted.",
+        }
     source = Source(paths.source_path(root, name), name, form)
     items: list[dict[str, Any]] = []
     committed = repository.text(f"HEAD:./{name}")
@@ -42,31 +51,53 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     elif repository.top is None:
         note = "This project is in no git repository."
     elif committed is None:
-        ignored = repository.answer("ls-files", "--others", "--ignored", "--exclude-standard", "--", name)
+        ignored = repository.answer(
+            "ls-files", "--others", "--ignored", "--exclude-standard", "--", name
+        )
         note = f"Git ignores {name}." if ignored else f"{name} is not committed yet."
     else:
         note = "" if before else "It is not committed yet."
-    if form is not Format.LOG and before != (now := _find_block(source, files.read(source.path), record_id)[0]):
-        when, who = record.updated_at or record.created_at, str(record.extra.get(WHO) or record.origin.by)
+    if form is not Format.LOG and before != (
+        now := _find_block(source, files.read(source.path), record_id)[0]
+    ):
+        when, who = (
+            record.updated_at or record.created_at,
+            str(record.extra.get(WHO) or record.origin.by),
+        )
         items.append(_change(name, before, now, "", when, who, "not committed yet"))
     items += _commits(repository, source, record_id, "HEAD") if before else []
     if form is Format.KNOWLEDGE:
         log = replaced_bodies(root)
-        logged = [each.record for each in contents(Source(log, log.name, Format.LOG), files.read(log) or "").records]
+        logged = [
+            each.record
+            for each in contents(Source(log, log.name, Format.LOG), files.read(log) or "").records
+        ]
         old = [each for each in logged if any(link.target == record.id for link in each.links)]
         known = [one["old"] for one in items]
-        for each, text in zip(old, [*(each.text for each in old[1:]), record.text], strict=False):  # the newest first
+        for each, text in zip(
+            old, [*(each.text for each in old[1:]), record.text], strict=False
+        ):  # the newest first
             if not any(each.text.strip() in one for one in known):
                 why = f"the log keeps the text before as {each.id}"
                 items.insert(0, _change(record.id, each.text, text, "", each.valid_until, "", why))
-    sessions, used = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES)).get(record_id, (0, 0))
-    return {"id": record_id, "items": items[:MAX_CHANGES], "injected": sessions, "used": used, "note": note}
+    sessions, used = usage.count_uses(usage.read_ledger(root, usage.ALL_BYTES)).get(
+        record_id, (0, 0)
+    )
+    return {
+        "id": record_id,
+        "items": items[:MAX_CHANGES],
+        "injected": sessions,
+        "used": used,
+        "note": note,
+    }
 
 
 def record_at(root: Path, record: Record, day: str) -> Record:
     """Return a record with the text that it had on a day, as far as git and the logs know; NotFound before its time."""
     if record.created_at[:10] > day:
-        raise NotFound(f"{record.id} is of {record.created_at[:10]}", hint=f"nothing of it is older than {day}")
+        raise NotFound(
+            f"{record.id} is of {record.created_at[:10]}", hint=f"nothing of it is older than {day}"
+        )
     items = record_history(root, record.id)["items"]
     known = [each for each in items if each["at"][:10] <= day and each["new"]] or items[-1:]
     return replace(record, text=known[0]["new"] if known and known[0]["new"] else record.text)
@@ -79,10 +110,14 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
         if block := _find_block(source, repository.text(f"HEAD:./{source.name}"), record_id)[0]:
             gone = _change(source.name, block, "", "", ids.today(), "", "not committed yet")
             return [gone, *_commits(repository, source, record_id, "HEAD")][:MAX_CHANGES]
-        log = repository.ask("log", "-n1", *_LAYOUT, "-s", f"-S### {record_id}\n", "--", source.name)
+        log = repository.ask(
+            "log", "-n1", *_LAYOUT, "-s", f"-S### {record_id}\n", "--", source.name
+        )
         commit, parents, *about = (log.out[1:].split("\0") + [""] * 5)[:5]
         parent = parents.split(" ")[0]
-        before, _ = _find_block(source, repository.text(f"{parent}:./{source.name}") if parent else "", record_id)
+        before, _ = _find_block(
+            source, repository.text(f"{parent}:./{source.name}") if parent else "", record_id
+        )
         if before:
             gone = _change(source.name, before, "", commit, *about)
             return [gone, *_commits(repository, source, record_id, parent)][:MAX_CHANGES]
@@ -90,24 +125,36 @@ def _deleted(repository: Repository, record_id: str) -> list[dict[str, Any]]:
     raise NotFound(f"there is no record {record_id}", hint=hint)
 
 
-def _commits(repository: Repository, source: Source, record_id: str, start: str) -> list[dict[str, Any]]:
+def _commits(
+    repository: Repository, source: Source, record_id: str, start: str
+) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     block, line = _find_block(source, repository.text(f"{start}:./{source.name}"), record_id)
     while block and len(items) < MAX_CHANGES:
         lines = f"-L{line},{line + block.count(chr(10))}:{source.name}"
         log = repository.ask("log", f"-n{MAX_CHANGES}", *_LAYOUT, lines, start)
         if log.code != 0:
-            raise RalphError(f"git failed: {first_line(log)}", hint="`git log` in this folder says more")
+            raise RalphError(
+                f"git failed: {first_line(log)}", hint="`git log` in this folder says more"
+            )
         block = ""
         for text in log.out.split("\x01")[1:]:
             commit, parents, at, author, subject, rest = text.split("\0", 5)
-            body = [each for each in rest.split("\n") if each and not each.startswith(("diff ", "--- ", "+++ ", "@@ "))]
-            old, new = ("\n".join(each[1:] for each in body if each[0] in marks) for marks in (" -", " +"))
+            body = [
+                each
+                for each in rest.split("\n")
+                if each and not each.startswith(("diff ", "--- ", "+++ ", "@@ "))
+            ]
+            old, new = (
+                "\n".join(each[1:] for each in body if each[0] in marks) for marks in (" -", " +")
+            )
             if new.startswith("### ") and not old.startswith(f"### {record_id}"):
                 old = ""  # of another entry, whose lines this one took
             if not old and parents:
                 start = parents.split(" ")[0]
-                block, line = _find_block(source, repository.text(f"{start}:./{source.name}"), record_id)
+                block, line = _find_block(
+                    source, repository.text(f"{start}:./{source.name}"), record_id
+                )
             items.append(_change(source.name, old or block, new, commit, at, author, subject))
             if block:
                 items[-1]["change"] = "moved"
@@ -116,7 +163,9 @@ def _commits(repository: Repository, source: Source, record_id: str, start: str)
     return items
 
 
-def _change(name: str, before: str, after: str, commit: str, at: str, author: str, subject: str) -> dict[str, str]:
+def _change(
+    name: str, before: str, after: str, commit: str, at: str, author: str, subject: str
+) -> dict[str, str]:
     change = "edited" if before and after else "added" if after else "deleted"
     if change == "edited" and ("status=retired" in before) != ("status=retired" in after):
         change = "archived" if "status=retired" in after else "unarchived"
@@ -139,4 +188,8 @@ def _find_block(source: Source, text: str | None, record_id: str) -> tuple[str, 
     except RalphError:
         entries = ()
     entry = next((each for each in entries if each.record.id == record_id), None)
-    return (text[entry.start : entry.end].strip("\r\n"), entry.line) if entry is not None and text else ("", 0)
+    return (
+        (text[entry.start : entry.end].strip("\r\n"), entry.line)
+        if entry is not None and text
+        else ("", 0)
+    )

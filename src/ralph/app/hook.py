@@ -34,12 +34,22 @@ from ralph.store import db, files, hook_files, queries, sessions
 from ralph.store.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
-_RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)  # how a record begins in a prompt
-_TAIL = 200_000  # characters at the end of a log that a stop summarises while the index is far behind
+_RECORD_LINE = re.compile(
+    r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE
+)  # how a record begins in a prompt
+_TAIL = (
+    200_000  # characters at the end of a log that a stop summarises while the index is far behind
+)
 
 
 def handle_event(
-    folder: str, host: str, event: str, payload: bytes, *, env: Mapping[str, str], project: bool = True
+    folder: str,
+    host: str,
+    event: str,
+    payload: bytes,
+    *,
+    env: Mapping[str, str],
+    project: bool = True,
 ) -> str:
     """Handle an event and return what to print; outside of a `project` only where capture is on everywhere."""
     root = Path(folder)
@@ -61,9 +71,13 @@ def handle_event(
     session_file = usage.seen_file(root, happened.session).name
     calls = paths.state_folder(root) / hook_files.FORGETS / session_file
     if happened.message and hook_files.read_file(str(calls), 2, end=True) == hook_files.CALLED:
-        happened = replace(happened, message="")  # an answer after `ralph forget` may quote what went
+        happened = replace(
+            happened, message=""
+        )  # an answer after `ralph forget` may quote what went
     number, task = env.get("RALPH_ITERATION", ""), filters.current_task(root, env)
-    iteration = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+    iteration = (
+        int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
+    )
     loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
     with _count_failures(root, event):
         record_event(root, happened, loaded, loop)
@@ -73,7 +87,10 @@ def handle_event(
         # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
         if _RUN.fullmatch(env["RALPH_RUN"]) and iteration is not None:
             with _count_failures(root, event):
-                prompt = files.read(paths.run_folder(root, env["RALPH_RUN"]) / f"{iteration:04}.md") or ""
+                prompt = (
+                    files.read(paths.run_folder(root, env["RALPH_RUN"]) / f"{iteration:04}.md")
+                    or ""
+                )
                 usage.mark_seen(root, happened.session, _RECORD_LINE.findall(prompt))
     elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
         _summarize_session(root, happened, loaded)
@@ -93,7 +110,9 @@ def update_index(folder: str, event: str) -> None:
         index.of(Path(folder)).sync(within=index.MOMENT)
 
 
-def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> tuple[Config | None, str]:
+def _load_config(
+    root: Path, event: str, env: Mapping[str, str], *, cache: bool
+) -> tuple[Config | None, str]:
     """Return the config, else what to print: a session that starts gets the reason; write the settings cache."""
     state = hook_state.config_state(root, env)
     try:
@@ -102,10 +121,14 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
         if cache:
             hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
         why = str(error).partition("\n")[0]
-        if render.looks_like_instructions(why.replace("'", "\n").replace('"', "\n")):  # it quotes the file
+        if render.looks_like_instructions(
+            why.replace("'", "\n").replace('"', "\n")
+        ):  # it quotes the file
             why = "a config file cannot be used (`ralph doctor` says why)"
         line = f"{why}; until that is mended nothing is recorded or recalled here"
-        return None, _context_json(event, render.notes([line])) if event == Happening.SESSION_START else ""
+        return None, _context_json(
+            event, render.notes([line])
+        ) if event == Happening.SESSION_START else ""
     if cache:
         with _count_failures(root, event):
             hook_state.write_settings(root, loaded, env=env, state=state)
@@ -121,23 +144,32 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
         hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
-def record_event(root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA) -> None:
+def record_event(
+    root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA
+) -> None:
     """Append the observation of an event to the session's log, with one write; `loop` has its run and task."""
     privacy = config.privacy
     observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = paths.session_log(root, event.session)
     lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
-    if event.happening in (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP) or not path.exists():
+    if (
+        event.happening in (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
+        or not path.exists()
+    ):
         session = session_of(event, patterns=privacy.patterns)
         lines += [] if session is None else [encode_line("session", session)]
     if lines:
         try:
             files.append(path, "".join(lines), root=paths.state_boundary(root))
         except WriteFailed:  # another process keeps the lock
-            hook_files.spill(str(paths.state_folder(root)), path.name, "".join(lines).encode("utf-8", "replace"))
+            hook_files.spill(
+                str(paths.state_folder(root)), path.name, "".join(lines).encode("utf-8", "replace")
+            )
 
 
-def _start_session(root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]) -> str:
+def _start_session(
+    root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]
+) -> str:
     """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
     from ralph.app import hosts, merge_registration
     from ralph.app.context import SessionState, brief_session
@@ -146,10 +178,16 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
     if event.source not in ("resume", "fork"):
         with _count_failures(root, name):
             usage.forget_session(root, event.session)
-            usage.mark_seen(root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else [])
+            usage.mark_seen(
+                root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else []
+            )
     with _count_failures(root, name):
         merge_registration.register_missing(root, env)
-    states = {"resume": SessionState.RESUMED, "fork": SessionState.RESUMED, "compact": SessionState.COMPACTED}
+    states = {
+        "resume": SessionState.RESUMED,
+        "fork": SessionState.RESUMED,
+        "compact": SessionState.COMPACTED,
+    }
     state = states.get(event.source, SessionState.NEW)
     tools = hosts.has_server(event.host, root, env)
     program = "" if tools else hosts.agent_program(sys.executable, env)
@@ -158,16 +196,22 @@ def _start_session(root: Path, event: Event, config: Config, name: str, *, task:
         return ""
     with _count_failures(root, name):
         items = [Injection(record.id, record.tokens) for record in brief.records]
-        usage.record_injections(root, event.session, name, items, event.at, skill=brief.skill_tokens)
+        usage.record_injections(
+            root, event.session, name, items, event.at, skill=brief.skill_tokens
+        )
         usage.mark_seen(root, event.session, brief.noted)
-    return _context_json(name, brief.text, _presence(root, brief) if config.presence is not Presence.OFF else "")
+    return _context_json(
+        name, brief.text, _presence(root, brief) if config.presence is not Presence.OFF else ""
+    )
 
 
 def _presence(root: Path, brief: Brief) -> str:
     """Return the line about a brief that the user sees, with the age of the last pull; "" where it has no record."""
     sessions = sum(piece.section == RECENT_SESSIONS for piece in brief.records)
     counts = ((len(brief.records) - sessions, "memor", "y", "ies"), (sessions, "session", "", "s"))
-    words = [f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count]
+    words = [
+        f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count
+    ]
     line, pulled = f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens", ""
     with suppress(OSError):  # no pull yet
         hours = int((time.time() - paths.team_pulled(root).stat().st_mtime) / 3600)
@@ -178,7 +222,9 @@ def _presence(root: Path, brief: Brief) -> str:
 
 def _context_json(name: str, text: str, message: str = "") -> str:
     shown = {"systemMessage": message} if message else {}
-    return json.dumps({**shown, "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
+    return json.dumps(
+        {**shown, "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+    )
 
 
 def _summarize_session(root: Path, event: Event, config: Config) -> None:
@@ -186,7 +232,12 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
     records, stored = _session_records(root, event, config)
     summary = summaries.summary(records)
     if (text := summaries.text(summary, summaries.TOKENS, estimate)) and text != stored:
-        session = {"id": event.session, "summary": text, "tags": list(summary.tags), "updated_at": event.at}
+        session = {
+            "id": event.session,
+            "summary": text,
+            "tags": list(summary.tags),
+            "updated_at": event.at,
+        }
         log = paths.session_log(root, event.session)
         files.append(log, encode_line("session", session), root=paths.state_boundary(root))
     usage.record_uses(root, event.session, usage.references(root, event.session, records), event.at)

@@ -43,7 +43,9 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
 
 
-def write_settings(root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()) -> bool:
+def write_settings(
+    root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()
+) -> bool:
     """Write the settings cache; False when these settings hold for one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
@@ -124,7 +126,9 @@ def reset_failures(root: Path) -> Failures | None:
     """Set the count back to zero and return what had been counted, or None when there was nothing."""
     counted, path = read_failures(root), str(failures_file(root))
     with suppress(OSError, hook_files.Unsure):
-        if counted and hook_files.overwrite(path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE):
+        if counted and hook_files.overwrite(
+            path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE
+        ):
             return counted
     return None
 
@@ -140,7 +144,12 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     if paused_since(root) is not None:
         return False
     state = paths.ralph_folder(paths.main_checkout(root))
-    marks = (paths.config_file(root), paths.ralph_folder(root), state, paths.memories_files(root)[0])
+    marks = (
+        paths.config_file(root),
+        paths.ralph_folder(root),
+        state,
+        paths.memories_files(root)[0],
+    )
     if not everywhere and not any(mark.exists() for mark in marks):
         hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
         raise Refused(f"{root}: nothing is captured here, so there is nothing to pause", hint=hint)
@@ -148,7 +157,13 @@ def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
     file = pause_file(root)
     files.make_folder(file.parent, 0o700)
     with suppress(Conflict):  # another process was faster: it is paused
-        files.write(file, ids.timestamp() + "\n", root=paths.state_boundary(root), expect="", mode=files.PRIVATE)
+        files.write(
+            file,
+            ids.timestamp() + "\n",
+            root=paths.state_boundary(root),
+            expect="",
+            mode=files.PRIVATE,
+        )
     return True
 
 
@@ -174,7 +189,9 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     installed: dict[str, Installed] = {}
     for host in Host:
         for scope in InstallScope:
-            with suppress(RalphError):  # no such scope, no home, or a file that only its host may complain about
+            with suppress(
+                RalphError
+            ):  # no such scope, no home, or a file that only its host may complain about
                 target = InstallTarget(host, scope, root, env)
                 if install.has_entries(target):
                     each = Installed(host.value, scope.value, target.settings, target)
@@ -189,7 +206,9 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
     """Yield what is wrong with the hooks here, each with its file and what to do."""
     if failures := read_failures(root):
-        hint = "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
+        hint = (
+            "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
+        )
         yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
     if problem := recording_problem(root):
         hint = "make its folder a folder that you can write to, or free some space"
@@ -197,7 +216,9 @@ def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Pr
     slow = paths.slow_patterns_file(root)
     for pattern in sorted(hook_files.slow_patterns(str(paths.state_folder(root)))):
         what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
-        hint = f"write it without nested repetitions; deleting its line in {slow} switches it on again"
+        hint = (
+            f"write it without nested repetitions; deleting its line in {slow} switches it on again"
+        )
         yield slow, Problem(1, what, hint, "warning", "slow-pattern")
     if (since := paused_since(root)) is not None:
         what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
@@ -209,12 +230,21 @@ def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[
     """Yield what keeps hosts from starting Ralph, and entries that this version would write otherwise."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
-        if (installed or install.installed_file(env).is_file()) and (what := install.launcher_problem(env)):
+        if (installed or install.installed_file(env).is_file()) and (
+            what := install.launcher_problem(env)
+        ):
             yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
     for each in installed:
         with suppress(RalphError):
-            for path, what in install.outdated_entries(each.target) if each.target is not None else ():
-                yield path, Problem(1, f"its entries are not up to date ({what})", _FIX, "note", "host-entry")
+            for path, what in (
+                install.outdated_entries(each.target) if each.target is not None else ()
+            ):
+                yield (
+                    path,
+                    Problem(
+                        1, f"its entries are not up to date ({what})", _FIX, "note", "host-entry"
+                    ),
+                )
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
@@ -224,6 +254,8 @@ def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Pa
     ours = install.noted_program(env) or install.hook_program(sys.executable)
     targets = [each.target for each in find_installed(root, env) if each.target is not None]
     entries = (install.plan_install(install.with_server(each), ours) for each in targets)
-    for plan in chain([install.plan_launchers(env, ours)], entries):  # each plan begins with the files after the last
+    for plan in chain(
+        [install.plan_launchers(env, ours)], entries
+    ):  # each plan begins with the files after the last
         install.apply_plan(plan)
         yield from ((edit.path, edit.what) for edit in plan.edits)

@@ -22,7 +22,13 @@ from ralph.app.extras import has_extra
 from ralph.app.slash_commands import is_signed
 from ralph.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
 from ralph.formats import host_files
-from ralph.formats.host_files import SERVER_NAME, STATUS_LINE, is_ralph_hook, is_ralph_server, ralph_hooks
+from ralph.formats.host_files import (
+    SERVER_NAME,
+    STATUS_LINE,
+    is_ralph_hook,
+    is_ralph_server,
+    ralph_hooks,
+)
 from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
@@ -37,9 +43,11 @@ note=${0%%/*}/../interpreter python='' runner=''
 """
 _GONE = "Ralph is gone: install the package ralph-memory again and run 'ralph doctor --fix', or remove this entry."
 LAUNCHERS = {
-    HOOK_LAUNCHER: _FIND % ("Starts Ralph for one event of a coding agent, or does nothing.", '-S "$runner"')
+    HOOK_LAUNCHER: _FIND
+    % ("Starts Ralph for one event of a coding agent, or does nothing.", '-S "$runner"')
     + "exit 0\n",
-    COMMAND_LAUNCHER: _FIND % ("Starts the command `ralph`, for MCP clients and slash commands.", "-m ralph")
+    COMMAND_LAUNCHER: _FIND
+    % ("Starts the command `ralph`, for MCP clients and slash commands.", "-m ralph")
     + f'echo "{_GONE}" >&2\nexit 1\n',
 }
 """The scripts in the state folder. Another Python in the same environment has another path of run.py: they look."""
@@ -85,7 +93,9 @@ class InstallTarget:
     def own_files(self) -> dict[Path, tuple[str, str, int | None]]:
         """The files that are ours alone: slash commands, scripts, a plugin."""
         folder = clients.host_folder(self.host, self.scope, self.root, self.env)
-        return clients.own_files(self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER))
+        return clients.own_files(
+            self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER)
+        )
 
     @property
     def inside(self) -> Path | None:
@@ -127,7 +137,10 @@ class InstallPlan:
 def hook_program(executable: str) -> HookProgram:
     """Return this Ralph: the interpreter of its virtual environment, no link followed, and its run.py."""
     if not executable or not Path(executable).is_file():
-        raise NotFound(f"the running Python cannot be found: {executable!r}", hint="start `ralph` by its full path")
+        raise NotFound(
+            f"the running Python cannot be found: {executable!r}",
+            hint="start `ralph` by its full path",
+        )
     return HookProgram(Path(executable).absolute(), Path(__file__).parents[1] / "hooks" / "run.py")
 
 
@@ -144,7 +157,11 @@ def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
 def noted_program(env: Mapping[str, str]) -> HookProgram | None:
     """Return the Ralph that the launchers are to start; None when none is noted or it is gone."""
     lines = (files.read(interpreter_file(env)) or "").splitlines()
-    is_complete = len(lines) == 2 and os.access(lines[0], os.X_OK) and all(Path(line).is_file() for line in lines)
+    is_complete = (
+        len(lines) == 2
+        and os.access(lines[0], os.X_OK)
+        and all(Path(line).is_file() for line in lines)
+    )
     return HookProgram(Path(lines[0]), Path(lines[1])) if is_complete else None
 
 
@@ -157,7 +174,11 @@ def launcher_problem(env: Mapping[str, str]) -> str:
         return ""
     programs = (files.read(interpreter_file(env)) or "").splitlines()
     gone = next((program for program in programs if not Path(program).is_file()), "")
-    return f"hooks and MCP clients start {gone}, which is gone" if gone else "it does not name the Ralph to start"
+    return (
+        f"hooks and MCP clients start {gone}, which is gone"
+        if gone
+        else "it does not name the Ralph to start"
+    )
 
 
 def installed_file(env: Mapping[str, str]) -> Path:
@@ -180,16 +201,25 @@ class _Edits:
         return self.by_path[path].after if path in self.by_path else files.read(path)
 
     def put(
-        self, path: Path, after: str | None, what: str, inside: Path | None = None, mode: int | None = None
+        self,
+        path: Path,
+        after: str | None,
+        what: str,
+        inside: Path | None = None,
+        mode: int | None = None,
     ) -> None:
-        if after is None and self.text(path) is not None and path.is_symlink():  # the link is the user's
+        if (
+            after is None and self.text(path) is not None and path.is_symlink()
+        ):  # the link is the user's
             after = {".json": "{}\n", ".toml": ""}.get(path.suffix)
         if after == self.text(path) and (mode is None or os.access(path, os.X_OK)):
             return
         earlier = self.by_path.get(path)
         before, inside = (earlier.before, earlier.inside) if earlier else (files.read(path), inside)
         what = f"{earlier.what}, {what}" if earlier else what
-        self.by_path[path] = FileEdit(path, before, after, what if after is not None else "removed", inside, mode)
+        self.by_path[path] = FileEdit(
+            path, before, after, what if after is not None else "removed", inside, mode
+        )
 
     def change_launchers(self, env: Mapping[str, str], ours: HookProgram | None) -> None:
         """Write the launchers and what they start, or remove them without a program."""
@@ -197,7 +227,12 @@ class _Edits:
         self.put(interpreter_file(env), text, "names the Ralph that is started")
         for name, script in LAUNCHERS.items():
             path = launcher(env, name)
-            self.put(path, None if ours is None else script, "starts Ralph", mode=None if ours is None else 0o755)
+            self.put(
+                path,
+                None if ours is None else script,
+                "starts Ralph",
+                mode=None if ours is None else 0o755,
+            )
 
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
         """Add the files that are ours alone, or remove them; a foreign file stays, which a note says."""
@@ -205,7 +240,13 @@ class _Edits:
             if (before := files.read(path)) is not None and not is_signed(before):
                 self.notes.append(f"{path} is not ours or was changed; it stays as it is")
             elif add:
-                self.put(path, text, f"{name} {'added' if before is None else 'updated'}", target.inside, mode)
+                self.put(
+                    path,
+                    text,
+                    f"{name} {'added' if before is None else 'updated'}",
+                    target.inside,
+                    mode,
+                )
             else:
                 self.put(path, None, "")
 
@@ -221,7 +262,9 @@ class _Edits:
             if not add:
                 self.put(path, base, f"{number} hooks removed", target.inside)
             elif not host_files.has_current_hooks(text, settings):
-                what = f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
+                what = (
+                    f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
+                )
                 self.put(path, host_files.with_hooks(base, settings), what, target.inside)
 
     def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
@@ -233,7 +276,10 @@ class _Edits:
                 after = host_files.without_json_entry(text, STATUS_LINE)
                 self.put(path, after, "the status line removed", target.inside)
             elif add and current is None:
-                entry = {"type": "command", "command": shlex.join([str(launcher(target.env)), "statusline"])}
+                entry = {
+                    "type": "command",
+                    "command": shlex.join([str(launcher(target.env)), "statusline"]),
+                }
                 after = host_files.with_json_entry(text, STATUS_LINE, entry)
                 self.put(path, after, "the status line added", target.inside)
             elif add and not is_ralph_hook(current):
@@ -249,16 +295,26 @@ class _Edits:
             text = base = self.text(path)
             server = _find_server(target, text)
             if text is not None and is_ralph_server(server):
-                base = host_files.without_toml_server(text) if is_toml else host_files.without_json_entry(text, keys)
+                base = (
+                    host_files.without_toml_server(text)
+                    if is_toml
+                    else host_files.without_json_entry(text, keys)
+                )
             setting = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if not add:
                 self.put(path, base, "the MCP server removed", inside)
             elif server is not None and not is_ralph_server(server):
-                self.notes.append(f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is")
+                self.notes.append(
+                    f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"
+                )
             elif server is None or not same_json(server, check_json(setting)):
                 what = "the MCP server added" if server is None else "the MCP server put in anew"
                 with_entry = host_files.with_json_entry
-                after = host_files.with_toml_server(base, setting) if is_toml else with_entry(base, keys, setting)
+                after = (
+                    host_files.with_toml_server(base, setting)
+                    if is_toml
+                    else with_entry(base, keys, setting)
+                )
                 self.put(path, after, what, inside)
 
 
@@ -327,7 +383,12 @@ def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
         if target.status_line:
             edits.change_status_line(target, add=True)
     list_file, (entries, folders) = installed_file(target.env), _read_installed(target.env)
-    created = [folder for file in (*edits.by_path, list_file) for folder in file.parents if not folder.exists()]
+    created = [
+        folder
+        for file in (*edits.by_path, list_file)
+        for folder in file.parents
+        if not folder.exists()
+    ]
     no_mcp = f"{_NO_MCP_PREFIX}{target.list_entry}"
     entries = [entry for entry in entries if not (target.mcp and entry == no_mcp)]
     entries += [target.list_entry, *([no_mcp] if target.mcp is None else [])]
@@ -343,13 +404,17 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
     """Return everything that is listed as installed, in all projects, what the user's files have, and `root`'s."""
     users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
     targets = {}
-    for target in users:  # whether one of its files may be about us, without parsing what others wrote
+    for (
+        target
+    ) in users:  # whether one of its files may be about us, without parsing what others wrote
         paths = (target.settings, target.servers[0], *target.own_files)
         if target.host is Host.CLAUDE or any("ralph" in (files.read(path) or "") for path in paths):
             targets[target.list_entry] = target
     for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
         target = InstallTarget(host, scope, root, env)
-        with suppress(UsageError, Unreadable):  # no such scope, or a file that only its host may complain about
+        with suppress(
+            UsageError, Unreadable
+        ):  # no such scope, or a file that only its host may complain about
             if has_entries(target):
                 targets[target.list_entry] = target
     for entry in _read_installed(env)[0]:
@@ -359,7 +424,9 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
             host, scope = Host(name), InstallScope(place)
-            targets[entry] = InstallTarget(host, scope, *clients.installed_at(host, scope, Path(path), env))
+            targets[entry] = InstallTarget(
+                host, scope, *clients.installed_at(host, scope, Path(path), env)
+            )
     return list(targets.values())
 
 
@@ -379,7 +446,9 @@ def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     entries = [entry for entry in entries if entry.removeprefix(_NO_MCP_PREFIX) not in gone_entries]
     if not entries:
         edits.change_launchers(env, None)
-    gone = {edit.path for edit in edits.by_path.values() if edit.after is None} | (set() if entries else {list_file})
+    gone = {edit.path for edit in edits.by_path.values() if edit.after is None} | (
+        set() if entries else {list_file}
+    )
     empty: list[Path] = []  # folders of ours
     for folder in sorted(our_folders, key=lambda folder: -len(folder.parts)):
         if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
@@ -397,7 +466,9 @@ def _check(target: InstallTarget) -> None:
 
 def _read_installed(env: Mapping[str, str]) -> tuple[list[str], list[Path]]:
     lines = [line for line in (files.read(installed_file(env)) or "").splitlines() if line]
-    folders = [Path(line.removeprefix(_FOLDER_PREFIX)) for line in lines if line.startswith(_FOLDER_PREFIX)]
+    folders = [
+        Path(line.removeprefix(_FOLDER_PREFIX)) for line in lines if line.startswith(_FOLDER_PREFIX)
+    ]
     return [line for line in lines if not line.startswith(_FOLDER_PREFIX)], folders
 
 
@@ -422,12 +493,17 @@ def apply_plan(plan: InstallPlan) -> None:
     for edit in plan.edits:  # a read-only file stops everything before the first write
         real = files.target(edit.path, edit.inside)
         if real.exists() and not real.stat().st_mode & 0o222:
-            raise WriteFailed(f"{edit.path}: is read-only", hint="make it writable and run again; nothing was written")
+            raise WriteFailed(
+                f"{edit.path}: is read-only",
+                hint="make it writable and run again; nothing was written",
+            )
     for edit in plan.edits:
         if edit.after is None:
             files.delete(edit.path)
         else:
-            files.write(edit.path, edit.after, root=edit.inside, expect=edit.before or "", mode=edit.mode)
+            files.write(
+                edit.path, edit.after, root=edit.inside, expect=edit.before or "", mode=edit.mode
+            )
     for folder in plan.folders:
         if folder.is_dir() and not any(folder.iterdir()):
             files.remove_folder(folder)
@@ -439,7 +515,9 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
         with suppress(RalphError, OSError):
             target = InstallTarget(Host(host), scope, root, env)
             text = files.read(target.servers[0]) or ""
-            is_named = f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text  # it has all of a user's projects
+            is_named = (
+                f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text
+            )  # it has all of a user's projects
             if is_named and is_ralph_server(_find_server(target, text)):
                 return True
     return False

@@ -49,11 +49,19 @@ _RULE_FILES = (
     "CLAUDE.md .claude/CLAUDE.md AGENTS.md GEMINI.md .cursorrules .cursor/rules/*.mdc .windsurfrules "
     ".windsurf/rules/*.md .clinerules/*.md .github/copilot-instructions.md"
 ).split()
-_KINDS = {"bugfix": "fix", "bug": "fix", "problem": "fix", "error": "fix", "architecture": "decision"}
+_KINDS = {
+    "bugfix": "fix",
+    "bug": "fix",
+    "problem": "fix",
+    "error": "fix",
+    "architecture": "decision",
+}
 _OWN = re.compile(r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->|<!--.*?-->", re.DOTALL)
 _BULLET = re.compile(r"(?P<indent> {0,3})(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.+?)\s*#*$")
-_OBSERVATION = re.compile(r"(?!\[[ x-]\])(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)")  # and no task of a list
+_OBSERVATION = re.compile(
+    r"(?!\[[ x-]\])(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)"
+)  # and no task of a list
 _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
 _DECISION = re.compile(
     r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*(?P<text>\S.*(?:\n\S.*)*)"
@@ -98,19 +106,31 @@ class Ledger:
     def add(self, *states: tuple[str, str, str]) -> None:
         """Note that these states were imported: source, key and mark of each."""
         self._marks |= {(source, key): mark for source, key, mark in states}
-        lines = (encode_line("import", {"source": each[0], "key": each[1], "mark": each[2]}) for each in states)
+        lines = (
+            encode_line("import", {"source": each[0], "key": each[1], "mark": each[2]})
+            for each in states
+        )
         files.append(self._path, "".join(lines), root=paths.state_boundary(self._root))
 
 
-def sources_named(names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def sources_named(
+    names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Return the sources that were named, for none all but the extra ones; UsageError lists the valid ones."""
     if wrong := [name for name in names if name not in (*every, *extra)]:
-        raise UsageError(f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join((*every, *extra))}")
+        raise UsageError(
+            f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join((*every, *extra))}"
+        )
     return tuple(dict.fromkeys(names)) or every
 
 
 def import_histories(
-    root: Path, names: Sequence[str], place: Place, *, really: bool, progress: Progress | None = None
+    root: Path,
+    names: Sequence[str],
+    place: Place,
+    *,
+    really: bool,
+    progress: Progress | None = None,
 ) -> list[Found]:
     """Find the transcripts of these clients, and with `really` import those that are new or have changed."""
     ledger, found = Ledger(root), dict[str, Found]()
@@ -119,7 +139,11 @@ def import_histories(
         each = found[name] = Found(name, "sessions")
         for transcript in histories.find(place, name):
             is_new = not ledger.has(name, transcript.key, transcript.mark)
-            each.count, each.new, each.bytes = each.count + 1, each.new + is_new, each.bytes + transcript.size
+            each.count, each.new, each.bytes = (
+                each.count + 1,
+                each.new + is_new,
+                each.bytes + transcript.size,
+            )
             waiting += [transcript] if is_new else []
     if really and waiting:
         files.hide_state(root)
@@ -159,7 +183,11 @@ class SessionRecorder:
             if session not in logs:
                 logs[session] = SessionLog(self._root, session, self._interpret)
             log, payload = logs[session], self._redact(event.payload)
-            happened = event_of(event.reader, event.event, payload, event.at) if payload is not None else None
+            happened = (
+                event_of(event.reader, event.event, payload, event.at)
+                if payload is not None
+                else None
+            )
             if happened is None:
                 continue
             happened = replace(happened, host=transcript.source)
@@ -167,7 +195,10 @@ class SessionRecorder:
             record = observe(happened, patterns=None, paths=self._privacy.paths)
             if record is None or self._forgotten.hides(record):
                 continue
-            keys = (forgotten.session_key(session, record.text), forgotten.session_key(session, call=happened.call))
+            keys = (
+                forgotten.session_key(session, record.text),
+                forgotten.session_key(session, call=happened.call),
+            )
             if not any(map(self._forgotten.has, keys)):
                 log.add(record, happened.call)
             if log.size > _CHUNK:
@@ -190,10 +221,18 @@ class SessionRecorder:
 def _slim(payload: dict[str, object]) -> dict[str, object]:
     """Leave out copies: a patch's lines become the texts before and after, and nothing else of an edit is needed."""
     parameters, answer = payload.get("tool_input"), payload.get("tool_response")
-    if not isinstance(parameters, dict) or not isinstance(answer, Mapping) or "filePath" not in answer:
+    if (
+        not isinstance(parameters, dict)
+        or not isinstance(answer, Mapping)
+        or "filePath" not in answer
+    ):
         return payload
-    if edits := [{"old_string": edit.before, "new_string": edit.after} for edit in patch_edits(answer)]:
-        parameters = {name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS}
+    if edits := [
+        {"old_string": edit.before, "new_string": edit.after} for edit in patch_edits(answer)
+    ]:
+        parameters = {
+            name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
+        }
         parameters["edits"] = edits
     kept = {name: answer[name] for name in ("filePath", "originalFile") if name in answer}
     return {**payload, "tool_input": parameters, "tool_response": kept}
@@ -208,13 +247,25 @@ class SessionLog:
         logs = [paths.packed_log(root, session), paths.session_log(root, session)]
         self._path, self._boundary = logs[logs[1].exists()], paths.state_boundary(root)
         self._lines, self._added = list[str](), 0
-        text, source = "".join(files.read(path) or "" for path in logs), Source(self._path, self._path.name, Format.LOG)
-        records = [placed.record for placed in contents(source, text, interpret).records] if text else []
+        text, source = (
+            "".join(files.read(path) or "" for path in logs),
+            Source(self._path, self._path.name, Format.LOG),
+        )
+        records = (
+            [placed.record for placed in contents(source, text, interpret).records] if text else []
+        )
         notes = (record for record in records if record.kind is ObservationKind.NOTE)
-        self._ids, self._notes = {record.id for record in records}, Counter((note.title, note.text) for note in notes)
+        self._ids, self._notes = (
+            {record.id for record in records},
+            Counter((note.title, note.text) for note in notes),
+        )
         self._records = deque(records, maxlen=_MOST_RECORDS)
-        payloads = [value.get("payload") for kind, value in contents(source, text).lines if kind == EVENT]
-        self._calls = {payload.get("tool_use_id") for payload in payloads if isinstance(payload, Mapping)}
+        payloads = [
+            value.get("payload") for kind, value in contents(source, text).lines if kind == EVENT
+        ]
+        self._calls = {
+            payload.get("tool_use_id") for payload in payloads if isinstance(payload, Mapping)
+        }
 
     def add(self, record: Record, call: str) -> None:
         """Add an observation unless the log has it."""
@@ -233,7 +284,12 @@ class SessionLog:
         """Write what was collected, at once."""
         if new := "".join(self._lines):
             files.make_folder(self._path.parent, 0o700)
-            files.update(self._path, lambda text: join_lines(text, new), root=self._boundary, mode=files.PRIVATE)
+            files.update(
+                self._path,
+                lambda text: join_lines(text, new),
+                root=self._boundary,
+                mode=files.PRIVATE,
+            )
         self._lines, self.size = [], 0
 
     def finish(self) -> int:
@@ -242,9 +298,17 @@ class SessionLog:
             summary = summaries.summary(list(self._records))
             text = summaries.text(summary, summaries.TOKENS, estimate)
             times = [record.created_at for record in self._records if record.created_at]
-            known = {"started_at": min(times, default=""), "updated_at": max(times, default=""), "summary": text}
+            known = {
+                "started_at": min(times, default=""),
+                "updated_at": max(times, default=""),
+                "summary": text,
+            }
             members = {**self.fields, **{key: value for key, value in known.items() if value}}
-            self._lines.append(encode_line("session", {**members, **({"tags": list(summary.tags)} if text else {})}))
+            self._lines.append(
+                encode_line(
+                    "session", {**members, **({"tags": list(summary.tags)} if text else {})}
+                )
+            )
             self.write()
         return self._added
 
@@ -310,7 +374,9 @@ def _prose(text: str) -> list[int]:
     start = matter.body if isinstance(matter, FrontMatter) else 0
     head = "\n" * text[:start].count("\n")
     found, is_open, in_item, fenced = list[int](), False, False, False
-    for number, line in enumerate(_OWN.sub(lambda own: "\n" * own[0].count("\n"), head + text[start:]).splitlines(), 1):
+    for number, line in enumerate(
+        _OWN.sub(lambda own: "\n" * own[0].count("\n"), head + text[start:]).splitlines(), 1
+    ):
         is_fence = line.lstrip().startswith("```")
         fenced = fenced != is_fence
         is_text = any(map(str.isalnum, line)) and not (is_fence or fenced or _HEADING.match(line))
@@ -327,17 +393,30 @@ def _claude_mem(place: Place) -> Iterator[Proposal]:
         return
     try:
         with foreign.open_store(path) as connection:
-            for row in foreign.claude_mem_observations(connection, paths.main_checkout(place.root).name):
+            for row in foreign.claude_mem_observations(
+                connection, paths.main_checkout(place.root).name
+            ):
                 body = row["narrative"] or " ".join(_texts(row["facts"])) or row["subtitle"] or ""
-                text = f"{row['title']}: {body}" if row["title"] and body else row["title"] or body or row["text"]
+                text = (
+                    f"{row['title']}: {body}"
+                    if row["title"] and body
+                    else row["title"] or body or row["text"]
+                )
                 tags = tuple(_texts(row["concepts"]))
-                yield Proposal(text, _kind(row["type"]), f"claude-mem {row['id']} of {row['created_at'][:10]}", tags)
+                yield Proposal(
+                    text,
+                    _kind(row["type"]),
+                    f"claude-mem {row['id']} of {row['created_at'][:10]}",
+                    tags,
+                )
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")
 
 
 def _basic_memory(place: Place) -> Iterator[Proposal]:
-    config = read_json(place.folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory") / "config.json", place.notes)
+    config = read_json(
+        place.folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory") / "config.json", place.notes
+    )
     projects = config.get("projects") if isinstance(config, dict) else None
     for name, value in projects.items() if isinstance(projects, dict) else ():
         folder = Path(str(value.get("path") if isinstance(value, dict) else value))
@@ -355,7 +434,9 @@ def _basic_note(path: Path, folder: Path, place: Place) -> Iterator[Proposal]:
         own = _TAG.findall(match["text"]) if match is not None else []
         if match is not None and (match["kind"] or own):
             is_mapped = True
-            yield Proposal(_TAG.sub("", match["text"]).strip(), _kind(match["kind"]), via, (*own, *tags))
+            yield Proposal(
+                _TAG.sub("", match["text"]).strip(), _kind(match["kind"]), via, (*own, *tags)
+            )
     if text and not is_mapped:
         place.notes.append(f"{path}: a note without observations, not mapped")
 
@@ -366,7 +447,11 @@ def _engram(place: Place) -> Iterator[Proposal]:
             with files.open_regular(path) as raw:
                 file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
                 text = file.read(_LARGEST).decode("utf-8", "replace")
-            values = [json.loads(text)] if "\n{" not in text.strip() else [*map(json.loads, text.strip().split("\n"))]
+            values = (
+                [json.loads(text)]
+                if "\n{" not in text.strip()
+                else [*map(json.loads, text.strip().split("\n"))]
+            )
         except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
             place.notes.append(f"{path}: cannot be read: {type(error).__name__}")
             continue
@@ -376,12 +461,16 @@ def _engram(place: Place) -> Iterator[Proposal]:
                 if body:
                     title = str(each.get("title") or "")
                     text = f"{title}: {body}" if title and title not in body else body
-                    yield Proposal(text, _kind(each.get("type")), f"engram {path.name.partition('.')[0]}")
+                    yield Proposal(
+                        text, _kind(each.get("type")), f"engram {path.name.partition('.')[0]}"
+                    )
 
 
 def _auto_memory(place: Place) -> Iterator[Proposal]:
     for folder in claude_folders(place):
-        notes = [path for path in sorted((folder / "memory").glob("*.md")) if path.name != "MEMORY.md"]
+        notes = [
+            path for path in sorted((folder / "memory").glob("*.md")) if path.name != "MEMORY.md"
+        ]
         for path in notes or sorted((folder / "memory").glob("MEMORY.md")):
             text, via = _read(path, place), f"Claude Code's memory {path.name}"
             matter = read_front_matter(text)
@@ -400,23 +489,33 @@ def _codex_memories(place: Place) -> Iterator[Proposal]:
             items = [item for item in bullets(section) if str(place.root) not in item[1]]
             yield from (Proposal(item, _kind(heading), "Codex memories") for heading, item in items)
         elif section.strip():
-            place.notes.append(f"{path}: {section.splitlines()[0][:80]!r} names no folder of this project, not mapped")
+            place.notes.append(
+                f"{path}: {section.splitlines()[0][:80]!r} names no folder of this project, not mapped"
+            )
 
 
 def _rules(place: Place) -> Iterator[Proposal]:
     for path in [path for name in _RULE_FILES for path in sorted(place.root.glob(name))]:
         text, name = _read(path, place), str(path.relative_to(place.root))
         items = list(bullets(text))
-        yield from (Proposal(item, _kind(heading, MemoryKind.PATTERN), name) for heading, item in items)
+        yield from (
+            Proposal(item, _kind(heading, MemoryKind.PATTERN), name) for heading, item in items
+        )
         if text.strip() and not items:
             place.notes.append(f"{name}: no list in it, not mapped")
         elif lines := _prose(text):
-            place.notes.append(f"{name}: text outside of lists, not mapped, at line {', '.join(map(str, lines))}")
+            place.notes.append(
+                f"{name}: text outside of lists, not mapped, at line {', '.join(map(str, lines))}"
+            )
 
 
 def _git(place: Place, since: str) -> Iterator[Proposal]:
     words = ("log", "--no-merges", "--max-count=20000", "--format=%h%x1f%cs%x1f%s%x1f%b%x1e")
-    for entry in Repository(place.root).answer(*words, *([f"--since={since}"] if since else [])).split("\x1e"):
+    for entry in (
+        Repository(place.root)
+        .answer(*words, *([f"--since={since}"] if since else []))
+        .split("\x1e")
+    ):
         commit, _, rest = entry.strip().partition("\x1f")
         day, _, rest = rest.partition("\x1f")
         subject, _, body = rest.partition("\x1f")
@@ -425,10 +524,14 @@ def _git(place: Place, since: str) -> Iterator[Proposal]:
             why = " ".join(body.replace(reverted[0], "").split())
             text = f"{subject} ({reverted[1][:10]} was reverted){f': {why}' if why else ''}"
             yield Proposal(text, MemoryKind.FIX, via)
-        if not (decisions := list(_DECISION.finditer(body))) and (decided := _DECIDED.match(subject)):
+        if not (decisions := list(_DECISION.finditer(body))) and (
+            decided := _DECIDED.match(subject)
+        ):
             yield Proposal(decided["text"] or subject, MemoryKind.DECISION, via)
         for match in decisions:
-            yield Proposal(f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via)
+            yield Proposal(
+                f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via
+            )
 
 
 _READERS = (_claude_mem, _basic_memory, _engram, _auto_memory, _codex_memories, _rules)
@@ -437,11 +540,17 @@ READERS = {reader.__name__.removeprefix("_").replace("_", "-"): reader for reade
 GIT = "git"
 
 
-def propose(root: Path, names: Iterable[str], place: Place, *, really: bool, since: str = "") -> list[Found]:
+def propose(
+    root: Path, names: Iterable[str], place: Place, *, really: bool, since: str = ""
+) -> list[Found]:
     """Find what these stores have that is new here, and with `really` propose it."""
     ledger, patterns, hidden = Ledger(root), privacy_rules(root).patterns, forgotten.load()
     stored = memory.list_(root, in_=(memory.ALL,))
-    known = {normalise_text(each.record.text) for each in stored if each.record.status is not Status.RETIRED}
+    known = {
+        normalise_text(each.record.text)
+        for each in stored
+        if each.record.status is not Status.RETIRED
+    }
     known |= {normalise_text(each.text) for each in quarantine.held(root)}
     found, new = list[Found](), list[tuple[str, HeldMemory]]()
     for name in names:
@@ -450,13 +559,27 @@ def propose(root: Path, names: Iterable[str], place: Place, *, really: bool, sin
             text = redact(" ".join(proposal.text.split())[:_LONGEST], patterns).text.strip()
             key = hashlib.sha256(normalise_text(text).encode("utf-8", "replace")).hexdigest()[:16]
             each.count, each.bytes = each.count + 1, each.bytes + len(text)
-            is_known = normalise_text(text) in known or ledger.has("proposal", key, "1") or hidden.has(text)
+            is_known = (
+                normalise_text(text) in known
+                or ledger.has("proposal", key, "1")
+                or hidden.has(text)
+            )
             if is_known or len(text) < _SHORTEST:
                 continue
             known.add(normalise_text(text))
             each.new += 1
-            tags = tuple(tag for tag in dict.fromkeys(proposal.tags) if redact(tag, patterns).text == tag)[:_MOST_TAGS]
-            held = HeldMemory("", "", text, kind=proposal.kind.value, tags=tags, by=quarantine.IMPORT, via=proposal.via)
+            tags = tuple(
+                tag for tag in dict.fromkeys(proposal.tags) if redact(tag, patterns).text == tag
+            )[:_MOST_TAGS]
+            held = HeldMemory(
+                "",
+                "",
+                text,
+                kind=proposal.kind.value,
+                tags=tags,
+                by=quarantine.IMPORT,
+                via=proposal.via,
+            )
             new.append((key, held))
         found.append(each)
     if really and new:

@@ -70,10 +70,16 @@ class ReviewItem:
         return ids.derived(self.kind, f"{self.id} {self.other} {self.text} {self.evidence}")
 
 
-def items(root: Path, *, task_id: str = "", status: str = "proposed", within: str = "") -> list[ReviewItem]:
+def items(
+    root: Path, *, task_id: str = "", status: str = "proposed", within: str = ""
+) -> list[ReviewItem]:
     """Return insights of this status ("" for all); with those that wait for a decision, all else that waits."""
     insights = insight.list_(root, task_id=task_id, within=within)
-    listed = [insight_item(each, root) for each in insights if not status or insight.state(each.record) == status]
+    listed = [
+        insight_item(each, root)
+        for each in insights
+        if not status or insight.state(each.record) == status
+    ]
     if status not in ("", "proposed") or task_id:
         return listed
     return [*held_items(root), *listed, *memory_items(root)]
@@ -84,24 +90,39 @@ def held_items(root: Path) -> list[ReviewItem]:
     why = "it reads like an instruction to an agent"
     items = []
     for each in quarantine.held(root):
-        is_order = render.looks_like_instructions(render.guarded_text(each.title, each.text, each.tags))
+        is_order = render.looks_like_instructions(
+            render.guarded_text(each.title, each.text, each.tags)
+        )
         said = f"{each.by or 'somebody'} added it{f' by {each.via}' if each.via else ''}, and {why}"
         said, status = (said, "held") if is_order else (f"imported from {each.via}", "proposed")
-        items.append(_item(HELD, each.id, each.text, said, status=status, label=each.kind, source=each.in_))
+        items.append(
+            _item(HELD, each.id, each.text, said, status=status, label=each.kind, source=each.in_)
+        )
     for stored in quarantine.unattributed(root):
         said = f"{why}, and it is not committed: nobody has signed for it"
         items.append(_memory_item(root, EDIT, stored, said, status="held"))
     return items
 
 
-def _item(kind: str, name: str, text: str, why: str, *, verbs: str = "", other: str = "", **more: Any) -> ReviewItem:
+def _item(
+    kind: str, name: str, text: str, why: str, *, verbs: str = "", other: str = "", **more: Any
+) -> ReviewItem:
     words = tuple((verbs or _VERBS[kind]).split())
-    commands = {verb: f"ralph {'review' if verb in _OF_REVIEW else 'memory'} {verb} {name}" for verb in words}
-    commands |= {"supersede": f"ralph memory supersede {other} {name}"} if "supersede" in words else {}
-    commands |= {"promote": f"ralph review promote {name} --to patterns"} if "promote" in words else {}
+    commands = {
+        verb: f"ralph {'review' if verb in _OF_REVIEW else 'memory'} {verb} {name}"
+        for verb in words
+    }
+    commands |= (
+        {"supersede": f"ralph memory supersede {other} {name}"} if "supersede" in words else {}
+    )
+    commands |= (
+        {"promote": f"ralph review promote {name} --to patterns"} if "promote" in words else {}
+    )
     commands.pop("merge", None)  # of a terminal and the page: a script deletes one
     found = tuple(more.pop("evidence", ()) or ((other,) if other else ()))
-    return ReviewItem(name, kind, text, why, found, tuple(commands.values()), other=other, verbs=words, **more)
+    return ReviewItem(
+        name, kind, text, why, found, tuple(commands.values()), other=other, verbs=words, **more
+    )
 
 
 def _memory_item(root: Path, kind: str, stored: Stored, why: str, **more: Any) -> ReviewItem:
@@ -118,9 +139,23 @@ def insight_item(each: Insight, root: Path) -> ReviewItem:
     why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
     verbs = {"proposed": "accept reject promote", "rejected": "accept"}.get(state, "reject promote")
     why = f"{why}; it goes to the patterns when its task is done" if strong else why
-    about = {"status": state, "label": record.label, "seen": f"{count}x{'*' if strong else ''}", "task": each.task}
+    about = {
+        "status": state,
+        "label": record.label,
+        "seen": f"{count}x{'*' if strong else ''}",
+        "task": each.task,
+    }
     source = f"{paths.shown(each.stored.path, root)}:{each.stored.line}"
-    return _item(INSIGHT, record.id, record.text, why, verbs=verbs, evidence=evidence(record), source=source, **about)
+    return _item(
+        INSIGHT,
+        record.id,
+        record.text,
+        why,
+        verbs=verbs,
+        evidence=evidence(record),
+        source=source,
+        **about,
+    )
 
 
 # --- what is found in the memory files ---------------------------------------------------------
@@ -130,7 +165,11 @@ def memory_items(root: Path) -> list[ReviewItem]:
     """Return the memories that need a person, without what a person let stay."""
     entries = memory.list_(root, in_=("memories", "guardrails"))
     valid = {record.id for record in memory.current([stored.record for stored in entries])}
-    current = [stored for stored in entries if stored.record.id in valid and CONFLICTS not in stored.record.extra]
+    current = [
+        stored
+        for stored in entries
+        if stored.record.id in valid and CONFLICTS not in stored.record.extra
+    ]
     found = [*_conflicts(root, entries), *_unsigned(root, current), *_contradictions(root, current)]
     found += [*_duplicates(root, current), *_stale_citations(root), *_unused(root, current)]
     kept = quarantine.accepted_keys(root) if found else ()
@@ -155,7 +194,9 @@ def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
         committed = Repository(path.parent, _PATIENCE).text(f"HEAD:./{path.name}") or ""
         for stored in group if committed else ():
             if f"### {stored.record.id}\n" not in committed.replace("\r", ""):
-                yield _memory_item(root, EDIT, stored, "it is in no commit, and no command of Ralph wrote it")
+                yield _memory_item(
+                    root, EDIT, stored, "it is in no commit, and no command of Ralph wrote it"
+                )
 
 
 def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
@@ -181,14 +222,20 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
             for word in set(_WORD.findall(stored.record.text.lower())):
                 sharing.setdefault((stored.path, word), []).append(number)
     rare = sorted((numbers for numbers in sharing.values() if len(numbers) <= _RARE), key=len)
-    pairs |= dict.fromkeys(islice((pair for numbers in rare for pair in combinations(numbers, 2)), _MAX_PAIRS))
+    pairs |= dict.fromkeys(
+        islice((pair for numbers in rare for pair in combinations(numbers, 2)), _MAX_PAIRS)
+    )
     weights, repeats = cache(term_weights), set[int]()
     for first, number in sorted(pairs):
         one, other = entries[first].record, entries[number].record
-        is_short = min(len(one.text.split()), len(other.text.split())) < _FEW_WORDS  # one word makes the difference
+        is_short = (
+            min(len(one.text.split()), len(other.text.split())) < _FEW_WORDS
+        )  # one word makes the difference
         is_equal = normalise_text(one.text) == normalise_text(other.text)
         is_similar = not is_short and similarity(weights(one.text), weights(other.text)) > 0
-        if number not in repeats and (is_equal or (is_similar and not differ(one.text, other.text))):
+        if number not in repeats and (
+            is_equal or (is_similar and not differ(one.text, other.text))
+        ):
             repeats.add(number)
             why = f"{one.id} says the same: {one.text}"
             yield _memory_item(root, DUPLICATE, entries[number], why, other=one.id)
@@ -197,10 +244,19 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
 def _stale_citations(root: Path) -> Iterator[ReviewItem]:
     for report in outdated.check_citations(root):
         if problems := [each for each in report.looked if each.verdict in STALE]:
-            why = "; ".join(f"{each.verdict.value}: {each.citation.kind.value} {each.citation}" for each in problems)
-            about = {"status": "stale", "label": CITATION, "source": f"{report.place}:{report.line}"}
+            why = "; ".join(
+                f"{each.verdict.value}: {each.citation.kind.value} {each.citation}"
+                for each in problems
+            )
+            about = {
+                "status": "stale",
+                "label": CITATION,
+                "source": f"{report.place}:{report.line}",
+            }
             known = tuple(dict.fromkeys(each.place for each in problems if each.place))
-            yield _item(CITATION, report.record.id, report.record.text, why, evidence=known, **about)
+            yield _item(
+                CITATION, report.record.id, report.record.text, why, evidence=known, **about
+            )
 
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
@@ -211,7 +267,9 @@ def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
         return
     for stored in entries:
         if stored.record.created_at < since and stored.record.id not in injected:
-            yield _memory_item(root, UNUSED, stored, f"no session got it, and it is older than {UNUSED_DAYS} days")
+            yield _memory_item(
+                root, UNUSED, stored, f"no session got it, and it is older than {UNUSED_DAYS} days"
+            )
 
 
 # --- pull requests -----------------------------------------------------------------------------
@@ -222,21 +280,38 @@ def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
     git = GitHistory(root)
     if not git.there:
         raise Refused(f"{root}: is in no git repository", hint="run it in a checkout")
-    names = [f"origin/{base}", base] if base else ["origin/HEAD", "origin/main", "origin/master", "main", "master"]
+    names = (
+        [f"origin/{base}", base]
+        if base
+        else ["origin/HEAD", "origin/main", "origin/master", "main", "master"]
+    )
     branch = next((name for name in names if git.commit(name)), "")
     start = git.answer("merge-base", "HEAD", branch) if branch else ""
     if not start or (git.is_shallow() and start == git.commit("HEAD")):
-        what = f"no common past of {branch} and HEAD is here" if branch else f"there is no branch {' or '.join(names)}"
+        what = (
+            f"no common past of {branch} and HEAD is here"
+            if branch
+            else f"there is no branch {' or '.join(names)}"
+        )
         shallow = "the clone is shallow: fetch all of it (`git fetch --unshallow`, or fetch-depth: 0 in a workflow)"
         raise Refused(what, hint=shallow if git.is_shallow() else "name the branch with --base")
     options = ("--name-only", "--relative", "-z", "--diff-filter=d")
-    before = {name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *options, start)}
+    before = {
+        name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *options, start)
+    }
     found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
     held = {item.id for item in found if item.kind == EDIT}
     for stored in memory.list_(root, in_=("memories", "guardrails", "patterns", "knowledge")):
         if stored.record.id in held:
             continue
         lines = before.get(paths.shown(stored.path, root), stored.record.text)
-        if quarantine.is_suspicious(stored.record) and stored.record.text.split("\n")[0] not in lines:
-            found.append(_memory_item(root, EDIT, stored, "it is new, and reads like an instruction to an agent"))
+        if (
+            quarantine.is_suspicious(stored.record)
+            and stored.record.text.split("\n")[0] not in lines
+        ):
+            found.append(
+                _memory_item(
+                    root, EDIT, stored, "it is new, and reads like an instruction to an agent"
+                )
+            )
     return found

@@ -47,7 +47,9 @@ def of(root: Path, privacy: Privacy | None = None) -> Index:
     """Return the index of a project; Refused when a link leads out of it. `privacy` saves reading the settings."""
     index = _index(root, privacy)
     if (target := index.outside()) is not None:
-        hint = "make .ralph a folder of the project; `ralph search` does without an index until then"
+        hint = (
+            "make .ralph a folder of the project; `ralph search` does without an index until then"
+        )
         raise Refused(f"{index.path}: leads out of the project, to {target}", hint=hint)
     return index
 
@@ -69,7 +71,9 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
 
     rules = interpreter(root, privacy)
     copy_main = None if main == root else has_main_rules
-    return Index(root, terms.index_terms, rules, copy_main, is_order=render.is_order, is_own=is_own_traffic)
+    return Index(
+        root, terms.index_terms, rules, copy_main, is_order=render.is_order, is_own=is_own_traffic
+    )
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
@@ -89,7 +93,9 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
     return read
 
 
-def ask(root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
+def ask(
+    root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
+) -> T:
     """Ask the up-to-date index something; a damaged one is made again and asked once more."""
     return _index(root).ask(question, progress)
 
@@ -118,7 +124,11 @@ def verify(root: Path) -> list[str]:
         if index.sync(trusting=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
         with db.explained(index.path), closing(index.connect()) as connection:
-            return list(_differences(index, connection)) if db.is_intact(connection) else ["the database is damaged"]
+            return (
+                list(_differences(index, connection))
+                if db.is_intact(connection)
+                else ["the database is damaged"]
+            )
     except (db.Damaged, Unreadable, ValueError) as error:
         return [f"the database is damaged: {error}"]
 
@@ -128,22 +138,30 @@ def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
     keys = queries.source_keys(connection)
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
-        with closing(in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)) as fresh:
+        with closing(
+            in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)
+        ) as fresh:
             expected_terms = queries.fingerprints(fresh)
-            expected = [(expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)]
+            expected = [
+                (expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)
+            ]
         rows = queries.rows_of(connection, keys.pop(source.name, 0))
         indexed = [(indexed_terms.pop(row[0], 0), *row[1:]) for row in rows]
         for ours, theirs in zip_longest(indexed, expected):
             if ours != theirs:
                 yield f"{source.name}: {(theirs or ours)[1]} differs in the index"
     yield from (f"{name} is in the index but is no file" for name in keys)
-    yield from (f"the words of record {key} are in the index, the record is not" for key in indexed_terms)
+    yield from (
+        f"the words of record {key} are in the index, the record is not" for key in indexed_terms
+    )
 
 
 def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
     """Return every log with what the index has read of it, and its size; nothing is brought up to date."""
     index = _index(root)
-    with suppress(RalphError, sqlite3.Error):  # no index yet, or a damaged one: then every log is read
+    with suppress(
+        RalphError, sqlite3.Error
+    ):  # no index yet, or a damaged one: then every log is read
         if index.outside() is None and index.path.exists():
             with db.explained(index.path), closing(index.connect()) as connection:
                 if db.version_of(connection) == SCHEMA_VERSION:
@@ -154,7 +172,12 @@ def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
 def status(root: Path) -> dict[str, Any]:
     """Measure index and logs: `indexed` counts rows by table."""
     index = _index(root)
-    size: dict[str, Any] = {"indexed": {}, "index_complete": False, "database_bytes": 0, "log_bytes": 0}
+    size: dict[str, Any] = {
+        "indexed": {},
+        "index_complete": False,
+        "database_bytes": 0,
+        "log_bytes": 0,
+    }
     if index.outside() is not None:
         return size
     others = sum(path.stat().st_size for path in paths.log_folder(root).glob("*.jsonl"))
@@ -174,7 +197,9 @@ def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
     if really:
         of(root)  # Refused, where the logs are outside of the project
     before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {log: log.stat().st_mtime for folder in log_folders(root) for log in paths.log_files(folder)}
+    ages = {
+        log: log.stat().st_mtime for folder in log_folders(root) for log in paths.log_files(folder)
+    }
     old = (log for log in sorted(ages, key=ages.__getitem__) if ages[log] < before)
     prunable = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
     stale = stale_indexes(root)
@@ -190,9 +215,15 @@ def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
 def stale_indexes(root: Path) -> list[Prunable]:
     """List the cache folders of worktrees that git has removed or pruned."""
     git = paths.git_worktrees(root)
-    folders = (path for path in sorted(paths.tree_caches(root).glob("*")) if not (git / path.name).exists())
+    folders = (
+        path for path in sorted(paths.tree_caches(root).glob("*")) if not (git / path.name).exists()
+    )
     return [
-        Prunable(folder, "the index of a worktree that is gone", sum(path.lstat().st_size for path in folder.glob("*")))
+        Prunable(
+            folder,
+            "the index of a worktree that is gone",
+            sum(path.lstat().st_size for path in folder.glob("*")),
+        )
         for folder in folders
         if folder.is_dir() and not folder.is_symlink()
     ]
@@ -212,7 +243,10 @@ def discard_all(root: Path) -> None:
     of(root)
     for path in _databases(root):
         discard(path, PATIENCE)
-    for path in (paths.graph_file(paths.main_checkout(root)), *paths.tree_caches(root).glob("*/graph.db")):
+    for path in (
+        paths.graph_file(paths.main_checkout(root)),
+        *paths.tree_caches(root).glob("*/graph.db"),
+    ):
         db.remove(path)
 
 
@@ -221,13 +255,19 @@ def digests_of_others(root: Path) -> set[str]:
     digests: set[str] = set()
     for path in _databases(root):
         if path != paths.index_file(root):
-            with suppress(RalphError, sqlite3.Error), closing(db.connect(path, read_only=True)) as connection:
+            with (
+                suppress(RalphError, sqlite3.Error),
+                closing(db.connect(path, read_only=True)) as connection,
+            ):
                 digests.update(queries.digests(connection).values())
     return digests
 
 
 def _databases(root: Path) -> list[Path]:
-    everything = (paths.index_file(paths.main_checkout(root)), *sorted(paths.tree_caches(root).glob("*/ralph.db")))
+    everything = (
+        paths.index_file(paths.main_checkout(root)),
+        *sorted(paths.tree_caches(root).glob("*/ralph.db")),
+    )
     return [path for path in everything if path.is_file()]
 
 

@@ -30,7 +30,9 @@ from ralph.store.library import Stored
 
 KNOWLEDGE_MEMBER = "knowledge"
 """The member of a journal entry that lists the knowledge which its iteration gave: names, and what became of them."""
-FIRST = "proposed_text"  # the member of an insight that keeps its first text when a command refined it
+FIRST = (
+    "proposed_text"  # the member of an insight that keeps its first text when a command refined it
+)
 REJECTED = Status.RETIRED
 STATUSES = {"proposed": Status.PROPOSED, "accepted": Status.ACCEPTED, "rejected": REJECTED}
 _MAX_OBSERVATIONS = 20_000  # of a task, the newest
@@ -58,21 +60,30 @@ class Extraction(NamedTuple):
     updated: tuple[Record, ...] = ()
 
 
-def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration: int | None) -> list[Record]:
+def _records_of_task(
+    root: Path, task_id: str, folder: Path, run: str, iteration: int | None
+) -> list[Record]:
     journaled, _ = journal.list_(root, journal.JournalFilter(run=run, task=task_id), limit=None)
     entries = sorted(journaled, key=lambda entry: (entry.created_at, entry.run, entry.iteration))
     chosen = [entry for entry in entries if iteration is None or entry.iteration == iteration]
     sessions = list(dict.fromkeys(entry.session for entry in chosen if entry.session))
-    choose = partial(queries.observations_of_task, task=task_id, sessions=sessions, limit=_MAX_OBSERVATIONS)
+    choose = partial(
+        queries.observations_of_task, task=task_id, sessions=sessions, limit=_MAX_OBSERVATIONS
+    )
     observed = index.ask(root, partial(choose, only_sessions=bool(run)))
     placed = []
     for record in (*observed, *_progress_records(folder)):
         origin = record.origin
         if origin.session and not (origin.run and origin.iteration is not None):
             same = [entry for entry in entries if entry.session == origin.session]
-            ended = next((entry for entry in same if entry.created_at >= record.created_at), same[-1] if same else None)
+            ended = next(
+                (entry for entry in same if entry.created_at >= record.created_at),
+                same[-1] if same else None,
+            )
             if ended is not None:
-                record = replace(record, origin=replace(origin, run=ended.run, iteration=ended.iteration))
+                record = replace(
+                    record, origin=replace(origin, run=ended.run, iteration=ended.iteration)
+                )
         placed.append(record)
     if run:
         wanted = {proposing.location_of(journal_record(entry)) for entry in chosen}
@@ -82,12 +93,20 @@ def _records_of_task(root: Path, task_id: str, folder: Path, run: str, iteration
 
 def _progress_records(folder: Path) -> Iterator[Record]:
     document = parse_progress(files.read(folder / "progress.txt") or "")
-    blocks = {entry.record.id: entry.record for entry in document.entries if entry.record.family is Family.JOURNAL}
+    blocks = {
+        entry.record.id: entry.record
+        for entry in document.entries
+        if entry.record.family is Family.JOURNAL
+    }
     for entry in document.entries:
         record = entry.record
-        if "journal" in record.extra:  # Ralph wrote this block from the journal, which is read itself
+        if (
+            "journal" in record.extra
+        ):  # Ralph wrote this block from the journal, which is read itself
             continue
-        name = next((link.target for link in record.links if link.relation == "learned_in"), record.id)
+        name = next(
+            (link.target for link in record.links if link.relation == "learned_in"), record.id
+        )
         thread = str(blocks[name].extra.get("thread", "")) if name in blocks else ""
         session = thread.removeprefix(_SESSION) if thread.startswith(_SESSION) else ""
         text = without_pointer(record.text) if is_progress_pattern(record) else record.text
@@ -99,7 +118,9 @@ def knowledge_members(learned: Sequence[tuple[str, Change]]) -> list[dict[str, s
     return [{"name": name, "change": change.value} for name, change in learned if name]
 
 
-def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]) -> Iterator[Record]:
+def _knowledge_records(
+    root: Path, entries: Sequence[JournalEntry], chosen: Sequence[JournalEntry]
+) -> Iterator[Record]:
     """Once for each iteration that gave the present text, as the journal notes it."""
     for stored in knowledge.entries(root) if entries else ():
         record = stored.record
@@ -117,7 +138,12 @@ def _knowledge_records(root: Path, entries: Sequence[JournalEntry], chosen: Sequ
 
 
 def extract(
-    root: Path, task_id: str, *, run: str = "", iteration: int | None = None, patterns: Sequence[str] = ()
+    root: Path,
+    task_id: str,
+    *,
+    run: str = "",
+    iteration: int | None = None,
+    patterns: Sequence[str] = (),
 ) -> Extraction:
     """Propose insights from a task's records; with a run (and iteration), only from those of it."""
     folder = board.find(root, task_id).path.parent
@@ -145,7 +171,10 @@ def extract(
 
 
 def _update(
-    root: Path, path: Path, edit: Callable[[str], tuple[str, Result]], observer: WriteObserver | None = None
+    root: Path,
+    path: Path,
+    edit: Callable[[str], tuple[str, Result]],
+    observer: WriteObserver | None = None,
 ) -> Result:
     """A file that cannot be read stays as it is, and the error names it."""
     try:
@@ -155,10 +184,17 @@ def _update(
         raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error
 
 
-def merge_insights(existing: Sequence[Record], proposed: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+def merge_insights(
+    existing: Sequence[Record], proposed: Sequence[Record]
+) -> tuple[list[Record], list[Record]]:
     """Return the new proposals, and the insights that have more evidence now."""
     records = {record.id: record for record in existing}
-    texts = [(record.id, text) for record in existing for text in (record.text, record.extra.get(FIRST)) if text]
+    texts = [
+        (record.id, text)
+        for record in existing
+        for text in (record.text, record.extra.get(FIRST))
+        if text
+    ]
     names = [name for name, _ in texts]
     matcher = TextMatcher(str(text) for _, text in texts)
     added: dict[str, Record] = {}
@@ -193,11 +229,19 @@ def _with_evidence(old: Record, new: Record) -> Record:
     if extra == dict(old.extra):
         return old
     newest = max(old.updated_at, new.updated_at or new.created_at)
-    return replace(old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra)
+    return replace(
+        old, updated_at=newest if newest > old.created_at else old.updated_at, extra=extra
+    )
 
 
-def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
-    own = [board.find(root, task_id).path.parent] if task_id else sorted(paths.tasks_folder(root).glob("*"))
+def _documents(
+    root: Path, task_id: str = ""
+) -> Iterator[tuple[str, Path, InsightsDocument | RalphError]]:
+    own = (
+        [board.find(root, task_id).path.parent]
+        if task_id
+        else sorted(paths.tasks_folder(root).glob("*"))
+    )
     for folder in filter(Path.is_dir, own):
         path = folder / "memory" / "insights.json"
         try:
@@ -206,7 +250,9 @@ def _documents(root: Path, task_id: str = "") -> Iterator[tuple[str, Path, Insig
             yield folder.name, path, error
 
 
-def list_(root: Path, *, task_id: str = "", status: Status | None = None, within: str = "") -> list[Insight]:
+def list_(
+    root: Path, *, task_id: str = "", status: Status | None = None, within: str = ""
+) -> list[Insight]:
     """List the insights of all tasks or of one, as far as readable."""
     return [
         Insight(name, Stored(entry.record, path, entry.line))
@@ -226,7 +272,9 @@ def find_problems(root: Path, task_id: str = "") -> list[str]:
             what = document.message.removeprefix(f"{path}: ")
             lines.append(f"{name}: {what}; {document.hint or 'look at the file'}")
             continue
-        serious = ("error",) if document.entries else ("error", "warning")  # which explain why there is nothing
+        serious = (
+            ("error",) if document.entries else ("error", "warning")
+        )  # which explain why there is nothing
         problems = [problem for problem in document.problems if problem.level in serious]
         lines += (f"{name}:{problem.line}: {problem.what}; {problem.hint}" for problem in problems)
     return lines
@@ -236,24 +284,35 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
     """Find one insight by its full or short id."""
     visible = list_(root, within=within)
     if within and not ids.match_ids(name, [insight.record.id for insight in visible]):
-        owners = [insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])]
+        owners = [
+            insight.task for insight in list_(root) if ids.match_ids(name, [insight.record.id])
+        ]
         if owners:
             raise filters.hidden_error(f"insight {name}", owners)
     problems = find_problems(root)
-    hint = f"not everything can be read: {problems[0]}" if problems else "`ralph review --status all` shows the ids"
+    hint = (
+        f"not everything can be read: {problems[0]}"
+        if problems
+        else "`ralph review --status all` shows the ids"
+    )
     full = ids.resolve(name, [insight.record.id for insight in visible], noun="insight", hint=hint)
     return next(insight for insight in visible if insight.record.id == full)
 
 
 def change(
-    root: Path, insight: Insight, edit: Callable[[Record], Record], observer: WriteObserver | None = None
+    root: Path,
+    insight: Insight,
+    edit: Callable[[Record], Record],
+    observer: WriteObserver | None = None,
 ) -> Insight:
     """Replace an insight by what `edit` makes of it under the lock."""
     name, path = insight.record.id, insight.stored.path
 
     def edit_text(text: str) -> tuple[str, Insight]:
         document = parse_insights(text)
-        current = next((entry.record for entry in document.entries if entry.record.id == name), None)
+        current = next(
+            (entry.record for entry in document.entries if entry.record.id == name), None
+        )
         if current is None:
             hint = "`ralph review --status all` shows what there is"
             raise NotFound(f"there is no insight {name} any more", hint=hint)
@@ -270,7 +329,12 @@ def add_promotion(record: Record, file: str) -> Record:
     """Note one more file that an insight was promoted to; that also accepts it."""
     link = Link(proposing.PROMOTED, file)
     links = record.links if link in record.links else (*record.links, link)
-    return replace(record, status=Status.ACCEPTED, links=links, extra={**record.extra, proposing.PROMOTED: file})
+    return replace(
+        record,
+        status=Status.ACCEPTED,
+        links=links,
+        extra={**record.extra, proposing.PROMOTED: file},
+    )
 
 
 def promotions(record: Record) -> tuple[str, ...]:
@@ -280,7 +344,9 @@ def promotions(record: Record) -> tuple[str, ...]:
 
 def is_due(record: Record) -> bool:
     """Whether an insight in no pattern yet is promoted when its task is done."""
-    if record.status is REJECTED or any(not file.endswith("memories.md") for file in promotions(record)):
+    if record.status is REJECTED or any(
+        not file.endswith("memories.md") for file in promotions(record)
+    ):
         return False
     return record.status is Status.ACCEPTED or proposing.is_well_evidenced(record)
 
@@ -288,15 +354,21 @@ def is_due(record: Record) -> bool:
 def status_named(word: str) -> Status:
     """Return the status with this name; UsageError lists the valid ones."""
     if word not in STATUSES:
-        raise UsageError(f"{word!r} is no status of an insight", hint=f"one of {', '.join(STATUSES)}")
+        raise UsageError(
+            f"{word!r} is no status of an insight", hint=f"one of {', '.join(STATUSES)}"
+        )
     return STATUSES[word]
 
 
 def status_word(record: Record) -> str:
     """Return the name of an insight's status."""
-    return next((word for word, status in STATUSES.items() if status is record.status), record.status.value)
+    return next(
+        (word for word, status in STATUSES.items() if status is record.status), record.status.value
+    )
 
 
 def state(record: Record) -> str:
     """Return `promoted` for an insight that was promoted and not rejected, else its status."""
-    return "promoted" if promotions(record) and record.status is not REJECTED else status_word(record)
+    return (
+        "promoted" if promotions(record) and record.status is not REJECTED else status_word(record)
+    )

@@ -17,7 +17,14 @@ from ralph.capture.invisible_characters import clean_text
 from ralph.capture.pipeline import trim
 from ralph.capture.privacy import map_texts, redact, redact_members
 from ralph.errors import Conflict, NotFound, Refused
-from ralph.formats.log import JOURNAL_PREFIX, encode_record, is_journal_entry, journal_entry, journal_record, parse_log
+from ralph.formats.log import (
+    JOURNAL_PREFIX,
+    encode_record,
+    is_journal_entry,
+    journal_entry,
+    journal_record,
+    parse_log,
+)
 from ralph.model import ids
 from ralph.model.record import Family, Outcome, Record
 from ralph.model.work import JournalEntry
@@ -49,13 +56,17 @@ class JournalFilter:
     def condition(self) -> tuple[str, list[object]]:
         """Return the SQL condition and its values."""
         outcome = self.outcome.value if self.outcome is not None else ""
-        condition = queries.iterations(run=self.run, task=self.task, outcome=outcome, since=self.since)
+        condition = queries.iterations(
+            run=self.run, task=self.task, outcome=outcome, since=self.since
+        )
         return _visible_to(self.within, condition)
 
 
 def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
     test, values = condition
-    visible, more = lookup.visibility_test(queries.safe(task), queries.FAMILIES.index(Family.JOURNAL))
+    visible, more = lookup.visibility_test(
+        queries.safe(task), queries.FAMILIES.index(Family.JOURNAL)
+    )
     return (f"{test} AND {visible}", [*values, *more]) if visible else condition
 
 
@@ -74,7 +85,10 @@ class JournalMatch(NamedTuple):
 def run_file(root: Path, run: str) -> Path:
     """Return the log of a run; Refused for an id that cannot be a file name."""
     if not _RUN.fullmatch(run):
-        raise Refused(f"{run!r} cannot be the id of a run", hint="letters, digits, `.`, `_` and `-`, at most 80")
+        raise Refused(
+            f"{run!r} cannot be the id of a run",
+            hint="letters, digits, `.`, `_` and `-`, at most 80",
+        )
     return paths.run_log(root, run)
 
 
@@ -92,7 +106,10 @@ def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> boo
         "notes": clean(trim(clean(entry.notes).strip(), NOTES)),
         "created_at": entry.created_at or ids.timestamp(),
     }
-    texts |= {"files": tuple(map(clean, entry.files[:FILES])), "extra": extra if isinstance(extra, dict) else {}}
+    texts |= {
+        "files": tuple(map(clean, entry.files[:FILES])),
+        "extra": extra if isinstance(extra, dict) else {},
+    }
     line = encode_record(journal_record(replace(entry, **texts)))
     exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
     # An empty append completes the line that a killed writer left and syncs it.
@@ -121,7 +138,9 @@ def for_prompt(
     for entry in recent(root, run, task=task):
         for text in filter(None, told):
             if entry.notes.endswith(text):
-                entry = replace(entry, notes=entry.notes.removesuffix(text).rstrip() or "see Retry Information")
+                entry = replace(
+                    entry, notes=entry.notes.removesuffix(text).rstrip() or "see Retry Information"
+                )
         own.append(entry)
     return own, matches(root, run, words, task=task)
 
@@ -129,21 +148,33 @@ def for_prompt(
 def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
     """Return the newest entries of a run that a task may see, the oldest of them first."""
     entries = _read_log(run_file(root, run), run)
-    if task and any(entry.task not in ("", task) for entry in entries):  # only then the index is read
+    if task and any(
+        entry.task not in ("", task) for entry in entries
+    ):  # only then the index is read
         hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
         entries = [entry for entry in entries if entry.task not in hidden]
     return tuple(entries[-most:])
 
 
-def matches(root: Path, run: str, words: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
+def matches(
+    root: Path, run: str, words: str, most: int = 5, *, task: str = ""
+) -> tuple[JournalEntry, ...]:
     """Return entries of other runs that match a text, best first, each text once."""
     condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        day = sessions.newest_journal_day(connection)  # ages are counted from it, not from the clock
+        day = sessions.newest_journal_day(
+            connection
+        )  # ages are counted from it, not from the clock
         limit = _DUPLICATE_FACTOR * most
-        ranked, entries = _rank_entries(connection, words[:_QUERY_LENGTH], condition, day, limit, _UNGATED)
-        certain = [word for word in ranked.words if word.counts and word.certain and word.word.lower() not in EVERYDAY]
+        ranked, entries = _rank_entries(
+            connection, words[:_QUERY_LENGTH], condition, day, limit, _UNGATED
+        )
+        certain = [
+            word
+            for word in ranked.words
+            if word.counts and word.certain and word.word.lower() not in EVERYDAY
+        ]
         total = sum(word.weight for word in certain)
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
@@ -197,7 +228,11 @@ def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
             what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
             raise Conflict(what, hint="give more of the id")
         name = run if run in runs else runs[0]
-        return tuple(sorted((entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration))
+        return tuple(
+            sorted(
+                (entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration
+            )
+        )
 
     return index.ask(root, question)
 
@@ -207,7 +242,9 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
     if iteration is None:
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
-            raise NotFound(f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations")
+            raise NotFound(
+                f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations"
+            )
         name, iteration = run, int(number)
     entries = show(root, name, within=within)
     for entry in entries:
@@ -215,7 +252,9 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
             return entry
     for entry in show(root, entries[0].run) if within else ():
         if entry.iteration == iteration:
-            raise filters.hidden_error(f"iteration {iteration} of {entry.run}", filter(None, [entry.task]))
+            raise filters.hidden_error(
+                f"iteration {iteration} of {entry.run}", filter(None, [entry.task])
+            )
     span = f"{entries[0].iteration} to {entries[-1].iteration}"
     raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {span}")
 

@@ -122,9 +122,18 @@ def session_json(session: "Session") -> dict[str, object]:
 
 def history_json(history: "ChatHistory") -> dict[str, object]:
     """Return a session as a conversation."""
-    about = {key: value for key, value in session_json(history.session).items() if key not in ("summary", "tags")}
+    about = {
+        key: value
+        for key, value in session_json(history.session).items()
+        if key not in ("summary", "tags")
+    }
     turns = [
-        {"role": each.by.value, "at": each.at, "text": each.text, "tools": [asdict(tool) for tool in each.tools]}
+        {
+            "role": each.by.value,
+            "at": each.at,
+            "text": each.text,
+            "tools": [asdict(tool) for tool in each.tools],
+        }
         for each in history.turns
     ]
     return {**about, "count": history.session.messages, "messages": turns}

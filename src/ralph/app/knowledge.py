@@ -14,7 +14,14 @@ from ralph import paths
 from ralph.app import feature as features
 from ralph.app import quarantine
 from ralph.app.json_shapes import SESSION, VIA, WHO
-from ralph.app.memory import Change, SavedMemory, accept_by_author, check_author, check_forgotten, find
+from ralph.app.memory import (
+    Change,
+    SavedMemory,
+    accept_by_author,
+    check_author,
+    check_forgotten,
+    find,
+)
 from ralph.capture import invisible_characters, privacy
 from ralph.capture.privacy import clean_memory, clean_tags
 from ralph.context import knowledge as choosing
@@ -63,12 +70,16 @@ def entries(root: Path) -> list[Stored]:
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
     """Return the entries that belong to a piece of work, and what they link to, the best first."""
-    records = [stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED]
+    records = [
+        stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED
+    ]
     work = Work(words, features.names(root, feature), tuple(files))
     return choosing.expand(choosing.match(records, work), records)
 
 
-def section(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET) -> str:
+def section(
+    root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET
+) -> str:
     """Return the entries for a piece of work as a section of a prompt; "" when there are none."""
     matches = [each.record for each in match(root, words, feature=feature, files=files)]
     return choosing.render([*filter(quarantine.injectable(root), matches)], budget)
@@ -85,7 +96,11 @@ def links(root: Path, name: str = "") -> list[KnowledgeLink]:
         for link in record.links
         if link.relation == "links_to"
     ]
-    return [each for each in edges if not only or only in (each.source.id, each.target.id if each.target else "")]
+    return [
+        each
+        for each in edges
+        if not only or only in (each.source.id, each.target.id if each.target else "")
+    ]
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -115,7 +130,9 @@ def add(
     check_forgotten(text, by, observer)
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     extra |= quarantine.signature(root, by) if signed is None else signed
-    entry = _new_entry(privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra)
+    entry = _new_entry(
+        privacy.strip_private(title)[0], text, clean_tags(tags), kind or MemoryKind.CONTEXT, extra
+    )
     reader = "human" if accepted else by
     check_author(root, entry, reader, via=via, in_="knowledge", feature=feature)
     saved = replace(_save(root, entry, observer), private_parts=private)
@@ -123,7 +140,12 @@ def add(
 
 
 def learn(
-    root: Path, sigils: Sequence[KnowledgeSigil], *, feature: str = "", run: str = "", patterns: Sequence[str] = ()
+    root: Path,
+    sigils: Sequence[KnowledgeSigil],
+    *,
+    feature: str = "",
+    run: str = "",
+    patterns: Sequence[str] = (),
 ) -> list[LearnedEntry]:
     """Store what an agent has learned, secrets redacted; one that is refused does not cost the others."""
     learned = []
@@ -138,24 +160,34 @@ def learn(
             check_forgotten(text, "agent")
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
             tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
-            entry = _new_entry(title, text, tags, MemoryKind.CONTEXT, {"feature": feature, "run": run})
+            entry = _new_entry(
+                title, text, tags, MemoryKind.CONTEXT, {"feature": feature, "run": run}
+            )
             check_author(root, entry, "agent", in_="knowledge", feature=feature)
             saved = _save(root, entry)
         except RalphError as error:
             learned.append(LearnedEntry(title, "", Change.REFUSED, error.message))
             continue
-        hidden = sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
+        hidden = (
+            sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
+        )
         notes = [f"{hidden} secret or private parts left out"] if hidden else []
         notes += ["cut to about 500 words"] if saved.shortened else []
-        learned.append(LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes), text))
+        learned.append(
+            LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes), text)
+        )
     return learned
 
 
-def _new_entry(title: str, text: str, tags: Sequence[str], kind: MemoryKind, extra: dict[str, str]) -> Record:
+def _new_entry(
+    title: str, text: str, tags: Sequence[str], kind: MemoryKind, extra: dict[str, str]
+) -> Record:
     needed = {"title": title.strip(), "tag": knowledge.clean_tags(tags)}
     if missing := [name for name, value in needed.items() if not value]:
         hint = "a title, at least one tag and a text are needed"
-        raise Refused(f"a knowledge entry without a {' and a '.join(missing)} would never be found", hint=hint)
+        raise Refused(
+            f"a knowledge entry without a {' and a '.join(missing)} would never be found", hint=hint
+        )
     label = knowledge.KNOWLEDGE_LABEL if kind is MemoryKind.CONTEXT else kind.value
     members = {name: " ".join(value.split()) for name, value in extra.items() if value.strip()}
     record = Record("", kind, text, label=label, title=title, tags=tuple(tags), extra=members)
@@ -171,26 +203,48 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
     def edit(text: str) -> tuple[str, SavedMemory | None]:
         if _file_for(root, short) != path:  # another writer was faster
             return text, None
-        after, change, replaced = _with_entry(root, knowledge.parse_knowledge(text, path.stem), short, observer)
+        after, change, replaced = _with_entry(
+            root, knowledge.parse_knowledge(text, path.stem), short, observer
+        )
         stored = Stored(after.entries[0].record, path, after.entries[0].line)
-        return after.text, SavedMemory(stored, change, replaced=replaced, shortened=short.text != entry.text)
+        return after.text, SavedMemory(
+            stored, change, replaced=replaced, shortened=short.text != entry.text
+        )
 
     for _ in range(_TRIES):
         path = _file_for(root, short)
         if saved := files.update(path, edit, root=collection.root, observer=observer)[1]:
             return saved
-    raise Conflict(f"{collection.places[0]}: keeps changing", hint="end the program that writes there, and run again")
+    raise Conflict(
+        f"{collection.places[0]}: keeps changing",
+        hint="end the program that writes there, and run again",
+    )
 
 
 def _file_for(root: Path, entry: Record) -> Path:
     """Return the file of the entry about the same subject (by title, else by most common tags), or a new one."""
     library = Library(root)
     records = [(stored.record, stored.path) for stored in library.read(library.knowledge)]
-    similar = [each for each in records if knowledge.same_entry(each[0].title, each[0].tags, entry.title, entry.tags)]
+    similar = [
+        each
+        for each in records
+        if knowledge.same_entry(each[0].title, each[0].tags, entry.title, entry.tags)
+    ]
     if similar:
-        titled = [path for record, path in similar if knowledge.same_entry(record.title, (), entry.title, ())]
-        return titled[0] if titled else max(similar, key=lambda each: len({*each[0].tags} & {*entry.tags}))[1]
-    taken = {unicodedata.normalize("NFC", path.stem).lower(): "" for path in library.files_of(library.knowledge)}
+        titled = [
+            path
+            for record, path in similar
+            if knowledge.same_entry(record.title, (), entry.title, ())
+        ]
+        return (
+            titled[0]
+            if titled
+            else max(similar, key=lambda each: len({*each[0].tags} & {*entry.tags}))[1]
+        )
+    taken = {
+        unicodedata.normalize("NFC", path.stem).lower(): ""
+        for path in library.files_of(library.knowledge)
+    }
     return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
 
 
@@ -205,10 +259,14 @@ def _with_entry(
     if (old.text.strip(), old.tags, old.status) == (entry.text.strip(), tags, Status.ACCEPTED):
         return document, Change.UNCHANGED, ""
     extra = {**old.extra, **{key: entry.extra[key] for key in _SIGNED if key in entry.extra}}
-    new = replace(old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra)
+    new = replace(
+        old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra
+    )
     after = document.replace(old.id, new)
     run = str(entry.extra.get("run", ""))
-    replaced = keep_body(root, old, now, run, observer) if old.text.strip() != entry.text.strip() else ""
+    replaced = (
+        keep_body(root, old, now, run, observer) if old.text.strip() != entry.text.strip() else ""
+    )
     return after, Change.UPDATED, replaced
 
 
@@ -219,7 +277,9 @@ def as_stored(record: Record) -> Record:
     return knowledge.normalise_entry(record, record.id.removeprefix("know-"))
 
 
-def keep_body(root: Path, old: Record, now: str, run: str = "", observer: WriteObserver | None = None) -> str:
+def keep_body(
+    root: Path, old: Record, now: str, run: str = "", observer: WriteObserver | None = None
+) -> str:
     """Log a body that is about to be replaced; its id comes from its text, so that a second try adds nothing."""
     if not old.text.strip():
         return ""
@@ -228,10 +288,19 @@ def keep_body(root: Path, old: Record, now: str, run: str = "", observer: WriteO
     if f'"id":"{name}"' in (files.read(log, observer) or ""):
         return name
     superseded = (*old.links, Link("superseded_by", old.id))
-    record = replace(old, id=name, status=Status.RETIRED, valid_until=now, links=superseded, origin=Origin(run=run))
+    record = replace(
+        old,
+        id=name,
+        status=Status.RETIRED,
+        valid_until=now,
+        links=superseded,
+        origin=Origin(run=run),
+    )
     files.target(log, paths.state_boundary(root))  # before anything is made there
     hide_state(root)
-    files.append(log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer)
+    files.append(
+        log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer
+    )
     return name
 
 

@@ -45,7 +45,9 @@ def one_line(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority") -> Row:
+def list_tasks(
+    root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority"
+) -> Row:
     """Return as `items` the tasks with some words in these states; `by_state` counts those of every state."""
     if sort not in SORTS:
         raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
@@ -53,7 +55,8 @@ def list_tasks(root: Path, *, states: Sequence[str] = (), words: str = "", sort:
     matching = [
         task_row(entry)
         for entry in tasks
-        if words.casefold() in f"{entry.task.id}\n{entry.task.title}\n{entry.task.description}".casefold()
+        if words.casefold()
+        in f"{entry.task.id}\n{entry.task.title}\n{entry.task.description}".casefold()
     ]
     by_state = {state.value: 0 for state in TaskStatus} | Counter(row["status"] for row in matching)
     rows = [row for row in matching if not states or row["status"] in states]
@@ -78,14 +81,22 @@ def task_row(entry: ListedTask) -> Row:
     }
 
 
-def run_rows(root: Path, *, limit: int = 100, offset: int = 0, task_id: str = "") -> tuple[list[Row], int]:
+def run_rows(
+    root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
+) -> tuple[list[Row], int]:
     """Return the newest runs (of a task), those that are alive first, and how many there are."""
     if not task_id:
         page, total = runs.newest(root, limit, offset)
     else:  # by the journal, and those without an iteration
         newest, _ = runs.newest(root, _NEWEST_RUNS)
-        by_id = {run.id: run for run in newest if task_id in (run.task, *run.only, *run.done, *run.failed)}
-        for name in index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id)):
+        by_id = {
+            run.id: run
+            for run in newest
+            if task_id in (run.task, *run.only, *run.done, *run.failed)
+        }
+        for name in index.ask(
+            root, lambda connection: stored_sessions.runs_of_task(connection, task_id)
+        ):
             with suppress(NotFound):
                 by_id[name] = by_id.get(name) or runs.read(root, name)
         ordered = sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
@@ -109,7 +120,10 @@ def run_row(root: Path, run: Run) -> Row:
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
     """Return the tokens of each prompt of a run, by iteration."""
-    return {number: _token_count(path, path.stat().st_size) for number, path in runs.snapshots(root, run_id).items()}
+    return {
+        number: _token_count(path, path.stat().st_size)
+        for number, path in runs.snapshots(root, run_id).items()
+    }
 
 
 @lru_cache(maxsize=20_000)
@@ -128,21 +142,33 @@ def session_rows(
 def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     """Return sessions as rows; `agent` and `mode` are those of a chat."""
     names = [session.id for session in page]
-    ended = index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names)) if page else set()
+    ended = (
+        index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names))
+        if page
+        else set()
+    )
     tokens, rows = _ledger_and_tokens(root)[1], []
     for session in page:
         members = session_json(session)
         is_chat = bool(session.task) or session.mode == "plan"
-        row = {name: members[name] for name in _SESSION_MEMBERS.split()} | {"title": session_title(session)}
+        row = {name: members[name] for name in _SESSION_MEMBERS.split()} | {
+            "title": session_title(session)
+        }
         row |= {"agent": session.host if is_chat else "", "mode": session.mode if is_chat else ""}
-        row |= {"tokens_injected": tokens[session.id], "status": "ended" if session.id in ended else "open"}
+        row |= {
+            "tokens_injected": tokens[session.id],
+            "status": "ended" if session.id in ended else "open",
+        }
         rows.append(row)
     return rows
 
 
 def session_title(session: Session) -> str:
     """Return what was asked first, else how the summary begins; never an id."""
-    return one_line(session.prompt or session.summary, _TITLE_LENGTH) or f"Session without a prompt ({session.host})"
+    return (
+        one_line(session.prompt or session.summary, _TITLE_LENGTH)
+        or f"Session without a prompt ({session.host})"
+    )
 
 
 def read_ledger(root: Path) -> usage.Ledger:
@@ -171,32 +197,59 @@ class Watcher:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._logs = _LogFolder(paths.log_folder(root) / "sessions"), _LogFolder(paths.runs_folder(root))
+        self._logs = (
+            _LogFolder(paths.log_folder(root) / "sessions"),
+            _LogFolder(paths.runs_folder(root)),
+        )
         self._marks: dict[str, int] | None = None
         self._runs: dict[str, Row] = {}
 
     def look(self) -> tuple[list[str], list[Row]]:
         """Return the parts of the project, and the runs, that changed since the last look."""
         before, self._marks = self._marks, self._part_marks()
-        changed = [part for part, mark in self._marks.items() if before is not None and before[part] != mark]
-        if before is not None and "runs" not in changed and not any(row["alive"] for row in self._runs.values()):
+        changed = [
+            part
+            for part, mark in self._marks.items()
+            if before is not None and before[part] != mark
+        ]
+        if (
+            before is not None
+            and "runs" not in changed
+            and not any(row["alive"] for row in self._runs.values())
+        ):
             return changed, []
-        last, self._runs = self._runs, {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
+        last, self._runs = (
+            self._runs,
+            {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]},
+        )
         rows = self._runs.values()
-        return changed, [row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))]
+        return changed, [
+            row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))
+        ]
 
     def _part_marks(self) -> dict[str, int]:
         root, (session_logs, run_logs) = self._root, self._logs
         folders = _scan_folder(paths.tasks_folder(root))
-        records = [*paths.memories_files(root), *paths.guardrails_files(root), *paths.progress_files(root)]
+        records = [
+            *paths.memories_files(root),
+            *paths.guardrails_files(root),
+            *paths.progress_files(root),
+        ]
         records += [paths.global_patterns(root), *_scan_folder(paths.knowledge_folder(root))]
         names = ("task.json", "prd.json", "progress.txt")
         return {
             "records": _mark(records),
             "tasks": _mark(folder / name for folder in folders for name in names),
-            "sessions": hash((session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))),
+            "sessions": hash(
+                (session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))
+            ),
             "runs": run_logs.changes(),
-            "insights": _mark((*(folder / "memory/insights.json" for folder in folders), paths.held_memories(root))),
+            "insights": _mark(
+                (
+                    *(folder / "memory/insights.json" for folder in folders),
+                    paths.held_memories(root),
+                )
+            ),
         }
 
 

@@ -60,7 +60,11 @@ def apply_request(config: Config, request: LoopRequest) -> Config:
     changes = {name: value for name in names if (value := getattr(request, name))}
     if request.command:
         changes["agent_command"] = request.command
-    execution = config.execution if request.verify is None else replace(config.execution, verify=request.verify)
+    execution = (
+        config.execution
+        if request.verify is None
+        else replace(config.execution, verify=request.verify)
+    )
     return replace(config, loop=replace(config.loop, **changes), execution=execution)
 
 
@@ -75,17 +79,28 @@ def prepare(
 ) -> LoopPlan:
     """Find the agent (unless one is given), the criteria and the task; nothing is written."""
     if sum(map(bool, (request.goal.strip(), request.task, request.feature))) > 1:
-        raise UsageError("a goal, --task and --feature exclude each other", hint="give one of them, or none")
+        raise UsageError(
+            "a goal, --task and --feature exclude each other", hint="give one of them, or none"
+        )
     goal = redact(request.goal.strip(), config.privacy.patterns).text.strip()
     if request.goal.strip() and not goal:
-        raise UsageError("the goal is private from beginning to end", hint="say at least what is to be done")
+        raise UsageError(
+            "the goal is private from beginning to end", hint="say at least what is to be done"
+        )
     if request.feature:
         feature.find(root, request.feature)
     if (name := request.task or (_open_task(root, goal) if goal else "")) and not resumed:
         _check_free(root, name)
     detected = detect.detect_commands(root)
     required = [
-        Criterion(each.type, each.command, (), each.expected_exit_code, each.marker or criteria.MARKER, each.timeout)
+        Criterion(
+            each.type,
+            each.command,
+            (),
+            each.expected_exit_code,
+            each.marker or criteria.MARKER,
+            each.timeout,
+        )
         for each in config.loop.success_criteria
     ]
     if not required and CriterionKind.TEST_PASS in detected:
@@ -94,7 +109,9 @@ def prepare(
         texts = tuple(text for text in request.criteria if text.strip().lower() != "none")
         required = [*criteria.parse_criteria(texts)]
     checks = criteria.add_detected_commands(required, detected)
-    return LoopPlan(agent or agents.loop_agent(root, config.loop, tell), checks, bool(request.criteria), goal)
+    return LoopPlan(
+        agent or agents.loop_agent(root, config.loop, tell), checks, bool(request.criteria), goal
+    )
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
@@ -126,10 +143,18 @@ def start(
     quarantine.accept_titles(root, by, plan.goal, title_and_description(plan.goal)[0])
     for dead_run in dead:
         printer.print_line(describe_dead_run(dead_run))
-    goal = plan.goal or (f"the ready tasks of {request.feature}" if request.feature else "the ready tasks")
+    goal = plan.goal or (
+        f"the ready tasks of {request.feature}" if request.feature else "the ready tasks"
+    )
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
     goal = board.find(root, request.task).task.title if request.task else goal
-    run = Run(run_id or runs.mint(root), goal, plan.agent.name, feature=request.feature, model=config.loop.model)
+    run = Run(
+        run_id or runs.mint(root),
+        goal,
+        plan.agent.name,
+        feature=request.feature,
+        model=config.loop.model,
+    )
     run = replace(run, started_at=ids.timestamp(), options=json.dumps(options, ensure_ascii=False))
     bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
     bench.go_to(request.task)
@@ -157,7 +182,9 @@ def resume(
     dead = runs.recover(root, config.privacy.patterns)
     run = runs.current(root, run_id)
     if run.status is RunStatus.SUCCESS:
-        raise Refused(f"{run.id} ended well; there is nothing to go on with", hint="start a new one")
+        raise Refused(
+            f"{run.id} ended well; there is nothing to go on with", hint="start a new one"
+        )
     has_new_limit = bool(request.max_iterations)
     request = replace(_stored_request(run, request), **_changed_options(request))  # type: ignore[arg-type]  # fields of LoopRequest
     config = apply_request(config, request)
@@ -174,9 +201,19 @@ def resume(
             results.append(IterationResult(entry.iteration, failure, disk, entry.outcome.value))
     if run.reason not in _CONTINUED or has_new_limit:
         results = results[-1:]
-        run = replace(run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost)
+        run = replace(
+            run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost
+        )
     feedback = redact(feedback, config.privacy.patterns).text or run.feedback
-    going_on = replace(run, status=RunStatus.RUNNING, reason="", words="", ended_at="", failed=(), feedback=feedback)
+    going_on = replace(
+        run,
+        status=RunStatus.RUNNING,
+        reason="",
+        words="",
+        ended_at="",
+        failed=(),
+        feedback=feedback,
+    )
     taken = runs.take(root, replace(going_on, agent=plan.agent.name))
     for name in run.failed:
         task.reset(root, name, force=True)
@@ -205,12 +242,16 @@ def _check_programs(bench: Workbench) -> CriteriaVerdict:
     return verdict
 
 
-def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool) -> Run:
+def _run_to_end(
+    bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool
+) -> Run:
     root, run = bench.root, bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
         text = project.show_scratchpad(root)[0] if fresh else ""
-        if text.strip() and not any(other.id != run.id and runs.lives(root, other) for other in runs.running(root)):
+        if text.strip() and not any(
+            other.id != run.id and runs.lives(root, other) for other in runs.running(root)
+        ):
             log = paths.run_log(root, run.id)
             line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
             files.append(log, line, root=paths.state_boundary(root), durable=True)
@@ -221,7 +262,9 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
     except KeyboardInterrupt:
         if bench.saved is None:
             raise
-        run = _end_in_the_middle(bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on")
+        run = _end_in_the_middle(
+            bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on"
+        )
     except BaseException as error:  # recorded in the run, then raised again
         message = error.message if isinstance(error, RalphError) else describe_fault(error)
         try:
@@ -229,7 +272,11 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
                 _best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
         finally:  # also when recording fails
             if bench.saved is not None and bench.run.status is RunStatus.RUNNING:
-                _best_effort(lambda: bench.save(end_run(bench.run, EndReason.ERROR, message, ids.timestamp())))
+                _best_effort(
+                    lambda: bench.save(
+                        end_run(bench.run, EndReason.ERROR, message, ids.timestamp())
+                    )
+                )
         raise
     finally:
         _best_effort(lambda: task.release_run(root, bench.run.id))
@@ -243,7 +290,9 @@ def _run_to_end(bench: Workbench, request: LoopRequest, results: list[IterationR
 
 def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run:
     now = ids.timestamp()
-    run = runs.cut_short(bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns)
+    run = runs.cut_short(
+        bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns
+    )
     return bench.save(end_run(run, reason, message, now))
 
 
@@ -283,7 +332,9 @@ def _open_task(root: Path, goal: str) -> str:
 
 def _print_introduction(bench: Workbench) -> None:
     tell, plan, verify = bench.printer.print_line, bench.plan, bench.config.execution.verify
-    tell(f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}")
+    tell(
+        f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}"
+    )
     for criterion in plan.criteria:
         tell(f"  checks {criterion.label}{f' ({criterion.why})' if criterion.why else ''}")
     if not plan.criteria:
@@ -302,11 +353,19 @@ def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
         value = json.loads(run.options or "{}")
     except ValueError:
         value = {}
-    stored = {name: value[name] for name in asdict(LoopRequest()) if isinstance(value, dict) and name in value}
+    stored = {
+        name: value[name]
+        for name in asdict(LoopRequest())
+        if isinstance(value, dict) and name in value
+    }
     if "criteria" in stored:
         stored["criteria"] = tuple(stored["criteria"])
     changed = {"goal", *_changed_options(later)}
-    lost = [name for name, value in stored.items() if name not in changed and "[redacted: " in str(value)]
+    lost = [
+        name
+        for name, value in stored.items()
+        if name not in changed and "[redacted: " in str(value)
+    ]
     if lost:
         option = f"--{lost[0].replace('_', '-')}"
         message = f"{run.id} was started with a secret in {option}, which was not stored"

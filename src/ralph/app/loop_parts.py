@@ -36,7 +36,13 @@ _OUTPUT_LENGTH = 2_000
 _REASON_LINES = 4  # that are printed of why an iteration failed; the journal has all
 _MOST_REFUSED = 5
 _MOST_WAITING = 3  # tasks that are named when none is ready
-_TEXTS = ("failure", "attempt_failure", "feedback", "words", "next_model")  # of a run, which agents and people wrote
+_TEXTS = (
+    "failure",
+    "attempt_failure",
+    "feedback",
+    "words",
+    "next_model",
+)  # of a run, which agents and people wrote
 
 
 class LoopPrinter(NamedTuple):
@@ -98,7 +104,11 @@ class Workbench:
 
     def go_to(self, name: str) -> None:
         """Work in a task's worktree if it has one, else in the project."""
-        at = worktree.working_folder(self.home, board.find(self.home, name).task) if name else self.home
+        at = (
+            worktree.working_folder(self.home, board.find(self.home, name).task)
+            if name
+            else self.home
+        )
         if at != self.root:
             self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run), None
             self.printer.print_line(f"works in {at}")
@@ -153,20 +163,28 @@ class Workbench:
         if judgement.outcome is Outcome.DONE:
             after = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
             if after.status == TaskStatus.DONE.value:
-                promotion, why = progress.promote_insights(self.home, after, patterns=self._patterns)
+                promotion, why = progress.promote_insights(
+                    self.home, after, patterns=self._patterns
+                )
                 if promotion is not None and promotion.added:
                     count = count_noun(len(promotion.added), "insight")
-                    self.printer.print_line(f"promoted {count} of {work.id} to {promotion.path.name}")
+                    self.printer.print_line(
+                        f"promoted {count} of {work.id} to {promotion.path.name}"
+                    )
                 if why:
                     self.printer.print_line(f"warning: {why}")
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
         reason, patterns, number = judgement.reason, self._patterns, run.iterations + 1
-        attempts = task.count_attempt(self.root, work.id, run.id, iteration=number, note=reason, patterns=patterns)
+        attempts = task.count_attempt(
+            self.root, work.id, run.id, iteration=number, note=reason, patterns=patterns
+        )
         if attempts <= self.config.execution.max_retries:
             return run
-        task.finish(self.root, work.id, TaskStatus.FAILED, run=run.id, note=reason, patterns=patterns)
+        task.finish(
+            self.root, work.id, TaskStatus.FAILED, run=run.id, note=reason, patterns=patterns
+        )
         self.printer.print_line(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
@@ -176,24 +194,36 @@ class Workbench:
         checks = [criterion.label for criterion in self.plan.criteria]
         if self.config.execution.verify and self.agent.reads_only:
             checks.append("then a second, read-only session verifies the work")
-        text = loop_prompt.build(self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress)
+        text = loop_prompt.build(
+            self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress
+        )
         self._prompt, self._story = text, progress.current_story(self.root, work.id)
         self._learned = []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
-        self.printer.print_line(f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}")
+        self.printer.print_line(
+            f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}"
+        )
         limit = self.config.loop.iteration_minutes * 60.0  # 0 is none
         if self.limits.seconds > 0:  # at most the rest of the run's time
             rest = max(self.limits.seconds - run.seconds, 1.0)
             limit = min(limit or rest, rest)
-        environment = {"RALPH_RUN": run.id, "RALPH_ITERATION": str(iteration), "RALPH_TASK": work.id}
+        environment = {
+            "RALPH_RUN": run.id,
+            "RALPH_ITERATION": str(iteration),
+            "RALPH_TASK": work.id,
+        }
         environment |= {"RALPH_MODEL": model} if model else {}
-        commands = [criterion.command or shlex.join(criterion.argv) for criterion in self.plan.criteria]
+        commands = [
+            criterion.command or shlex.join(criterion.argv) for criterion in self.plan.criteria
+        ]
         allowed = tuple(dict.fromkeys(filter(None, [*commands, *self._programs])))
         return self._make_ask(text, model, timeout=limit, environment=environment, allowed=allowed)
 
     def _make_ask(self, text: str, model: str, **options: Any) -> Ask:
-        return Ask(text, self.root, model, show=self.printer.show, stopped=self.must_stop_now, **options)
+        return Ask(
+            text, self.root, model, show=self.printer.show, stopped=self.must_stop_now, **options
+        )
 
     def work(self, ask: Ask) -> AgentWork:
         """Run the agent, and compare the disk before and after."""
@@ -208,7 +238,9 @@ class Workbench:
         for what in reply.refused[:_MOST_REFUSED]:
             self.printer.print_line(f"  refused: {redact(what, self._patterns).text}")
         if reply.refused:
-            self.printer.print_line("  allow such calls in the agent's own settings, or with --permission")
+            self.printer.print_line(
+                "  allow such calls in the agent's own settings, or with --permission"
+            )
         changed = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
         sigils = read_sigils(reply.text, echo=ask.prompt, outputs=reply.outputs, final=reply.final)
         return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
@@ -216,14 +248,20 @@ class Workbench:
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
         """Store the knowledge; an entry that fails does not affect the others."""
         self._learned = knowledge.learn(
-            self.root, worked.sigils.knowledge, feature=work.feature or "", run=run.id, patterns=self._patterns
+            self.root,
+            worked.sigils.knowledge,
+            feature=work.feature or "",
+            run=run.id,
+            patterns=self._patterns,
         )
         for entry in self._learned:
             why = f" ({entry.why})" if entry.why else ""
             self.printer.print_line(f"knowledge {entry.change.value}: {entry.title}{why}")
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
-                self.printer.print_line(f"warning: the agent speaks of {name}, which is not the assigned task")
+                self.printer.print_line(
+                    f"warning: the agent speaks of {name}, which is not the assigned task"
+                )
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
@@ -233,7 +271,9 @@ class Workbench:
         for result in verdict.checks:
             label = result.criterion.label
             self._checks.append(_check_json(label, result.passed, result.message, result.tail))
-            self.printer.print_line(f"  {'ok' if result.passed else 'no'}  {label}: {result.message}")
+            self.printer.print_line(
+                f"  {'ok' if result.passed else 'no'}  {label}: {result.message}"
+            )
         return verdict
 
     def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
@@ -243,10 +283,15 @@ class Workbench:
         self.save(replace(run, step="verifying"))
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
-        environment, limit = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}, self.config.loop.iteration_minutes * 60.0
+        environment, limit = (
+            {"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
+            self.config.loop.iteration_minutes * 60.0,
+        )
         doubt = ""
         for prompt in (text, f"{text}\n{loop_prompt.NO_VERDICT}"):
-            ask = self._make_ask(prompt, run.model, read_only=True, timeout=limit, environment=environment)
+            ask = self._make_ask(
+                prompt, run.model, read_only=True, timeout=limit, environment=environment
+            )
             reply = self.agent.run(ask)
             if reply.stop is StopReason.CANCELLED:
                 return Judgement(Outcome.INTERRUPTED)
@@ -268,27 +313,46 @@ class Workbench:
         """Append the entry of an iteration, with its checks, update the task's memory, and print why it ended so."""
         learned = insights.knowledge_members([(each.slug, each.change) for each in self._learned])
         members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}, []
-        entry = replace(entry, extra={**entry.extra, **{name: value for name, value in members.items() if value}})
+        entry = replace(
+            entry,
+            extra={**entry.extra, **{name: value for name, value in members.items() if value}},
+        )
         journal.append(self.root, entry, self._patterns)
         try:  # that the task's memory fails is no reason to end the run
-            new = progress.append_iteration(self.root, entry, self._learned, story=self._story, patterns=self._patterns)
+            new = progress.append_iteration(
+                self.root, entry, self._learned, story=self._story, patterns=self._patterns
+            )
             if self.root != self.home:
                 worktree.record_learnings(self.root, new)
-            insights.extract(self.root, entry.task, run=entry.run, iteration=entry.iteration, patterns=self._patterns)
+            insights.extract(
+                self.root,
+                entry.task,
+                run=entry.run,
+                iteration=entry.iteration,
+                patterns=self._patterns,
+            )
         except RalphError as error:
-            self.printer.print_line(f"warning: the memory of {entry.task} is not complete: {error.message}")
+            self.printer.print_line(
+                f"warning: the memory of {entry.task} is not complete: {error.message}"
+            )
         cost = f", ${entry.cost:.4f}" if entry.cost else ""
         files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
-        self.printer.print_line(f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})")
+        self.printer.print_line(
+            f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})"
+        )
         for line in redact(reason, self._patterns).text.splitlines()[:_REASON_LINES]:
             self.printer.print_line(f"  {line}")
 
     def save(self, run: Run) -> Run:
         """Save the redacted state after a step, and at the end the run record."""
-        texts: dict[str, Any] = {name: redact(getattr(run, name), self._patterns).text for name in _TEXTS}
+        texts: dict[str, Any] = {
+            name: redact(getattr(run, name), self._patterns).text for name in _TEXTS
+        }
         run = replace(run, **texts)
         if run.status is not RunStatus.RUNNING:
-            runs.conclude(self.root, run)  # first: a run that is killed here is not ended yet, and will be concluded
+            runs.conclude(
+                self.root, run
+            )  # first: a run that is killed here is not ended yet, and will be concluded
         self.saved = self.run = runs.save(self.root, self.saved, run, durable=not run.step)
         self.beat()
         return run

@@ -39,7 +39,9 @@ _CUT_TOKENS = estimate(f"\n```\n{CUT}\n") + 2
 ALWAYS = 0  # the rank of sections that are never left out
 _RELATED = 30
 _NOTE = 40  # tokens for the note about entries that are left out
-_OPTIONAL = "spec guardrails journal progress plan knowledge memories scratchpad patterns skill".split()
+_OPTIONAL = (
+    "spec guardrails journal progress plan knowledge memories scratchpad patterns skill".split()
+)
 """Sections that may be left out, the most important first."""
 _RULES = """\
 # Ralph loop: iteration {iteration} of at most {most}
@@ -106,9 +108,7 @@ End your answer with exactly one of these, alone on a line, with reasons in your
 <verify-pass/>
 <verify-fail>(what is missing or wrong, in a few sentences)</verify-fail>
 """
-NO_VERDICT = (
-    "An earlier answer to this had no verdict in that form. Nothing else counts: the last line must be one of them."
-)
+NO_VERDICT = "An earlier answer to this had no verdict in that form. Nothing else counts: the last line must be one of them."
 
 
 def build(
@@ -127,10 +127,15 @@ def build(
     settings, about = config.memories, work.feature or ""
     part_of = feature.show(root, about) if about else None
     rules, learned = _guardrails_and_memories(root, config, words, work.id)
-    own, others = journal.for_prompt(root, run.id, words, task=work.id, told=(run.failure, run.attempt_failure))
+    own, others = journal.for_prompt(
+        root, run.id, words, task=work.id, told=(run.failure, run.attempt_failure)
+    )
     told = {journal_id(entry.run, entry.iteration) for entry in (*own, *others)}
     in_run, elsewhere = (
-        [replace(each, title=_leave_out_orders(each.title), notes=_leave_out_orders(each.notes)) for each in entries]
+        [
+            replace(each, title=_leave_out_orders(each.title), notes=_leave_out_orders(each.notes))
+            for each in entries
+        ]
         for entries in (own, others)
     )
     has_skill = settings.enabled and settings.skill_injection and settings.inject is not Inject.NONE
@@ -140,27 +145,44 @@ def build(
         text = render_within(0)
         if estimate(text) > most:
             short = compress(text, most)
-            text = f"\n{short}".replace("\n# ", "\n## ").replace("\n## ", "\n### ") if short else render_within(most)
+            text = (
+                f"\n{short}".replace("\n# ", "\n## ").replace("\n## ", "\n### ")
+                if short
+                else render_within(most)
+            )
         return _section(title, text.removeprefix(f"{brief.JOURNAL_HEADING}\n"))
 
     texts = {
-        "rules": render_rules(work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks),
+        "rules": render_rules(
+            work, iteration=run.iterations + 1, most=most, folder=str(root), checks=checks
+        ),
         "task": render_task(work, task.prerequisites(root, work)),
         "stories": _section("Stories", _or_empty(lambda: progress.stories_section(root, work.id))),
         "spec": _section("Specification", part_of.spec) if part_of else "",
         "plan": _section("Plan", part_of.plan) if part_of else "",
         "retry": render_retry(work.attempts, config.execution.max_retries, run),
         "guardrails": _section("Guardrails", rules),
-        "journal": fit("Run Journal", JOURNAL, lambda room: render_journal(in_run, elsewhere, room)),
-        "progress": _section(
-            "Task Progress", _leave_out_orders(_or_empty(lambda: progress.prompt_section(root, work.id, told=told)))
+        "journal": fit(
+            "Run Journal", JOURNAL, lambda room: render_journal(in_run, elsewhere, room)
         ),
-        "knowledge": knowledge.section(root, words, feature=about, files=last_files, budget=KNOWLEDGE),
+        "progress": _section(
+            "Task Progress",
+            _leave_out_orders(_or_empty(lambda: progress.prompt_section(root, work.id, told=told))),
+        ),
+        "knowledge": knowledge.section(
+            root, words, feature=about, files=last_files, budget=KNOWLEDGE
+        ),
         "memories": _section("Memories", learned),
         "scratchpad": fit(
-            "Scratchpad", SCRATCHPAD, lambda room: _leave_out_orders(project.show_scratchpad(root, budget=room)[0])
+            "Scratchpad",
+            SCRATCHPAD,
+            lambda room: _leave_out_orders(project.show_scratchpad(root, budget=room)[0]),
         ),
-        "patterns": fit("Global Patterns", PATTERNS, lambda room: truncate_text(_patterns(root), room or sys.maxsize)),
+        "patterns": fit(
+            "Global Patterns",
+            PATTERNS,
+            lambda room: truncate_text(_patterns(root), room or sys.maxsize),
+        ),
         "skill": brief.skill_text() if has_skill else "",
         "memory": MEMORY,
     }
@@ -194,10 +216,16 @@ def truncate_text(text: str, budget: int) -> str:
     return "\n".join(lines).rstrip() + ("\n```" if is_open else "") + f"\n{CUT}\n"
 
 
-def render_rules(task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]) -> str:
+def render_rules(
+    task: Task, *, iteration: int, most: int, folder: str, checks: Sequence[str]
+) -> str:
     """Return the rules of how to work and how to answer."""
-    lines = [f"  - {check}" for check in checks] or [f"  - none is set: <task-done> or {MARKER} on a line is enough"]
-    return _RULES.format(iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(lines))
+    lines = [f"  - {check}" for check in checks] or [
+        f"  - none is set: <task-done> or {MARKER} on a line is enough"
+    ]
+    return _RULES.format(
+        iteration=iteration, most=most, folder=folder, task=task.id, checks="\n".join(lines)
+    )
 
 
 def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
@@ -206,7 +234,11 @@ def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
     if task.description.strip() and task.description.strip() != task.title:
         lines += ["", task.description.strip()]
     if prerequisites:
-        lines += ["", "Finished before it:", *(f"- {done.id}: {done.title}" for done in prerequisites)]
+        lines += [
+            "",
+            "Finished before it:",
+            *(f"- {done.id}: {done.title}" for done in prerequisites),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -237,16 +269,27 @@ def _leave_out_orders(text: str) -> str:
     lines = text.split("\n")
     rest = [line for line in lines if not render.looks_like_instructions(line)]
     orders = [  # two lines may be one that is wrapped
-        second.lstrip()[:1].islower() and render.looks_like_instructions(f"{first} {second.lstrip()}")
+        second.lstrip()[:1].islower()
+        and render.looks_like_instructions(f"{first} {second.lstrip()}")
         for first, second in pairwise(rest)
     ]
-    rest = [line for line, *either in zip(rest, [False, *orders], [*orders, False], strict=False) if not any(either)]
+    rest = [
+        line
+        for line, *either in zip(rest, [False, *orders], [*orders, False], strict=False)
+        if not any(either)
+    ]
     count = len(lines) - len(rest)
-    return "\n".join([*rest, f"(lines left out that read like an instruction to an agent: {count})"] if count else rest)
+    return "\n".join(
+        [*rest, f"(lines left out that read like an instruction to an agent: {count})"]
+        if count
+        else rest
+    )
 
 
 def _fence(text: str) -> str:
-    longest = max(2, *(len(line) - len(line.lstrip("`")) for line in map(str.lstrip, text.split("\n"))))
+    longest = max(
+        2, *(len(line) - len(line.lstrip("`")) for line in map(str.lstrip, text.split("\n")))
+    )
     fence = "`" * (longest + 1)
     return f"{fence}\n{text.strip()}\n{fence}"
 
@@ -258,10 +301,14 @@ def _or_empty(read: Callable[[], str]) -> str:
 
 
 def _injectable(root: Path, records: Sequence[Record]) -> list[Record]:
-    return outdated.add_citation_notes(root, memory.current([*filter(quarantine.injectable(root), records)]))
+    return outdated.add_citation_notes(
+        root, memory.current([*filter(quarantine.injectable(root), records)])
+    )
 
 
-def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: str) -> tuple[str, str]:
+def _guardrails_and_memories(
+    root: Path, config: Config, words: str, task_id: str
+) -> tuple[str, str]:
     settings = config.memories
     if not settings.enabled:
         return "", ""
@@ -273,11 +320,16 @@ def _guardrails_and_memories(root: Path, config: Config, words: str, task_id: st
         records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
         positions = {record.id: position for position, record in enumerate(records)}
         query = Query(text=words, families=(Family.MEMORY,), limit=_RELATED, task=task_id)
-        result = index.ask(root, lambda connection: rank.search(connection, query, today=ids.now().date()))
+        result = index.ask(
+            root, lambda connection: rank.search(connection, query, today=ids.now().date())
+        )
         hits = () if all(hit.weak for hit in result.hits) else result.hits
         related = [positions[hit.record.id] for hit in hits if hit.record.id in positions]
     by_relation = list(dict.fromkeys([*related, *brief.by_use(records)]))
-    costs = [estimate(_within(guardrails, order, 0, "")), estimate(_within(records, by_relation, 0, ""))]
+    costs = [
+        estimate(_within(guardrails, order, 0, "")),
+        estimate(_within(records, by_relation, 0, "")),
+    ]
     rules = _within(guardrails, order, guardrails_budget(settings.budget, *costs), _ALL_RULES)
     rest = max(1, settings.budget - estimate(rules)) if settings.budget else 0
     return rules, _within(records, by_relation, rest, brief.ALL_OF_IT)
@@ -299,11 +351,18 @@ def _within(records: Sequence[Record], order: Sequence[int], budget: int, where:
 
 
 def _patterns(root: Path) -> str:
-    document, may_inject = parse_patterns(files.read(paths.patterns_file(root)) or ""), quarantine.injectable(root)
+    document, may_inject = (
+        parse_patterns(files.read(paths.patterns_file(root)) or ""),
+        quarantine.injectable(root),
+    )
     for entry in document.entries:
         if not may_inject(entry.record):
             document = document.remove(entry.record.id)
-    lines = [line for line in str(document).split("\n") if not line.startswith(("# ", "> ", "_Last updated", "---"))]
+    lines = [
+        line
+        for line in str(document).split("\n")
+        if not line.startswith(("# ", "> ", "_Last updated", "---"))
+    ]
     body = "\n".join(lines).strip()
     has_some = any(line.strip() and not line.startswith("#") for line in lines)
     return f"\n{body}".replace("\n## ", "\n### ").lstrip("\n") if has_some else ""

@@ -66,8 +66,12 @@ def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, 
     return tuple(_trust_candidate(root, env, name, spec) for name, spec in specs)
 
 
-def _trust_candidate(root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]) -> TrustedValue:
-    value = TrustedValue(f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False)
+def _trust_candidate(
+    root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]
+) -> TrustedValue:
+    value = TrustedValue(
+        f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False
+    )
     trusted = {(entry.root, entry.key, entry.digest) for entry in project.trusted_values(env)}
     return replace(value, trusted=(os.path.realpath(root), value.key, value.digest) in trusted)
 
@@ -94,18 +98,26 @@ class _ServerReader:
 
     def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...]]]:
         own = [self.user_file] if self.user_file is not None else []
-        yield from ((path, ServerScope.LOCAL, ("projects", root, "mcpServers")) for path in own for root in self.roots)
+        yield from (
+            (path, ServerScope.LOCAL, ("projects", root, "mcpServers"))
+            for path in own
+            for root in self.roots
+        )
         yield self.root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",)
         yield from ((path, ServerScope.USER, ("mcpServers",)) for path in own)
 
-    def read_specs(self, path: Path, keys: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    def read_specs(
+        self, path: Path, keys: tuple[str, ...]
+    ) -> Iterator[tuple[str, Mapping[str, object]]]:
         for name, spec in get_object(self.read(path), *keys).items():
             if isinstance(spec, dict):
                 yield name, spec
             else:
                 self.problems.append(f"{paths.shown(path, self.root)}: {name} is no server")
 
-    def build_server(self, path: Path, scope: ServerScope, name: str, spec: Mapping[str, object]) -> McpServer:
+    def build_server(
+        self, path: Path, scope: ServerScope, name: str, spec: Mapping[str, object]
+    ) -> McpServer:
         env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
         args = spec.get("args")
         arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
@@ -114,8 +126,13 @@ class _ServerReader:
         transport = Transport.HTTP if url and not command else Transport.STDIO
         if isinstance(kind, str):
             transport = _TRANSPORTS.get(kind, Transport.OTHER)
-        trusted = scope is not ServerScope.PROJECT or _trust_candidate(self.root, self.env, name, spec).trusted
-        why_not = "" if trusted else "the project names it and you have not trusted it: `ralph trust`"
+        trusted = (
+            scope is not ServerScope.PROJECT
+            or _trust_candidate(self.root, self.env, name, spec).trusted
+        )
+        why_not = (
+            "" if trusted else "the project names it and you have not trusted it: `ralph trust`"
+        )
         if transport is Transport.OTHER:
             why_not = "Ralph cannot speak with a server of this type"
         elif not (command if transport is Transport.STDIO else url):
@@ -124,14 +141,18 @@ class _ServerReader:
             why_not = "its headers come from a command of its own"
         own, headers = (_expand_pairs(spec.get(member), env) for member in ("env", "headers"))
         where = paths.shown(path, self.root)
-        return McpServer(name, scope, transport, command, own, url, headers, where, why_not, trusted)
+        return McpServer(
+            name, scope, transport, command, own, url, headers, where, why_not, trusted
+        )
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
     """`${NAME}` and `${NAME:-default}`; one without a value stays."""
     if not isinstance(value, str):
         return ""
-    return _VARIABLE.sub(lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value)
+    return _VARIABLE.sub(
+        lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value
+    )
 
 
 def _expand_pairs(value: object, env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -157,7 +178,11 @@ def server_status(
         cache_text = "" if refresh else files.read(paths.mcp_status_file(root)) or ""
         cached = get_object(_parse_cache(cache_text), "entries", str(root.resolve()), "servers")
     states = [_cached_state(server, get_object(cached, server.name), now) for server in servers]
-    pending = [state.server for state in states if state.status is ServerStatus.UNKNOWN and not state.server.why_not]
+    pending = [
+        state.server
+        for state in states
+        if state.status is ServerStatus.UNKNOWN and not state.server.why_not
+    ]
     answers: Mapping[str, ServerAnswer] = {}
     if pending:
         try:
@@ -165,14 +190,18 @@ def server_status(
         except ModuleNotFoundError as error:
             if needed:
                 raise missing_extra("mcp", "`ralph mcp status`") from error
-            answers = {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending}
+            answers = {
+                server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending
+            }
         else:
             answers = check_servers(pending, root, env, seconds=seconds)
     for position, state in enumerate(states):
         if answer := answers.get(state.server.name):
             why = redact(answer.why, patterns).text  # it has a program's output
             checked = answer.status is not ServerStatus.UNKNOWN
-            states[position] = replace(state, status=answer.status, why=why, cached_at=now, checked=checked)
+            states[position] = replace(
+                state, status=answer.status, why=why, cached_at=now, checked=checked
+            )
     statuses = {state.server.name: state.status.value for state in states}
     before = {name: get_object(cached, name).get("status") for name in cached}
     if statuses != before or any(state.checked for state in states):
@@ -191,14 +220,22 @@ def describe_denied(states: Sequence[ServerState]) -> list[str]:
     untrusted = ", ".join(state.server.name for state in states if not state.server.trusted)
     unusable = (state for state in states if state.server.trusted and not state.usable)
     failed = ", ".join(f"{state.server.name} ({state.status})" for state in unusable)
-    lines = [f"MCP servers left out, since you have not trusted them (`ralph trust`): {untrusted}"] if untrusted else []
+    lines = (
+        [f"MCP servers left out, since you have not trusted them (`ralph trust`): {untrusted}"]
+        if untrusted
+        else []
+    )
     return [*lines, *([f"MCP servers left out: {failed}"] if failed else [])]
 
 
 def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
     """Return the project's servers that the user has not trusted, without checking any."""
     servers, _ = list_servers(root, env)
-    return tuple(ServerState(each, ServerStatus.UNKNOWN, why=each.why_not) for each in servers if not each.trusted)
+    return tuple(
+        ServerState(each, ServerStatus.UNKNOWN, why=each.why_not)
+        for each in servers
+        if not each.trusted
+    )
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
@@ -218,12 +255,23 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
         entry, servers = get_object(entries, key), {}
         for state in states:
             known = get_object(entry, "servers", state.server.name)
-            servers[state.server.name] = {**known, "status": state.status.value, "cachedAt": state.cached_at}
+            servers[state.server.name] = {
+                **known,
+                "status": state.status.value,
+                "cachedAt": state.cached_at,
+            }
         entries = {**entries, key: {**entry, "servers": servers, "updatedAt": now}}
-        return json.dumps({**cached, "version": _VERSION, "entries": entries}, ensure_ascii=False, indent=2) + "\n"
+        return (
+            json.dumps(
+                {**cached, "version": _VERSION, "entries": entries}, ensure_ascii=False, indent=2
+            )
+            + "\n"
+        )
 
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
-        files.update(paths.mcp_status_file(root), edit, root=paths.main_checkout(root), mode=files.PRIVATE)
+        files.update(
+            paths.mcp_status_file(root), edit, root=paths.main_checkout(root), mode=files.PRIVATE
+        )
 
 
 def _parse_cache(text: str) -> Mapping[str, object]:

@@ -52,7 +52,9 @@ def embedder_of(settings: "Embedding") -> Embedder | None:
     provider = _provider_of(settings)
     embedder = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
     if missing := embeddings.missing(provider):
-        what = f"the embedding provider {provider} needs {', '.join(missing)}, which is not installed"
+        what = (
+            f"the embedding provider {provider} needs {', '.join(missing)}, which is not installed"
+        )
         raise NotFound(what, hint=f"{add_command('local')}   (or set embedding.provider to none)")
     return embedder
 
@@ -63,7 +65,9 @@ def _provider_of(settings: "Embedding") -> str:
     return "none" if embeddings.missing("local") else "local"
 
 
-def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None) -> Embedded:
+def embed(
+    root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None
+) -> Embedded:
     """Give vectors to records that have none; UsageError when no provider is set."""
     embedder = embedder_of(settings)
     if embedder is None:
@@ -73,9 +77,13 @@ def embed(root: Path, settings: "Embedding", *, limit: int | None = None, progre
     return embed_with(root, embedder, limit=limit, progress=progress)
 
 
-def embed_some(root: Path, settings: "Embedding", progress: Progress | None = None) -> Embedded | None:
+def embed_some(
+    root: Path, settings: "Embedding", progress: Progress | None = None
+) -> Embedded | None:
     """Embed a few records by the local model alone: what `ralph index sync` may do unasked."""
-    return embed(root, settings, limit=_WITH_SYNC, progress=progress) if _is_local(settings) else None
+    return (
+        embed(root, settings, limit=_WITH_SYNC, progress=progress) if _is_local(settings) else None
+    )
 
 
 def _is_local(settings: "Embedding") -> bool:
@@ -98,11 +106,15 @@ def embed_with(
         return _embed(cache, embedder, read, digests, limit, progress)
 
 
-def embed_held(root: Path, embedder: Embedder, connection: sqlite3.Connection, limit: int | None = None) -> Embedded:
+def embed_held(
+    root: Path, embedder: Embedder, connection: sqlite3.Connection, limit: int | None = None
+) -> Embedded:
     """Give vectors to the records of an index that the caller holds, such as one in memory."""
     with _cache(root) as cache:
         digests = queries.digests(connection)
-        return _embed(cache, embedder, lambda keys: queries.records(connection, keys), digests, limit)
+        return _embed(
+            cache, embedder, lambda keys: queries.records(connection, keys), digests, limit
+        )
 
 
 def _embed(
@@ -113,7 +125,9 @@ def _embed(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Embedded:
-    first: dict[str, int] = {}  # keys, one a content: memories first, and the newest of a family first
+    first: dict[
+        str, int
+    ] = {}  # keys, one a content: memories first, and the newest of a family first
     for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
         first.setdefault(digests[key], key)
     size = embeddings.row_bytes(embedder.dimensions) if embedder.dimensions else 1
@@ -121,7 +135,9 @@ def _embed(
     for start in range(0, len(names), _CACHE_BATCH):
         some = names[start : start + _CACHE_BATCH]
         stored = cache.get(embedder.name, some)
-        waiting += [first[digest] for digest in some if digest not in stored or len(stored[digest]) % size]
+        waiting += [
+            first[digest] for digest in some if digest not in stored or len(stored[digest]) % size
+        ]
     planned, done, problem = waiting[:limit], 0, None
     try:
         while done < len(planned):
@@ -131,10 +147,21 @@ def _embed(
                 if sum(map(len, texts.values())) >= _BATCH:
                     break
                 record = records.get(key)
-                chunks = embeddings.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS] if record else ()
+                chunks = (
+                    embeddings.split_chunks(f"{record.title}\n{record.text}")[:_CHUNKS]
+                    if record
+                    else ()
+                )
                 texts[digests[key]] = chunks  # () for a record without words
-            rows = iter(embeddings.quantize(embedder.embed([chunk for chunks in texts.values() for chunk in chunks])))
-            cache.put(embedder.name, {digest: b"".join(islice(rows, len(texts[digest]))) for digest in texts})
+            rows = iter(
+                embeddings.quantize(
+                    embedder.embed([chunk for chunks in texts.values() for chunk in chunks])
+                )
+            )
+            cache.put(
+                embedder.name,
+                {digest: b"".join(islice(rows, len(texts[digest]))) for digest in texts},
+            )
             done += len(texts)
             if progress is not None:
                 progress(done, len(planned))
@@ -155,11 +182,17 @@ def _cache(root: Path) -> Iterator[VectorCache]:
             yield cache
     except (db.Busy, db.Damaged, sqlite3.Error, OSError) as error:
         hint = "delete the file; it is created again"
-        raise WriteFailed(f"{paths.shown(file, root)}: cannot be written: {error}", hint=hint) from error
+        raise WriteFailed(
+            f"{paths.shown(file, root)}: cannot be written: {error}", hint=hint
+        ) from error
 
 
 def meaning_for(
-    root: Path, settings: "Embedding", connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
+    root: Path,
+    settings: "Embedding",
+    connection: sqlite3.Connection,
+    query: Query = _NONE,
+    warn: Warn | None = None,
 ) -> "rank.Meaning | None":
     """Return how near records are to a question; None without a provider, and while a server has embedded nothing.
 
@@ -188,7 +221,11 @@ def meaning_for(
 
 
 def nearness(
-    root: Path, embedder: Embedder, connection: sqlite3.Connection, query: Query = _NONE, warn: Warn | None = None
+    root: Path,
+    embedder: Embedder,
+    connection: sqlite3.Connection,
+    query: Query = _NONE,
+    warn: Warn | None = None,
 ) -> "rank.Meaning":
     """Return the function that answers the engine's question; whatever fails is one warning and no answer."""
 
@@ -202,7 +239,9 @@ def nearness(
             _warn(warn, error)
             return {}
         keep = queries.filter_of(query)
-        pairs = ((cosines[digest], key) for key, digest in digests.items() if cosines.get(digest, 0) > 0)
+        pairs = (
+            (cosines[digest], key) for key, digest in digests.items() if cosines.get(digest, 0) > 0
+        )
         ranked = sorted(pairs, reverse=True)
         passing: dict[int, float] = {}
         for start in range(0, len(ranked), _FILTER_BATCH):
@@ -212,7 +251,9 @@ def nearness(
             if len(passing) >= NEAREST:
                 break
         candidates = lookup.filter_keys(connection, keys, keep)
-        requested = {key: cosines[digests[key]] for key in candidates if digests.get(key, "") in cosines}
+        requested = {
+            key: cosines[digests[key]] for key in candidates if digests.get(key, "") in cosines
+        }
         result = rank.Nearness(dict(islice(passing.items(), NEAREST)) | requested)
         result.level = rank.outstanding_level(list(cosines.values()))
         return result

@@ -18,7 +18,17 @@ from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.formats.memories import WHY, render_memories, sort_by_section
 from ralph.formats.text import normalise_text
 from ralph.model import ids
-from ralph.model.record import AT, NO_EXTRA, Family, Link, MemoryKind, Query, Record, SearchResult, Status
+from ralph.model.record import (
+    AT,
+    NO_EXTRA,
+    Family,
+    Link,
+    MemoryKind,
+    Query,
+    Record,
+    SearchResult,
+    Status,
+)
 from ralph.store import files, forgotten, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
@@ -30,7 +40,9 @@ if TYPE_CHECKING:
 
 ALL = "all"
 MEMORIES = ("memories",)
-_DEFAULT_KINDS = dict.fromkeys(("memories", "guardrails", "patterns", "personal"), MemoryKind.PATTERN)
+_DEFAULT_KINDS = dict.fromkeys(
+    ("memories", "guardrails", "patterns", "personal"), MemoryKind.PATTERN
+)
 _DEFAULT_KINDS["guardrails"] = MemoryKind.FIX
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
@@ -53,7 +65,9 @@ class SavedMemory:
     change: Change
     private_parts: int = 0
     same_as: str = ""  # the id of another entry with the same text
-    replaced: str = ""  # the id under which the log keeps the body that a knowledge entry had before
+    replaced: str = (
+        ""  # the id under which the log keeps the body that a knowledge entry had before
+    )
     shortened: bool = False
     is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
 
@@ -79,7 +93,9 @@ class PrimedMemories(NamedTuple):
 def names_of(in_: Sequence[str]) -> tuple[str, ...]:
     """Return the collections that names mean; UsageError lists the valid ones."""
     if wrong := [name for name in in_ if name not in (*NAMES, ALL)]:
-        raise UsageError(f"{wrong[0]!r} is not a memory file", hint=f"one of {', '.join((*NAMES, ALL))}")
+        raise UsageError(
+            f"{wrong[0]!r} is not a memory file", hint=f"one of {', '.join((*NAMES, ALL))}"
+        )
     return NAMES if ALL in in_ else tuple(dict.fromkeys(in_))
 
 
@@ -105,10 +121,15 @@ def list_(
 ) -> list[Stored]:
     """List entries in file order; with `last`, the newest by the instant they were added; those valid on a day."""
     query, library = Query(kinds=tuple(kinds), tags=tuple(tags)), Library(root)
-    everything = [stored for name in names_of(in_) for stored in library.read(library.collection(name))]
+    everything = [
+        stored for name in names_of(in_) for stored in library.read(library.collection(name))
+    ]
     if as_of:
         valid = {record.id for record in current([stored.record for stored in everything], as_of)}
-        active = (each._replace(record=replace(each.record, status=Status.ACCEPTED)) for each in everything)
+        active = (
+            each._replace(record=replace(each.record, status=Status.ACCEPTED))
+            for each in everything
+        )
         everything = [each for each in active if each.record.id in valid]
     entries = [stored for stored in everything if query.accepts(stored.record)]
     if last is None:
@@ -124,7 +145,11 @@ def injected(root: Path, in_: str = "memories") -> list[Record]:
     records = [stored.record for stored in list_(root, in_=(in_,))]
     for collection in [*collections, *([library.personal] if in_ == "memories" else [])]:
         with contextlib.suppress(RalphError):  # a file outside of the project that cannot be read
-            records += [each.record for each in library.read(collection) if each.record.status is not Status.RETIRED]
+            records += [
+                each.record
+                for each in library.read(collection)
+                if each.record.status is not Status.RETIRED
+            ]
     return records
 
 
@@ -163,13 +188,19 @@ def search(
     from ralph.store.sources import source_names
 
     library = Library(root)
-    paths_in = [path for name in names_of(in_) for path in library.files_of(library.collection(name))]
+    paths_in = [
+        path for name in names_of(in_) for path in library.files_of(library.collection(name))
+    ]
     name_of = source_names(root)
     names = {name_of(path): path for path in paths_in}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
     def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
-        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, query, warn)
+        near = (
+            None
+            if embedding is None
+            else meaning.meaning_for(root, embedding, connection, query, warn)
+        )
         asked = replace(query, limit=None) if as_of else query
         result = rank.search(connection, asked, today=ids.now().date(), meaning=near)
         if as_of:
@@ -214,18 +245,26 @@ def prime(
     for collection in map(library.collection, [name for name in _PRIME_ORDER if name in names]):
         records = [stored.record for stored in list_(root, in_=(collection.name,), as_of=as_of)]
         records = records if as_of else current(records)
-        chosen[collection] = [record for record in records if query.accepts(record) and may_inject(record)]
+        chosen[collection] = [
+            record for record in records if query.accepts(record) and may_inject(record)
+        ]
     for collection, records in chosen.items():
         room = budget
         if collection.name == "guardrails" and budget:
-            costs = [tokens.estimate(_fit(each, chosen[each], 0, form, empty).text) for each in chosen]
+            costs = [
+                tokens.estimate(_fit(each, chosen[each], 0, form, empty).text) for each in chosen
+            ]
             room = budgets.guardrails_budget(budget, costs[0], sum(costs[1:]))
         primed = _fit(collection, records, room, form, primed)
     return primed
 
 
 def _fit(
-    collection: Collection, records: Sequence[Record], budget: int, form: str, before: PrimedMemories
+    collection: Collection,
+    records: Sequence[Record],
+    budget: int,
+    form: str,
+    before: PrimedMemories,
 ) -> PrimedMemories:
     from ralph.context import budget as budgets
     from ralph.context import knowledge
@@ -234,7 +273,11 @@ def _fit(
     by_time = records if is_knowledge else sorted(records, key=lambda record: record.added_at)
     plain = []  # as agents are given them: without their instants, names and reasons
     for record in by_time:
-        extra = {name: value for name, value in record.extra.items() if name not in (AT, WHO, SESSION, WHY)}
+        extra = {
+            name: value
+            for name, value in record.extra.items()
+            if name not in (AT, WHO, SESSION, WHY)
+        }
         plain.append(replace(record, updated_at=record.updated_at[:10], extra=extra))
     ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
 
@@ -243,7 +286,11 @@ def _fit(
         if form == "json":
             everything = [memory_json(record) for record in (*before.records, *chosen)]
             return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
-        text = knowledge.render(chosen, 0) if is_knowledge else render_memories(chosen, collection.layout.kinds)
+        text = (
+            knowledge.render(chosen, 0)
+            if is_knowledge
+            else render_memories(chosen, collection.layout.kinds)
+        )
         where = "" if collection.name == "memories" else f" --in {collection.name}"
         note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
         parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
@@ -278,7 +325,11 @@ def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
         if not as_of:
             return record.id not in replaced
         ends = [record.updated_at] if record.status is Status.RETIRED else []
-        ends += [record.valid_until or by_id[replaced[record.id]].created_at] if record.id in replaced else []
+        ends += (
+            [record.valid_until or by_id[replaced[record.id]].created_at]
+            if record.id in replaced
+            else []
+        )
         return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
 
     return [record for record in records if is_valid(record)]
@@ -293,7 +344,9 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
 
     names_of([in_])
     if in_ not in _DEFAULT_KINDS:
-        raise UsageError(f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}")
+        raise UsageError(
+            f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}"
+        )
     collection = Library(root).collection(in_)
     home = collection.home
     check_folders(home, collection.root)
@@ -302,7 +355,10 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
         files.write(home, template, root=collection.root, expect="", mode=collection.mode)
         return f"made {home}"
     if not force:
-        raise Conflict(f"{home}: is already there", hint="use --force to start anew; the old file is kept as a backup")
+        raise Conflict(
+            f"{home}: is already there",
+            hint="use --force to start anew; the old file is kept as a backup",
+        )
     files.target(home, collection.root)  # before the copy: what is refused leaves nothing behind
     before = files.read(home) or ""
     copy = backup(home, collection.root, before)
@@ -315,7 +371,9 @@ def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
     from ralph.app.config import hide_from_git
 
     if (copy := files.backup(path, root=root, text=text)) is not None:
-        with contextlib.suppress(RalphError):  # a git exclude file that cannot be written must not stop the change
+        with contextlib.suppress(
+            RalphError
+        ):  # a git exclude file that cannot be written must not stop the change
             hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
     return copy
 
@@ -345,13 +403,22 @@ def add(
     if names_of([in_]) == ("knowledge",):
         from ralph.app import knowledge
 
-        options: dict[str, Any] = {"allow_secret": allow_secret, "accepted": accepted, "signed": signed}
-        return knowledge.add(root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options)
+        options: dict[str, Any] = {
+            "allow_secret": allow_secret,
+            "accepted": accepted,
+            "signed": signed,
+        }
+        return knowledge.add(
+            root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options
+        )
     if title or feature:
         raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
     if in_ == ALL or (in_ == "patterns" and tags):
         what = "a new entry goes to one file" if in_ == ALL else "patterns have no tags"
-        raise UsageError(what, hint=f"--in {', '.join(NAMES)}" if in_ == ALL else "leave out --tags, or --in patterns")
+        raise UsageError(
+            what,
+            hint=f"--in {', '.join(NAMES)}" if in_ == ALL else "leave out --tags, or --in patterns",
+        )
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     check_forgotten(text, by, observer)
     kind = kind or _DEFAULT_KINDS[in_]
@@ -369,7 +436,9 @@ def add(
         return replace(record, id=name, created_at=at[:10], extra={**record.extra, AT: at})
 
     def has_same_text(other: Record) -> bool:
-        return other.status is not Status.RETIRED and normalise_text(other.text) == normalise_text(text)
+        return other.status is not Status.RETIRED and normalise_text(other.text) == normalise_text(
+            text
+        )
 
     unless = None if force and in_ != "patterns" else has_same_text
     try:
@@ -379,27 +448,45 @@ def add(
     return accept_by_author(root, saved, "human" if accepted else by, observer)
 
 
-def _sign(root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None) -> Record:
+def _sign(
+    root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None
+) -> Record:
     """Return an entry with who says it now: the caller, unless somebody else is given."""
     from ralph.app.quarantine import signature
 
-    names = {WHO: "", SESSION: "", **({VIA: via} if via else {}), **(signature(root, by) if signed is None else signed)}
-    extra = {name: value for name, value in {**record.extra, **names}.items() if value or name not in names}
+    names = {
+        WHO: "",
+        SESSION: "",
+        **({VIA: via} if via else {}),
+        **(signature(root, by) if signed is None else signed),
+    }
+    extra = {
+        name: value
+        for name, value in {**record.extra, **names}.items()
+        if value or name not in names
+    }
     return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
 
 
-def check_author(root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = "") -> None:
+def check_author(
+    root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = ""
+) -> None:
     """Hold a new entry for review (Refused) if no person adds it and it reads like an instruction to an agent."""
     from ralph.app import quarantine
 
     if by in ("", "human") or not quarantine.is_suspicious(record):
         return
-    kind, who, session = record.kind.value, *(str(record.extra.get(name) or "") for name in (WHO, SESSION))
+    kind, who, session = (
+        record.kind.value,
+        *(str(record.extra.get(name) or "") for name in (WHO, SESSION)),
+    )
     about = (record.text, in_, kind, record.title, feature, record.tags, by, via, who, session)
     raise quarantine.hold(root, quarantine.HeldMemory("", "", *about))
 
 
-def accept_by_author(root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None) -> SavedMemory:
+def accept_by_author(
+    root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None
+) -> SavedMemory:
     """Accept what a person has stored; the result says whether it reads like an instruction to an agent."""
     from ralph.app import quarantine
 
@@ -415,7 +502,9 @@ def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -
         return
     if by not in ("", "human"):
         hint = "`ralph memory add` by a person takes it back"
-        raise Refused("this text was forgotten by `ralph forget` and is not stored again", hint=hint)
+        raise Refused(
+            "this text was forgotten by `ralph forget` and is not stored again", hint=hint
+        )
     if observer is None or observer.real:
         forgotten.lift(text)
 
@@ -467,26 +556,45 @@ def edit(
         private += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
         members["tags"] = clean_tags(tags)
         if not members["tags"] and (tags or is_knowledge):
-            why = "a knowledge entry without a tag would never be found" if is_knowledge else "no tag is left"
-            raise Refused(why, hint="name a tag, or pass an empty string to remove the tags of a memory")
+            why = (
+                "a knowledge entry without a tag would never be found"
+                if is_knowledge
+                else "no tag is left"
+            )
+            raise Refused(
+                why, hint="name a tag, or pass an empty string to remove the tags of a memory"
+            )
 
     def change(record: Record) -> Record:
         if expect is not None and record.text != expect:
             if text == expect:
                 return record
-            raise Conflict(f"{record.id}: changed in its file while it was being edited", hint="nothing was stored")
+            raise Conflict(
+                f"{record.id}: changed in its file while it was being edited",
+                hint="nothing was stored",
+            )
         changed = replace(record, **members)
         changed = _sign(root, changed, by) if by and changed.text != record.text else changed
         if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
             what = f"{record.id} would read like an instruction to an agent: nothing was changed"
             raise Refused(what, hint="only a person at a terminal can store that")
-        return replace(changed, extra={**changed.extra, VIA: via}) if via and changed != record else changed
+        return (
+            replace(changed, extra={**changed.extra, VIA: via})
+            if via and changed != record
+            else changed
+        )
 
     saved = change_entry(root, library, collection, before.record.id, change, observer)
     saved = accept_by_author(root, saved, by, observer)
-    others = [each.record for each in library.read(collection)] if text is not None and saved.changed else []
+    others = (
+        [each.record for each in library.read(collection)]
+        if text is not None and saved.changed
+        else []
+    )
     name, normal = saved.stored.record.id, normalise_text(saved.stored.record.text)
-    same = (other.id for other in others if other.id != name and normalise_text(other.text) == normal)
+    same = (
+        other.id for other in others if other.id != name and normalise_text(other.text) == normal
+    )
     return replace(saved, private_parts=private, same_as=next(same, ""), shortened=shortened)
 
 
@@ -512,7 +620,9 @@ def change_entry(
         changed, replaced = after != record, ""
         if not changed or collection.name == "patterns":
             return after
-        now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")  # it decides in a merge
+        now = ids.timestamp(
+            precision="seconds" if is_knowledge else "microseconds"
+        )  # it decides in a merge
         if is_knowledge and after.text.strip() != record.text.strip():
             replaced = knowledge.keep_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)
@@ -528,9 +638,14 @@ def archive(
     library = Library(root, observer)
     collection, stored = find(library, name)
     if collection.name == "patterns":
-        raise Refused("a pattern cannot be archived", hint=f"`ralph memory delete {stored.record.id}` removes it")
+        raise Refused(
+            "a pattern cannot be archived",
+            hint=f"`ralph memory delete {stored.record.id}` removes it",
+        )
     name = stored.record.id
-    return change_entry(root, library, collection, name, lambda record: replace(record, status=status), observer)
+    return change_entry(
+        root, library, collection, name, lambda record: replace(record, status=status), observer
+    )
 
 
 def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
@@ -538,7 +653,9 @@ def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> S
     return archive(root, name, observer, status=Status.ACCEPTED)
 
 
-def delete(root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None) -> Stored:
+def delete(
+    root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None
+) -> Stored:
     """Remove an entry from its file; with `expect`, only if its text is still that one."""
     library = Library(root, observer)
     collection, stored = find(library, name)

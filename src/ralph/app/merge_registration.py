@@ -47,7 +47,9 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
     if after != before:
         files.update(config, lambda text: _with_driver(text, env))
     if missing := missing_attributes(root):
-        files.update(path, lambda text: f"{text}{_line_end(text)}" + "".join(f"{line}\n" for line in missing))
+        files.update(
+            path, lambda text: f"{text}{_line_end(text)}" + "".join(f"{line}\n" for line in missing)
+        )
     return Registration(after != before, missing, path)
 
 
@@ -67,7 +69,9 @@ def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
             return None
         config = _repository_config(root)
         places = [place for place in (config, _user_config(env)) if place is not None]
-        found = [match[0] for place in places if (match := _SECTION.search(files.read(place) or ""))]
+        found = [
+            match[0] for place in places if (match := _SECTION.search(files.read(place) or ""))
+        ]
         return None if found and _can_start(found[0]) else config
     return None
 
@@ -96,7 +100,11 @@ def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
     if config is not None and (after := _without_driver(before)) != before:
         yield FileEdit(config, before, after or "", "without the merge driver")
     lines = files.read(path)
-    rest = "".join(line for line in (lines or "").splitlines(keepends=True) if line.rstrip("\r\n") not in ATTRIBUTES)
+    rest = "".join(
+        line
+        for line in (lines or "").splitlines(keepends=True)
+        if line.rstrip("\r\n") not in ATTRIBUTES
+    )
     if attributes and lines is not None and rest != lines:
         yield FileEdit(path, lines, rest or None, "without the lines of Ralph")
 
@@ -109,7 +117,10 @@ def _repository_config(root: Path) -> Path | None:
 def _user_config(env: Mapping[str, str]) -> Path | None:
     """Return the user's git config as git finds it; None where there is no home, or it is no regular file."""
     home = Path(env.get("HOME") or "")
-    places = [home / ".gitconfig", Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"]
+    places = [
+        home / ".gitconfig",
+        Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config",
+    ]
     named = env.get("GIT_CONFIG_GLOBAL")
     path = Path(named) if named else next(filter(Path.is_file, places), places[0])
     return path if path.is_absolute() and (path.is_file() or not path.exists()) else None
@@ -126,7 +137,9 @@ def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
 def _can_start(section: str) -> bool:
     """Whether the driver of a config's section is Ralph's, with a program that is there."""
     programs = re.findall(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ", section)
-    is_there = all(os.access(name.strip("'"), os.X_OK) for name in programs if name.strip("'").startswith("/"))
+    is_there = all(
+        os.access(name.strip("'"), os.X_OK) for name in programs if name.strip("'").startswith("/")
+    )
     return "merge-driver" in section and is_there
 
 

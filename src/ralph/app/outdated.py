@@ -20,7 +20,14 @@ from ralph.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.formats.memories import CONFLICTS, WHY
 from ralph.model import ids
 from ralph.model.record import Family, Hit, Link, MemoryKind, Record, Status
-from ralph.search.citations import STALE, CheckedCitation, Citation, CitationKind, CitationState, find_citations
+from ralph.search.citations import (
+    STALE,
+    CheckedCitation,
+    Citation,
+    CitationKind,
+    CitationState,
+    find_citations,
+)
 from ralph.store import files, lookup
 from ralph.store.files import WriteObserver
 from ralph.store.library import Library
@@ -35,18 +42,41 @@ _SUPERSEDING = {"memories", "guardrails", "personal"}
 _MAX_RENAMES = 8
 _MAX_FILE = 4_000_000
 _MAX_SEARCHES = 40  # in the history of a file, which are slow in git
-_NO_CODE = (".agent/", ".ralph/", ".worktrees/", ".claude/", "graphiti/", "ralph.yml", "ralph.local.yml")
-_PROSE = (".md", ".mdx", ".rst", ".txt", ".log", ".jsonl")  # they mention symbols but do not define them
+_NO_CODE = (
+    ".agent/",
+    ".ralph/",
+    ".worktrees/",
+    ".claude/",
+    "graphiti/",
+    "ralph.yml",
+    "ralph.local.yml",
+)
+_PROSE = (
+    ".md",
+    ".mdx",
+    ".rst",
+    ".txt",
+    ".log",
+    ".jsonl",
+)  # they mention symbols but do not define them
 _SCRIPTS = {"make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile")}
 CheckResult = tuple[CitationState, str, str]  # the state of a citation, where it is now, and why
 
 
-def describe_outdated(connection: sqlite3.Connection, records: Sequence[Record]) -> Mapping[str, str]:
+def describe_outdated(
+    connection: sqlite3.Connection, records: Sequence[Record]
+) -> Mapping[str, str]:
     """Return a note for each memory that is superseded or expired, by id."""
     memories = [record for record in records if record.family is Family.MEMORY]
     replaced = lookup.superseded(connection) if memories else {}
-    expired = {each.id: f"expired {each.valid_until}" for each in memories if "" < each.valid_until < ids.today()}
-    return expired | {each.id: f"superseded by {replaced[each.id]}" for each in memories if each.id in replaced}
+    expired = {
+        each.id: f"expired {each.valid_until}"
+        for each in memories
+        if "" < each.valid_until < ids.today()
+    }
+    return expired | {
+        each.id: f"superseded by {replaced[each.id]}" for each in memories if each.id in replaced
+    }
 
 
 def demote_outdated(hits: Sequence[Hit], notes: Mapping[str, str]) -> tuple[Hit, ...]:
@@ -90,12 +120,16 @@ def supersede(
     collection, before = memory.find(library, old)
     why = " ".join(clean_memory(why, patterns=patterns)[0].split()) if why.strip() else ""
     if by not in ("", "human") and render.looks_like_instructions(why):
-        raise Refused("the reason reads like an instruction to an agent", hint="reword --why, or leave it out")
+        raise Refused(
+            "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
+        )
     link = Link("supersedes", before.record.id)
     is_id = filters.is_short_id(new) or ids.ID.fullmatch(new.strip()) is not None
     home, successor = library.find(new.strip()) if is_id else (collection, before)
     if not {collection.name, home.name} <= _SUPERSEDING:
-        hint = "edit a knowledge entry (its earlier text is kept), or archive it; a pattern is deleted"
+        hint = (
+            "edit a knowledge entry (its earlier text is kept), or archive it; a pattern is deleted"
+        )
         raise Refused("only memories and guardrails supersede each other", hint=hint)
     if is_id:
         records = [stored.record for stored in memory.list_(root, in_=(memory.ALL,))]
@@ -106,18 +140,29 @@ def supersede(
 
         def add_link(record: Record) -> Record:
             links = record.links if link in record.links else (*record.links, link)
-            extra = {name: value for name, value in record.extra.items() if (name, value) != (CONFLICTS, link.target)}
+            extra = {
+                name: value
+                for name, value in record.extra.items()
+                if (name, value) != (CONFLICTS, link.target)
+            }
             return replace(record, links=links, extra={**extra, **({WHY: why} if why else {})})
 
         saved = memory.change_entry(root, library, home, successor.record.id, add_link, observer)
     else:
-        about: dict[str, Any] = {"by": by, "in_": collection.name, "patterns": patterns, "observer": observer}
+        about: dict[str, Any] = {
+            "by": by,
+            "in_": collection.name,
+            "patterns": patterns,
+            "observer": observer,
+        }
         about["signed"] = quarantine.signature(root, by) | {WHY: why}
         kind = MemoryKind(before.record.kind)
         saved = memory.add(root, new, kind, before.record.tags, links=(link,), **about)
         if not saved.is_new:
             name = saved.stored.record.id
-            raise Conflict(f"{name} already says this", hint=f"ralph memory supersede {link.target} {name}")
+            raise Conflict(
+                f"{name} already says this", hint=f"ralph memory supersede {link.target} {name}"
+            )
 
     def end(record: Record) -> Record:
         return replace(record, valid_until=min(record.valid_until or ids.today(), ids.today()))
@@ -149,22 +194,33 @@ def _is_cache_due(root: Path) -> bool:
     cache, log = cache_file(root), paths.head_log(root)
     if not cache.is_file():
         return bool(memories)
-    times = [path.stat().st_mtime_ns for path in (*memories, log) if path is not None and path.exists()]
-    return max(times, default=0) > cache.stat().st_mtime_ns or not _read_cache(root).startswith(recall.CITATIONS_HEAD)
+    times = [
+        path.stat().st_mtime_ns for path in (*memories, log) if path is not None and path.exists()
+    ]
+    return max(times, default=0) > cache.stat().st_mtime_ns or not _read_cache(root).startswith(
+        recall.CITATIONS_HEAD
+    )
 
 
 def citation_notes(root: Path, records: Sequence[Record]) -> Mapping[str, str]:
     """Return a note for each record with a stale citation, by id."""
     cache = load_citations(root)
-    notes = {each.id: cache.note(each.id, f"{each.title}\n{each.text}", each.origin.files) for each in records}
+    notes = {
+        each.id: cache.note(each.id, f"{each.title}\n{each.text}", each.origin.files)
+        for each in records
+    }
     return {name: note for name, note in notes.items() if note}
 
 
-def add_citation_notes(root: Path, records: Sequence[Record], notes: Mapping[str, str] | None = None) -> list[Record]:
+def add_citation_notes(
+    root: Path, records: Sequence[Record], notes: Mapping[str, str] | None = None
+) -> list[Record]:
     """Append the notes about stale citations to the texts of records."""
     notes = citation_notes(root, records) if notes is None else notes
     return [
-        replace(record, text=f"{record.text}\n({notes[record.id]})") if record.id in notes else record
+        replace(record, text=f"{record.text}\n({notes[record.id]})")
+        if record.id in notes
+        else record
         for record in records
     ]
 
@@ -177,14 +233,20 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         about = (hit.record.id, f"{hit.record.title}\n{hit.record.text}", hit.record.origin.files)
         share = cache.share(*about)
         if share < 1:
-            hit = replace(hit, score=round(hit.score * share, 4), why=(*hit.why, cache.note(*about)))
+            hit = replace(
+                hit, score=round(hit.score * share, 4), why=(*hit.why, cache.note(*about))
+            )
         ranked.append(hit)
     return tuple(sorted(ranked, key=lambda hit: -hit.score))
 
 
-def _save_results(root: Path, reports: Sequence["CitationReport"], other_lines: Sequence[str] = ()) -> None:
+def _save_results(
+    root: Path, reports: Sequence["CitationReport"], other_lines: Sequence[str] = ()
+) -> None:
     lines = [
-        recall.citation_line(each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place)
+        recall.citation_line(
+            each.record.id, looked.citation.kind, looked.verdict, looked.citation.what, looked.place
+        )
         for each in reports
         for looked in each.looked
         if looked.verdict is not CitationState.UNVERIFIABLE
@@ -206,7 +268,9 @@ class CitationReport(NamedTuple):
     @property
     def verdict(self) -> CitationState:
         """The worst state of its citations; those that cannot be verified do not count."""
-        states = [each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE]
+        states = [
+            each.verdict for each in self.looked if each.verdict is not CitationState.UNVERIFIABLE
+        ]
         return min(states, key=list(CitationState).index, default=CitationState.UNVERIFIABLE)
 
     @property
@@ -219,10 +283,14 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     """Check the citations of all records, or of these. Raises NotFound for an unknown id."""
     from ralph.app.repository import GitHistory
 
-    reports = [each for each in _valid_records(root) if not record_ids or each.record.id in record_ids]
+    reports = [
+        each for each in _valid_records(root) if not record_ids or each.record.id in record_ids
+    ]
     missing = sorted({*record_ids} - {each.record.id for each in reports})
     if missing:
-        raise NotFound(f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids')
+        raise NotFound(
+            f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids'
+        )
     checked = _check(GitHistory(root), reports)
     if not record_ids:
         checked = [each for each in checked if each.looked]
@@ -286,7 +354,9 @@ class _CitationCheck:
         self._removed: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._searches: dict[tuple[str, str], bool] = {}
-        self._commits = git.commits({each.what for each in cited if each.kind is CitationKind.COMMIT})
+        self._commits = git.commits(
+            {each.what for each in cited if each.kind is CitationKind.COMMIT}
+        )
         wanted = {each.what for each in cited if each.kind is CitationKind.FILE}
         for name in () if all(map(self._exists, wanted)) else sorted(git.files()):
             self._names.setdefault(name.rpartition("/")[2], []).append(name)
@@ -304,7 +374,11 @@ class _CitationCheck:
     def _find(self, path: str) -> str:
         if self._exists(path):
             return path
-        longer = [name for name in self._names.get(path.rpartition("/")[2], ()) if name.endswith(f"/{path}")]
+        longer = [
+            name
+            for name in self._names.get(path.rpartition("/")[2], ())
+            if name.endswith(f"/{path}")
+        ]
         return next((name for name in longer if self._exists(name)), "")
 
     def _text(self, path: str) -> str:
@@ -319,7 +393,11 @@ class _CitationCheck:
         listed = {name for some in self._names.values() for name in some}
         self._removed = dict.fromkeys(listed & {*missing}, "removed, and not committed yet")
         for _ in range(_MAX_RENAMES):
-            lost = {path: name or path for path, name in names.items() if not (name and self._exists(name))}
+            lost = {
+                path: name or path
+                for path, name in names.items()
+                if not (name and self._exists(name))
+            }
             removed = self._git.taken({*lost.values()})
             renamed = self._git.renames(commit for commit, _ in removed.values())
             steps: dict[str, str] = {}
@@ -340,28 +418,42 @@ class _CitationCheck:
             head, _, name = each.what.rpartition("." if each.kind is CitationKind.SYMBOL else " ")
             word, is_make = re.escape(name), head in _SCRIPTS
             if each.kind is CitationKind.SYMBOL:
-                results[each] = self._check_definition(rf"(?<!\w){word}(?!\w)", name, places, moves=True)
+                results[each] = self._check_definition(
+                    rf"(?<!\w){word}(?!\w)", name, places, moves=True
+                )
             elif each.kind is CitationKind.COMMAND:
                 target = rf"^(?:[^\s#:=]+ +)*{word}(?: +[^\s#:=]+)* *:(?!=)|^{word}\b.*:|^include "
-                pattern, needle = (target, f"{name}:") if is_make else (rf'"{word}"\s*:', f'"{name}"')
-                results[each] = self._check_definition(pattern, needle, _SCRIPTS.get(head, ("package.json",)))
+                pattern, needle = (
+                    (target, f"{name}:") if is_make else (rf'"{word}"\s*:', f'"{name}"')
+                )
+                results[each] = self._check_definition(
+                    pattern, needle, _SCRIPTS.get(head, ("package.json",))
+                )
         return tuple(CheckedCitation(each, *results[each]) for each in cited)
 
     def _check_definition(
         self, pattern: str, needle: str, places: Sequence[str], *, moves: bool = False
     ) -> CheckResult:
         """Whether one of these files has what a pattern finds, or once had the needle; `moves`: look elsewhere, too."""
-        here = next((place for place in places if re.search(pattern, self._text(place), re.MULTILINE)), "")
+        here = next(
+            (place for place in places if re.search(pattern, self._text(place), re.MULTILINE)), ""
+        )
         if here:
             return CitationState.FRESH, here, ""
         was = next((place for place in places if self._once_had(needle, place)), "")
         holding = self._git.holding(needle) if was and moves else ()
-        now = [name for name in holding if not name.startswith(_NO_CODE) and not name.endswith(_PROSE)]
+        now = [
+            name for name in holding if not name.startswith(_NO_CODE) and not name.endswith(_PROSE)
+        ]
         if not was or self._git.late:
             return CitationState.UNVERIFIABLE, "", "no file here is known to have had it"
         if len(now) == 1:
             return CitationState.MOVED, now[0], f"moved to {now[0]}"
-        return (CitationState.CHANGED if now else CitationState.GONE), "", f"{was} does not have it any more"
+        return (
+            (CitationState.CHANGED if now else CitationState.GONE),
+            "",
+            f"{was} does not have it any more",
+        )
 
     def _once_had(self, needle: str, place: str) -> bool:
         if (needle, place) not in self._searches:

@@ -35,7 +35,9 @@ def init(root: Path) -> list[str]:
     changes = []
     own_files = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
     for places, layout in own_files:  # a worktree gets files of its own
-        changes += _make_file(root, Collection(layout.title, root, places, layout).home, layout.template())
+        changes += _make_file(
+            root, Collection(layout.title, root, places, layout).home, layout.template()
+        )
     ignore, main = paths.gitignore(root), paths.main_checkout(root)
     if main == root and files.read(ignore) == UNTIL_INIT:
         files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
@@ -46,7 +48,9 @@ def init(root: Path) -> list[str]:
     changes += _make_file(root, paths.global_patterns(root), patterns_template())
     changes += _make_file(root, paths.config_file(root), template())
     for folder, top in ((paths.knowledge_folder(root), root), (paths.tasks_folder(root), main)):
-        changes += [f"made {paths.shown(folder, root)}/"] if files.make_folder(folder, root=top) else []
+        changes += (
+            [f"made {paths.shown(folder, root)}/"] if files.make_folder(folder, root=top) else []
+        )
     if missing := missing_lines(root):
         lines = f"git does not ignore {', '.join(missing)}; add these lines to it"
         changes.append(f"left {paths.shown(ignore, root)} as it is: {lines}")
@@ -131,7 +135,9 @@ def _move_log(path: Path, to: Path) -> None:
 # --- trust -----------------------------------------------------------------------------------------
 
 
-def record_trust(root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
+def record_trust(
+    root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]
+) -> tuple[TrustedValue, ...]:
     """Trust these values in this project, and nothing else there; return those that are new."""
     here, at = os.path.realpath(root), ids.timestamp()
     chosen = {Trusted(here, each.key, each.digest) for each in named}
@@ -159,12 +165,19 @@ def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
     return count
 
 
-def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]) -> None:
+def _update_trust(
+    env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]
+) -> None:
     if (path := config.trust_file(env)) is None:
-        raise UsageError("there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME")
+        raise UsageError(
+            "there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME"
+        )
 
     def to_text(entries: Sequence[Trusted]) -> str:
-        return json.dumps({"version": 1, "trusted": [asdict(entry) for entry in entries]}, indent=2) + "\n"
+        return (
+            json.dumps({"version": 1, "trusted": [asdict(entry) for entry in entries]}, indent=2)
+            + "\n"
+        )
 
     def edit(text: str) -> str:
         entries = config.parse_trust(text)
@@ -179,7 +192,10 @@ def _update_trust(env: Mapping[str, str], change: Callable[[Sequence[Trusted]], 
 
 def foreign_logs(root: Path) -> dict[str, int]:
     """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
-    counts = {folder.name: len(paths.log_files(folder / paths.LOG)) for folder in paths.other_state_folders(root)}
+    counts = {
+        folder.name: len(paths.log_files(folder / paths.LOG))
+        for folder in paths.other_state_folders(root)
+    }
     return {name: count for name, count in counts.items() if count}
 
 
@@ -202,7 +218,10 @@ def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
     """Return each possible guardrails file with its format: none, empty, structured, legacy or mixed."""
     collection = Library(root).guardrails
     texts = [(path, files.read(path)) for path in collection.places]
-    return [(path, "none" if text is None else parse_memories(text, collection.layout).format) for path, text in texts]
+    return [
+        (path, "none" if text is None else parse_memories(text, collection.layout).format)
+        for path, text in texts
+    ]
 
 
 class SignMigration(NamedTuple):
@@ -215,7 +234,9 @@ class SignMigration(NamedTuple):
     kept: list[tuple[int, str]]
 
 
-def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> list[SignMigration]:
+def migrate_signs(
+    root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()
+) -> list[SignMigration]:
     """Convert legacy Signs to entries of the type fix, with a backup."""
     library = Library(root)
     collection = library.guardrails
@@ -230,13 +251,17 @@ def migrate_signs(root: Path, *, allow_secret: bool = False, patterns: Sequence[
                 continue
             content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
             try:
-                clean, parts = clean_memory(content, sign.tags, allow_secret=allow_secret, patterns=patterns)
+                clean, parts = clean_memory(
+                    content, sign.tags, allow_secret=allow_secret, patterns=patterns
+                )
             except Refused as error:
                 kept.append((entry.line, str(error).replace("\n  ", "; ")))
                 continue
             private += parts
             kind, tags, date = MemoryKind.FIX, clean_tags(sign.tags), sign.created_at or ids.today()
-            fix = replace(sign, kind=kind, text=clean, label=kind.value, title="", tags=tags, created_at=date)
+            fix = replace(
+                sign, kind=kind, text=clean, label=kind.value, title="", tags=tags, created_at=date
+            )
             signs.append((sign.id, fix))
         for old_id, _ in reversed(signs):  # ids of Signs with one name are counted from the top
             document = document.remove(old_id)
@@ -265,7 +290,9 @@ def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...
     return (f"{note}{tail}" if tokens.estimate(f"{note}{tail}") <= budget else tail), titles
 
 
-def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False) -> privacy.Clean:
+def write_scratchpad(
+    root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False
+) -> privacy.Clean:
     """Replace the text, or add to its end on a line of its own; a secret is masked, so that the note is not lost."""
     cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
@@ -274,7 +301,9 @@ def write_scratchpad(root: Path, text: str, patterns: Sequence[str] = (), *, app
     new = cleaned.text if cleaned.text.endswith("\n") else f"{cleaned.text}\n"
 
     def edit(before: str) -> str:
-        return before + ("\n" if before and not before.endswith("\n") else "") + new if append else new
+        return (
+            before + ("\n" if before and not before.endswith("\n") else "") + new if append else new
+        )
 
     files.update(paths.scratchpad(root), edit, root=root, mode=files.PRIVATE)
     return cleaned

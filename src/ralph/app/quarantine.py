@@ -27,7 +27,13 @@ from ralph.store.library import NAMES, Library, Stored
 _AGENT_VARIABLES = {
     **dict.fromkeys(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"), "claude"),
     **{"CODEX_": "codex", "GEMINI_CLI": "gemini", "OPENCODE": "opencode", "CURSOR_AGENT": "cursor"},
-    **{"COPILOT_AGENT": "copilot", "AIDER_": "aider", "GOOSE_": "goose", "CLINE_": "cline", "AMP_THREAD": "amp"},
+    **{
+        "COPILOT_AGENT": "copilot",
+        "AIDER_": "aider",
+        "GOOSE_": "goose",
+        "CLINE_": "cline",
+        "AMP_THREAD": "amp",
+    },
     **dict.fromkeys(("RALPH_RUN", "RALPH_TASK"), "loop"),
     "QWEN_CODE": "qwen",
 }
@@ -44,11 +50,15 @@ _GIT_SECONDS = 2.0
 # --- who calls ---------------------------------------------------------------------------------
 
 
-def author(env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Sequence[str]] | None = None) -> str:
+def author(
+    env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Sequence[str]] | None = None
+) -> str:
     """Return `human` for a terminal without an agent's variable, here or in a parent process; else `agent`."""
     if not is_terminal or _is_of_agent(list(env)):
         return "agent"
-    return "agent" if any(map(_is_of_agent, _parents() if parents is None else parents)) else "human"
+    return (
+        "agent" if any(map(_is_of_agent, _parents() if parents is None else parents)) else "human"
+    )
 
 
 def is_called_by_agent(env: Mapping[str, str]) -> bool:
@@ -60,12 +70,23 @@ def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[
     """Return who stores a memory: a person as their own git config says, an agent by its host and session."""
     who = session = ""
     if by == "human":
-        who = _git_name(root, *map(os.environ.get, ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")))
+        who = _git_name(
+            root, *map(os.environ.get, ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"))
+        )
     elif by == "agent":
-        hosts = (host for start, host in _AGENT_VARIABLES.items() for name in env if name.startswith(start))
+        hosts = (
+            host
+            for start, host in _AGENT_VARIABLES.items()
+            for name in env
+            if name.startswith(start)
+        )
         who = next(hosts, "") if _is_of_agent(list(env)) else ""
         session = next(filter(None, map(env.get, _SESSION_VARIABLES)), "")
-    return {name: value for name, words in ((WHO, who), (SESSION, session)) if (value := clean_name(words))}
+    return {
+        name: value
+        for name, words in ((WHO, who), (SESSION, session))
+        if (value := clean_name(words))
+    }
 
 
 @cache  # an import stores hundreds of memories
@@ -73,7 +94,9 @@ def _git_name(root: Path, *_user: str | None) -> str:
     """Return the name in the git config of the user that the variables `_user` name."""
     from ralph.app.repository import Repository
 
-    return Repository(root, _GIT_SECONDS).answer("config", "--global", "--includes", "--get", "user.name")
+    return Repository(root, _GIT_SECONDS).answer(
+        "config", "--global", "--includes", "--get", "user.name"
+    )
 
 
 def clean_name(words: str) -> str:
@@ -82,7 +105,10 @@ def clean_name(words: str) -> str:
 
 
 def _is_of_agent(names: Sequence[str]) -> bool:
-    return any(name.startswith(tuple(_AGENT_VARIABLES)) and not name.startswith(_NOT_OF_AGENTS) for name in names)
+    return any(
+        name.startswith(tuple(_AGENT_VARIABLES)) and not name.startswith(_NOT_OF_AGENTS)
+        for name in names
+    )
 
 
 def _parents() -> list[list[str]]:
@@ -94,7 +120,9 @@ def _parents() -> list[list[str]]:
             folder = Path(f"/proc/{process}")
             lines = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
             found.append([line.partition("=")[0] for line in lines])
-            process = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+            process = int(
+                (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+            )
     except (OSError, ValueError, IndexError):
         pass  # another user's process, or a system without /proc
     return found
@@ -131,12 +159,16 @@ def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | Non
         files.hide_state(root)
     for key in keys:
         boundary = paths.state_boundary(root)
-        files.append(paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer)
+        files.append(
+            paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer
+        )
 
 
 def is_suspicious(record: Record) -> bool:
     """Whether an entry reads like an instruction to an agent."""
-    return render.looks_like_instructions(render.guarded_text(record.title, record.text, record.tags))
+    return render.looks_like_instructions(
+        render.guarded_text(record.title, record.text, record.tags)
+    )
 
 
 def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
@@ -176,7 +208,9 @@ def _is_committed(library: Library, record: Record) -> bool:
     lines = {line.strip("> \t#-*") for line in (committed or "").splitlines()}
     words = [*record.text.splitlines(), record.title, *record.tags]
     return committed is not None and all(
-        line.strip("> \t#-*") in lines or (line in (record.title, *record.tags) and line in committed) for line in words
+        line.strip("> \t#-*") in lines
+        or (line in (record.title, *record.tags) and line in committed)
+        for line in words
     )
 
 
@@ -211,7 +245,11 @@ class HeldMemory:
 def hold(root: Path, memory: HeldMemory) -> Refused:
     """Keep a memory for review, once; return the error that says so."""
     memory = replace(memory, id=ids.mint("held"))
-    same = [each for each in held(root) if (each.in_, each.title, each.text) == (memory.in_, memory.title, memory.text)]
+    same = [
+        each
+        for each in held(root)
+        if (each.in_, each.title, each.text) == (memory.in_, memory.title, memory.text)
+    ]
     if not same:
         hold_all(root, [memory])
     name = same[0].id if same else memory.id
@@ -235,7 +273,11 @@ def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
 
 def held(root: Path) -> list[HeldMemory]:
     """Return what waits for a person."""
-    return [memory for _, memory in _read_lines(files.read(paths.held_memories(root)) or "") if memory is not None]
+    return [
+        memory
+        for _, memory in _read_lines(files.read(paths.held_memories(root)) or "")
+        if memory is not None
+    ]
 
 
 def find(root: Path, name: str) -> HeldMemory | None:
@@ -250,10 +292,14 @@ def release(root: Path, record_id: str, observer: WriteObserver | None = None) -
 
     def without(text: str) -> str:
         lines = _read_lines(text)
-        return "".join(f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id)
+        return "".join(
+            f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id
+        )
 
     boundary = paths.state_boundary(root)
-    files.update(paths.held_memories(root), without, root=boundary, mode=files.PRIVATE, observer=observer)
+    files.update(
+        paths.held_memories(root), without, root=boundary, mode=files.PRIVATE, observer=observer
+    )
 
 
 def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
@@ -262,7 +308,9 @@ def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
     for line in filter(None, text.split("\n")):
         try:
             value = json.loads(line)
-            members: dict[str, Any] = {name: str(value[name]) for name in HeldMemory.__slots__ if name in value}
+            members: dict[str, Any] = {
+                name: str(value[name]) for name in HeldMemory.__slots__ if name in value
+            }
             members["tags"] = tuple(map(str, value.get("tags", ())))
             found.append((line, HeldMemory(**members)))
         except (ValueError, TypeError, AttributeError):

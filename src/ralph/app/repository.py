@@ -16,7 +16,11 @@ from ralph.model.work import ProcessResult
 
 _SAFE = """core.fsmonitor=false core.hooksPath=/dev/null protocol.allow=never core.quotePath=false
     diff.renameLimit=2000 log.showSignature=false""".split()
-_DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")  # the config may name a program: `-S` would start it
+_DIFF_OPTIONS = (
+    "--relative",
+    "--no-textconv",
+    "--no-ext-diff",
+)  # the config may name a program: `-S` would start it
 _ELSEWHERE = frozenset(
     """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_NAMESPACE
     GIT_ALTERNATE_OBJECT_DIRECTORIES""".split()
@@ -38,11 +42,15 @@ class Repository:
         safe = [word for option in _SAFE for word in ("-c", option)]
         argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
         rest = _LOOKING if self._until is None else max(0.01, self._until - time.monotonic())
-        return process.run(argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=rest, limit=limit)
+        return process.run(
+            argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=rest, limit=limit
+        )
 
     def tell(self, *words: str) -> ProcessResult:
         """Do something, as the user would."""
-        return process.run(["git", "--no-pager", *words], cwd=self.folder, env=_environment(), timeout=_DOING)
+        return process.run(
+            ["git", "--no-pager", *words], cwd=self.folder, env=_environment(), timeout=_DOING
+        )
 
     def answer(self, *words: str) -> str:
         """Return git's output, without the line end; "" where it has no answer."""
@@ -65,7 +73,9 @@ class Repository:
 
     def commit(self, name: str) -> str:
         """Return the commit that a name means; "" when there is none."""
-        return self.answer("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return self.answer(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+        )
 
     def branch(self) -> str:
         """Return the branch that is checked out; "" when none is."""
@@ -83,7 +93,9 @@ class Repository:
         """Return what is uncommitted here, by name; Refused when git does not say."""
         result = self.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
         if result.code != 0:
-            raise Refused(f"{self.folder}: git does not say what is uncommitted: {first_line(result)}")
+            raise Refused(
+                f"{self.folder}: git does not say what is uncommitted: {first_line(result)}"
+            )
         return [entry[3:] for entry in result.out.split("\0") if len(entry) > 3]
 
     def text(self, name: str) -> str | None:
@@ -95,8 +107,13 @@ class Repository:
 def first_line(result: ProcessResult) -> str:
     """Return why git did not do it, in its own words."""
     lines = [line for line in f"{result.err}\n{result.out}".splitlines() if line.strip()]
-    line = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")
-    return line.removeprefix("fatal: ").removeprefix("error: ").strip() or f"it ended with {result.code}"
+    line = next(
+        (line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else ""
+    )
+    return (
+        line.removeprefix("fatal: ").removeprefix("error: ").strip()
+        or f"it ended with {result.code}"
+    )
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -107,7 +124,12 @@ def join_names(names: Sequence[str]) -> str:
 
 def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    return own | {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_MERGE_AUTOEDIT": "no"}
+    return own | {
+        "LC_ALL": "C.UTF-8",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": "true",
+        "GIT_MERGE_AUTOEDIT": "no",
+    }
 
 
 class GitHistory(Repository):
@@ -135,8 +157,18 @@ class GitHistory(Repository):
 
     def taken(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return, of files that are not there, the last commit that took each away, and the path that it had then."""
-        if paths and self._deletions is None:  # everything, the newest first: much cheaper than by patterns
-            words = ("log", *_DIFF_OPTIONS, "--no-renames", "--diff-filter=D", "--format=%x01%H", "--name-only", "-z")
+        if (
+            paths and self._deletions is None
+        ):  # everything, the newest first: much cheaper than by patterns
+            words = (
+                "log",
+                *_DIFF_OPTIONS,
+                "--no-renames",
+                "--diff-filter=D",
+                "--format=%x01%H",
+                "--name-only",
+                "-z",
+            )
             self._deletions, commit = [], ""
             for part in self._output(*words).split("\0"):
                 for name in filter(None, part.split("\n")):
@@ -148,7 +180,9 @@ class GitHistory(Repository):
         for commit, path in self._deletions or () if paths else ():
             end = path
             while end:  # the name, or the end of it
-                if end in paths and (end not in removed or (removed[end][1] != end and path == end)):
+                if end in paths and (
+                    end not in removed or (removed[end][1] != end and path == end)
+                ):
                     removed[end] = (commit, path)
                 end = end.partition("/")[2]
         return removed
@@ -156,7 +190,17 @@ class GitHistory(Repository):
     def renames(self, commits: Iterable[str]) -> dict[tuple[str, str], str]:
         """Return what each of these commits renamed: commit and old name to the new one."""
         lines = "".join(f"{commit}\n" for commit in sorted(set(commits)))
-        words = ("diff-tree", *_DIFF_OPTIONS, "--stdin", "-r", "-m", "-z", "-M", "--diff-filter=R", "--name-status")
+        words = (
+            "diff-tree",
+            *_DIFF_OPTIONS,
+            "--stdin",
+            "-r",
+            "-m",
+            "-z",
+            "-M",
+            "--diff-filter=R",
+            "--name-status",
+        )
         parts = iter(self._output(*words, stdin=lines).split("\0") if lines else ())
         renamed, commit = dict[tuple[str, str], str](), ""
         for part in parts:
@@ -171,8 +215,14 @@ class GitHistory(Repository):
         """Return those of these that are commits here."""
         names = sorted(hashes)
         lines = "".join(f"{name}^{{commit}}\n" for name in names)
-        answers = self._output("cat-file", "--batch-check", stdin=lines).splitlines() if names else []
-        return {name for name, answer in zip(names, answers, strict=False) if answer.split(" ")[1:2] == ["commit"]}
+        answers = (
+            self._output("cat-file", "--batch-check", stdin=lines).splitlines() if names else []
+        )
+        return {
+            name
+            for name, answer in zip(names, answers, strict=False)
+            if answer.split(" ")[1:2] == ["commit"]
+        }
 
     def is_shallow(self) -> bool:
         """Return whether the repository's past was cut off."""
@@ -180,7 +230,11 @@ class GitHistory(Repository):
 
     def ever(self, needle: str, path: str) -> bool:
         """Return whether a file once had these words more or less often than before."""
-        return bool(self._output("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path).strip())
+        return bool(
+            self._output(
+                "log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path
+            ).strip()
+        )
 
     def holding(self, word: str) -> list[str]:
         """Return the files that have a word, whole."""

@@ -56,7 +56,9 @@ Result = TypeVar("Result")
 # --- decisions ----------------------------------------------------------------------------------
 
 
-def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human", kind: str = "") -> Stored:
+def accept(
+    root: Path, name: str, observer: WriteObserver | None = None, by: str = "human", kind: str = ""
+) -> Stored:
     """Accept an insight, which is promoted once its task is done; only a person may accept what waits in a file."""
     held = _find_held(root, name, by)
     waiting = inbox.memory_items(root) if held is None else []
@@ -71,30 +73,45 @@ def accept(root: Path, name: str, observer: WriteObserver | None = None, by: str
     if isinstance(held, Stored):
         quarantine.remember_accepted(root, held.record, observer)
         return held
-    signed, own_kind = {"who": held.who, "session": held.session}, MemoryKind(held.kind) if held.kind else None
-    add = partial(memory.add, by=held.by, via=held.via, signed=signed, allow_secret=True, accepted=True)
+    signed, own_kind = (
+        {"who": held.who, "session": held.session},
+        MemoryKind(held.kind) if held.kind else None,
+    )
+    add = partial(
+        memory.add, by=held.by, via=held.via, signed=signed, allow_secret=True, accepted=True
+    )
     about = partial(add, in_=held.in_, title=held.title, feature=held.feature)
     added = about(root, held.text, own_kind, held.tags, observer=observer)
     quarantine.release(root, held.id, observer)
     return added.stored
 
 
-def _keep(root: Path, items: Sequence[ReviewItem], by: str, observer: WriteObserver | None) -> Stored:
+def _keep(
+    root: Path, items: Sequence[ReviewItem], by: str, observer: WriteObserver | None
+) -> Stored:
     """Let a memory stay as it is: a wording that a merge set aside becomes an entry of its own."""
     name, library = items[0].id, Library(root, observer)
     if by != "human":
-        raise Refused(f"{name} waits for a person", hint=f"to change it: {' or '.join(items[0].actions[1:])}")
+        raise Refused(
+            f"{name} waits for a person", hint=f"to change it: {' or '.join(items[0].actions[1:])}"
+        )
 
     def unmark(record: Record) -> Record:
-        return replace(record, extra={key: value for key, value in record.extra.items() if key != CONFLICTS})
+        return replace(
+            record, extra={key: value for key, value in record.extra.items() if key != CONFLICTS}
+        )
 
     if any(item.kind == inbox.CONFLICT for item in items):
         memory.change_entry(root, library, library.find(name)[0], name, unmark, observer)
-    quarantine.remember_keys(root, [item.key for item in items if item.kind != inbox.CONFLICT], observer)
+    quarantine.remember_keys(
+        root, [item.key for item in items if item.kind != inbox.CONFLICT], observer
+    )
     return memory.show(root, name)
 
 
-def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str = "human") -> Stored:
+def reject(
+    root: Path, name: str, observer: WriteObserver | None = None, by: str = "human"
+) -> Stored:
     """Reject an insight, which stays in its file and is not proposed again, or drop a memory that is held."""
     if (held := _find_held(root, name, by)) is None:
         return _decide(root, name, insight.REJECTED, observer).stored
@@ -106,16 +123,23 @@ def reject(root: Path, name: str, observer: WriteObserver | None = None, by: str
 
 def is_waiting(root: Path, name: str) -> bool:
     """Whether this is a memory that waits for a person."""
-    return bool(_find_held(root, name, "human")) or any(item.id == name for item in inbox.memory_items(root))
+    return bool(_find_held(root, name, "human")) or any(
+        item.id == name for item in inbox.memory_items(root)
+    )
 
 
 def _find_held(root: Path, name: str, by: str) -> Stored | HeldMemory | None:
     """Return what is held under an id; Refused for an agent, since only a person decides about it."""
     found: Stored | HeldMemory | None = quarantine.find(root, name)
     if found is None:
-        found = next((each for each in quarantine.unattributed(root) if each.record.id == name), None)
+        found = next(
+            (each for each in quarantine.unattributed(root) if each.record.id == name), None
+        )
     if found is not None and by != "human":
-        raise Refused(f"{name} is held for a person", hint="decide it at a terminal of your own, outside of an agent")
+        raise Refused(
+            f"{name} is held for a person",
+            hint="decide it at a terminal of your own, outside of an agent",
+        )
     return found
 
 
@@ -123,14 +147,21 @@ def _decide(root: Path, name: str, status: Status, observer: WriteObserver | Non
     try:
         found = insight.find(root, name)
     except NotFound:
-        if (item := next((each for each in inbox.memory_items(root) if each.id == name), None)) is None:
+        if (
+            item := next((each for each in inbox.memory_items(root) if each.id == name), None)
+        ) is None:
             raise
         raise Refused(f"{name} is a memory: {item.why}", hint=" or ".join(item.actions)) from None
     return insight.change(root, found, lambda record: replace(record, status=status), observer)
 
 
 def refine(
-    root: Path, name: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS
+    root: Path,
+    name: str,
+    command: str,
+    *,
+    patterns: Sequence[str] = (),
+    timeout: float = COMMAND_SECONDS,
 ) -> tuple[Insight, str]:
     """Let the command reword one proposed insight; return it, and why nothing changed ("" when it did)."""
     found = insight.find(root, name)
@@ -139,9 +170,17 @@ def refine(
         return found, f"it is {insight.status_word(record)}, and keeps its words"
     names = list(evidence(record))[:_MAX_EVIDENCE]
     records = index.ask(root, lambda connection: graph.records(connection, names))
-    pieces = [f"[{each.kind.value}] {each.text[:_MAX_PIECE]}" for name in names if (each := records.get(name))]
+    pieces = [
+        f"[{each.kind.value}] {each.text[:_MAX_PIECE]}"
+        for name in names
+        if (each := records.get(name))
+    ]
     parts = [_REFINE_PROMPT, render.framed("## The insight\n", render.clean(record.text))]
-    parts += [render.framed("## What it rests on\n", render.clean("\n\n".join(pieces)))] if pieces else []
+    parts += (
+        [render.framed("## What it rests on\n", render.clean("\n\n".join(pieces)))]
+        if pieces
+        else []
+    )
     ask = partial(ask_command, root, command, patterns=patterns, timeout=timeout)
     text, why = ask("\n".join(parts), record.text, _MAX_REFINED)
     text = " ".join(text.split())
@@ -156,7 +195,9 @@ def refine(
         if (current.text, current.status) != (record.text, record.status):
             hint = "`ralph review show` prints what it is now"
             raise Conflict(f"insight {record.id} was changed while the command ran", hint=hint)
-        return replace(current, text=queries.safe(text), extra={FIRST: current.text, **current.extra})
+        return replace(
+            current, text=queries.safe(text), extra={FIRST: current.text, **current.extra}
+        )
 
     return insight.change(root, found, reword), ""
 
@@ -231,14 +272,22 @@ def promote_task(
 
     diff, promotion = _edit_file(path, edit, root, observer=observer)
     for record in (*promotion.added, *promotion.there):
-        insight.change(root, due[record.id], lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
+        insight.change(
+            root,
+            due[record.id],
+            lambda old: insight.add_promotion(old, paths.shown(path, root)),
+            observer,
+        )
     return replace(promotion, diff=diff)
 
 
 def _with_pattern(document: PatternsDocument, record: Record) -> PatternsDocument:
     """Return the document with one more pattern, or itself when it has that text already."""
     record = replace(record, text=without_sigils(record.text))
-    if any(normalise_text(entry.record.text) == normalise_text(record.text) for entry in document.entries):
+    if any(
+        normalise_text(entry.record.text) == normalise_text(record.text)
+        for entry in document.entries
+    ):
         return document
     heading = HEADINGS[record.kind] if isinstance(record.kind, MemoryKind) else ""
     return document.add(replace(record, text=_without_label(record.text, heading)))
@@ -271,16 +320,24 @@ def promote(
     original = _find_original(root, record_id)
     if original.scope is Scope.PERSONAL and by != "human":
         hint = "a person may promote it at a terminal of their own"
-        raise Refused(f"{original.id} is a personal memory: an agent may not put it into a repository", hint=hint)
+        raise Refused(
+            f"{original.id} is a personal memory: an agent may not put it into a repository",
+            hint=hint,
+        )
     titled = original.title and original.family is not Family.JOURNAL
     new_text = text or (f"{original.title}: {original.text}" if titled else original.text)
     new_text, _ = privacy.clean_memory(without_sigils(new_text), patterns=patterns)
     if len(new_text) > _MAX_BULLET:
         what = f"{original.id} is {len(new_text):,} characters long, too long for a line that everybody reads"
-        raise UsageError(what, hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)')
+        raise UsageError(
+            what,
+            hint=f'say it in a sentence or two: --text "..." (at most {_MAX_BULLET} characters)',
+        )
     if not isinstance(original.kind, MemoryKind) and kind is None:
         kind = MemoryKind.FIX if original.kind is ObservationKind.ERROR else MemoryKind.CONTEXT
-    record = Record(original.id, kind or original.kind, new_text, label=original.label, tags=original.tags)
+    record = Record(
+        original.id, kind or original.kind, new_text, label=original.label, tags=original.tags
+    )
     record = replace(record, origin=original.origin)
     is_order = render.looks_like_instructions(record.text)
     if is_order and (by != "human" or (original.origin.by != "human" and not text and not force)):
@@ -288,7 +345,9 @@ def promote(
         what = f"{record_id} reads like a prompt injection, and no person wrote it: nothing was promoted"
         raise Refused(what, hint=hint)
     path, add = _target(root, to, record, page)
-    diff, _ = _edit_file(path, lambda before: (add(before), None), root, dry_run=dry_run, observer=observer)
+    diff, _ = _edit_file(
+        path, lambda before: (add(before), None), root, dry_run=dry_run, observer=observer
+    )
     if is_order and not dry_run and diff:
         for stored in quarantine.unattributed(root):
             if normalise_text(stored.record.text) == normalise_text(record.text):
@@ -296,7 +355,12 @@ def promote(
     if not dry_run:
         with suppress(NotFound):  # only insights have a member for it
             marked = insight.find(root, original.id)
-            insight.change(root, marked, lambda old: insight.add_promotion(old, paths.shown(path, root)), observer)
+            insight.change(
+                root,
+                marked,
+                lambda old: insight.add_promotion(old, paths.shown(path, root)),
+                observer,
+            )
     return Promotion(path, diff, (record,) if diff else (), () if diff else (record,))
 
 
@@ -316,20 +380,33 @@ def _target(root: Path, to: Target, record: Record, page: str) -> tuple[Path, Ca
 
     def add_memory(text: str) -> str:
         document = parse_memories(text, collection.layout)
-        others = [stored.record for stored in library.read(collection) if stored.path != collection.home]
+        others = [
+            stored.record for stored in library.read(collection) if stored.path != collection.home
+        ]
         existing = [*(entry.record for entry in document.entries), *others]
         short = _without_label(record.text, kind.value)
         same = {normalise_text(record.text), normalise_text(short)}
         if any(normalise_text(other.text) in same or other.id == record.id for other in existing):
             return text
         tags, origin = privacy.clean_tags(record.tags), Origin(by=record.origin.by)
-        new = Record(memory.new_id(collection, kind, existing), kind, short, label=kind.value, tags=tags, origin=origin)
+        new = Record(
+            memory.new_id(collection, kind, existing),
+            kind,
+            short,
+            label=kind.value,
+            tags=tags,
+            origin=origin,
+        )
         return str(document.add(replace(new, created_at=ids.today(), extra={"source": record.id})))
 
     def add_pattern(text: str) -> str:
         document = parse_patterns(text)
         after = _with_pattern(document, record)
-        return text if after is document else str(after.stamped(ids.today(), record.origin.task or "hand"))
+        return (
+            text
+            if after is document
+            else str(after.stamped(ids.today(), record.origin.task or "hand"))
+        )
 
     if to is Target.MEMORY:
         return collection.home, add_memory
@@ -345,12 +422,17 @@ def _design_page(root: Path, name: str) -> Path:
     if name:
         stem = name.removeprefix("specs/design/").removesuffix(".md")
         if not stem or "/" in stem or "\\" in stem or stem.startswith("."):
-            raise UsageError(f"{name!r} is no page of specs/design", hint="name a file of that folder, such as api.md")
+            raise UsageError(
+                f"{name!r} is no page of specs/design",
+                hint="name a file of that folder, such as api.md",
+            )
         return folder / f"{stem}.md"
     pages = sorted(folder.glob("*.md"))
     if len(pages) > 1:
         names = ", ".join(page.name for page in pages)
-        raise UsageError(f"specs/design has {len(pages)} pages: {names}", hint="name one with --file")
+        raise UsageError(
+            f"specs/design has {len(pages)} pages: {names}", hint="name one with --file"
+        )
     return pages[0] if pages else folder / "learned.md"
 
 
@@ -375,11 +457,15 @@ def _edit_file(
         check_folders(path, root)
         return files.update(path, compare, root=root, observer=observer)[1]
     except Refused as error:
-        raise Refused(f"{name}: {error.message.removeprefix(f'{path}: ')}", hint=error.hint) from error
+        raise Refused(
+            f"{name}: {error.message.removeprefix(f'{path}: ')}", hint=error.hint
+        ) from error
 
 
 def unified_diff(name: str, before: str, after: str) -> str:
     """Return the unified diff of a file; "" when nothing differs."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     lines = difflib.unified_diff(old, new, f"a/{name}" if before else "/dev/null", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )

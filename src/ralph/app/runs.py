@@ -14,7 +14,15 @@ from pathlib import Path
 
 from ralph import paths
 from ralph.agents import process
-from ralph.errors import Conflict, NotFound, NothingYet, RalphError, Refused, Unreadable, WriteFailed
+from ralph.errors import (
+    Conflict,
+    NotFound,
+    NothingYet,
+    RalphError,
+    Refused,
+    Unreadable,
+    WriteFailed,
+)
 from ralph.formats.log import encode_line, parse_log, put_record
 from ralph.loop.state import EndReason, Run, end_run
 from ralph.model import ids
@@ -47,11 +55,14 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
     changed = {
         name: value
         for name in _DEFAULTS
-        if name != "id" and (value := getattr(run, name)) != (getattr(before, name) if before else _DEFAULTS[name])
+        if name != "id"
+        and (value := getattr(run, name)) != (getattr(before, name) if before else _DEFAULTS[name])
     }
     if changed:
         line = encode_line("run", {"id": run.id, **changed})
-        files.append(paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=durable)
+        files.append(
+            paths.run_log(root, run.id), line, root=paths.state_boundary(root), durable=durable
+        )
     return run
 
 
@@ -59,7 +70,9 @@ def read(root: Path, run_id: str) -> Run:
     """Read a run; the beginning of its id is enough if it is unique."""
     names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
     prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
-    matches = [prefix] if prefix in names else sorted(name for name in names if name.startswith(prefix))
+    matches = (
+        [prefix] if prefix in names else sorted(name for name in names if name.startswith(prefix))
+    )
     if len(matches) > 1:
         raise Refused(f"{run_id} may mean {', '.join(matches[:5])}", hint="give more of the id")
     members: dict[str, object] = {}
@@ -168,7 +181,9 @@ def take(root: Path, run: Run) -> Run:
     with _ownership_lock(root, run.id):
         before = read(root, run.id)
         if lives(root, before):
-            raise Conflict(f"{run.id} is running (process {before.pid})", hint="`ralph loop status` shows it")
+            raise Conflict(
+                f"{run.id} is running (process {before.pid})", hint="`ralph loop status` shows it"
+            )
         return save(root, before, run, durable=True)
 
 
@@ -178,17 +193,24 @@ def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
 
     recovered = []
     for run in [run for run in running(root) if not lives(root, run)]:
-        with suppress(WriteFailed), _ownership_lock(root, run.id):  # else left to a process that can write here
+        with (
+            suppress(WriteFailed),
+            _ownership_lock(root, run.id),
+        ):  # else left to a process that can write here
             before = read(root, run.id)
             if before.status is not RunStatus.RUNNING or lives(root, before):
                 continue
             if before.host == process.process_host():
                 process.end_processes(process.find_by_variable("RALPH_RUN", run.id))
             at = last_beat(root, run.id) or ids.timestamp()
-            dead = cut_short(root, before, "The loop's process was killed while it was", at, patterns)
+            dead = cut_short(
+                root, before, "The loop's process was killed while it was", at, patterns
+            )
             with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
                 task.release_run(root, run.id)
-            dead = end_run(dead, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at)
+            dead = end_run(
+                dead, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at
+            )
             conclude(root, dead)
             save(root, before, dead, durable=True)
             forget_signals(root, run.id)
@@ -213,7 +235,9 @@ def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] 
     learned = knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
     members = insights.knowledge_members([(each.slug, each.change) for each in learned])
     notes = "\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}.")))
-    entry = JournalEntry(run.id, iteration, Outcome.INTERRUPTED, run.task, run.goal, agent=run.agent, notes=notes)
+    entry = JournalEntry(
+        run.id, iteration, Outcome.INTERRUPTED, run.task, run.goal, agent=run.agent, notes=notes
+    )
     extra = {insights.KNOWLEDGE_MEMBER: members} if members else {}
     journal.append(root, replace(entry, created_at=at, extra=extra), patterns)
     return replace(run, iterations=iteration, step="")
@@ -227,8 +251,18 @@ def _reconcile(root: Path, run: Run) -> Run:
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
             continue
-        interrupted, seconds, cost = entry.outcome is Outcome.INTERRUPTED, entry.duration, entry.cost
-        run = replace(run, iterations=entry.iteration, seconds=run.seconds + seconds, cost=run.cost + cost, step="")
+        interrupted, seconds, cost = (
+            entry.outcome is Outcome.INTERRUPTED,
+            entry.duration,
+            entry.cost,
+        )
+        run = replace(
+            run,
+            iterations=entry.iteration,
+            seconds=run.seconds + seconds,
+            cost=run.cost + cost,
+            step="",
+        )
         feedback = entry.notes.partition(FEEDBACK)[2] if interrupted else ""
         run = replace(run, failure=run.failure if interrupted else entry.notes, feedback=feedback)
         if entry.outcome is Outcome.DONE and entry.task not in run.done:
@@ -237,14 +271,18 @@ def _reconcile(root: Path, run: Run) -> Run:
             run = replace(run, done=(*run.done, entry.task), task="", failure="")
         elif entry.outcome in (Outcome.RETRIED, Outcome.FAILED) and entry.task not in run.failed:
             with suppress(NotFound, Unreadable):
-                task.count_attempt(root, entry.task, run.id, iteration=entry.iteration, note=entry.notes)
+                task.count_attempt(
+                    root, entry.task, run.id, iteration=entry.iteration, note=entry.notes
+                )
     return run
 
 
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
     """Request that a run stops: after its iteration, or at once."""
     text = "now\n" if now else "after\n"
-    files.write(paths.stop_request(root, run_id), text, root=paths.state_boundary(root), mode=files.PRIVATE)
+    files.write(
+        paths.stop_request(root, run_id), text, root=paths.state_boundary(root), mode=files.PRIVATE
+    )
 
 
 def stop_asked(root: Path, run_id: str) -> str:
@@ -281,7 +319,9 @@ def snapshot(root: Path, run_id: str, iteration: int) -> str:
     """Return the prompt of an iteration; NotFound when it was not stored."""
     if (text := files.read(_prompt_file(root, run_id, iteration))) is None:
         numbers = ", ".join(map(str, snapshots(root, run_id))) or "none"
-        raise NotFound(f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}")
+        raise NotFound(
+            f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}"
+        )
     return text
 
 
@@ -296,15 +336,28 @@ def conclude(root: Path, run: Run) -> Record:
     """Write the run record, which searches find; a resumed run gets a new one."""
     entries = iterations(root, run.id)
     kinds = {RunStatus.SUCCESS: Outcome.DONE, RunStatus.STOPPED: Outcome.INTERRUPTED}
-    lines = [f"Goal: {run.goal}", f"Ended: {run.status}, {run.reason}: {run.words}", f"Iterations: {run.iterations}"]
+    lines = [
+        f"Goal: {run.goal}",
+        f"Ended: {run.status}, {run.reason}: {run.words}",
+        f"Iterations: {run.iterations}",
+    ]
     for entry in entries[-_LISTED_ITERATIONS:]:
         first = entry.notes.strip().split("\n", 1)[0]
         lines.append(f"{entry.iteration}. {entry.outcome}: {first}".rstrip(": "))
     changed = tuple(dict.fromkeys(file for entry in entries for file in entry.files))
-    origin = Origin(by="agent", run=run.id, task="".join(run.only[:1]), agent=run.agent, files=changed)
+    origin = Origin(
+        by="agent", run=run.id, task="".join(run.only[:1]), agent=run.agent, files=changed
+    )
     kind, title = kinds.get(run.status, Outcome.FAILED), run.goal.split("\n", 1)[0]
     record = Record(
-        run.id, kind, "\n".join(lines), Family.JOURNAL, "run", title, origin=origin, created_at=run.ended_at
+        run.id,
+        kind,
+        "\n".join(lines),
+        Family.JOURNAL,
+        "run",
+        title,
+        origin=origin,
+        created_at=run.ended_at,
     )
     extra = {"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations}
     record = replace(record, extra=extra)

@@ -101,11 +101,17 @@ def search(
                 return SearchAnswer(SearchResult((), 0), ())
             limited = replace(limited, families=(Family.OBSERVATION,))
     limit = query.limit
-    wider = limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
+    wider = (
+        limited if limit is None else replace(limited, limit=max(limit, min(_REPEATS * limit, 60)))
+    )
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
         def is_id(word: str) -> bool:
-            return bool(ids.date_of(word)) or filters.is_minted(word) or queries.key_of(connection, word) is not None
+            return (
+                bool(ids.date_of(word))
+                or filters.is_minted(word)
+                or queries.key_of(connection, word) is not None
+            )
 
         names = query.text.split()
         if all(filters.is_short_id(word) or is_id(word) for word in names):
@@ -117,14 +123,22 @@ def search(
             return SearchAnswer(SearchResult((), 0), ())
         asked = replace(wider, text=names[0]) if names else wider
         warnings: list[str] = []
-        near = None if embedding is None else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
+        near = (
+            None
+            if embedding is None
+            else meaning.meaning_for(root, embedding, connection, limited, warnings.append)
+        )
         found = rank.search(connection, asked, today=ids.now().date(), meaning=near)
         past = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
-        found = replace(found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past))
+        found = replace(
+            found, hits=outdated.demote_outdated(outdated.demote_stale(root, found.hits), past)
+        )
         single = merge_repeats(found.hits)[:limit]
         shown = _show_hits(connection, single, query, past, found.terms, fit)
         notes = tuple(filters.hidden_notes(connection, asked))
-        instead = found.instead if found.hits or not notes else ()  # they may be words of another task
+        instead = (
+            found.instead if found.hits or not notes else ()
+        )  # they may be words of another task
         found = replace(found, hits=tuple(each.hit for each in shown), instead=instead)
         return SearchAnswer(found, shown, tuple(warnings), notes)
 
@@ -157,13 +171,17 @@ def _show_hits(
         head = render.line_head(hit.record, name, 1 + len(repeats), note)
         lines.append((head, text, best_place(text, terms)))
     rows = zip(render.hit_lines(lines, fit=fit), hits, names, notes, strict=False)
-    return tuple(ShownHit(hit, line, repeats, note, name) for line, (hit, repeats), name, note in rows)
+    return tuple(
+        ShownHit(hit, line, repeats, note, name) for line, (hit, repeats), name, note in rows
+    )
 
 
 def show_hits(root: Path, found: SearchResult, *, fit: bool = False) -> tuple[ShownHit, ...]:
     """Render the hits of another search on one line each."""
     hits = [(hit, ()) for hit in found.hits]
-    return index.ask(root, lambda connection: _show_hits(connection, hits, Query(), {}, found.terms, fit))
+    return index.ask(
+        root, lambda connection: _show_hits(connection, hits, Query(), {}, found.terms, fit)
+    )
 
 
 def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
@@ -190,21 +208,33 @@ def merge_repeats(hits: Sequence[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
     return [(hit, tuple(names[1:])) for hit, names in found.values()]
 
 
-def show(root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = "") -> SearchAnswer:
+def show(
+    root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = ""
+) -> SearchAnswer:
     """Return records by their ids, never truncated in full detail."""
     return index.ask(root, lambda connection: _show_records(connection, record_ids, layer, task))
 
 
 def timeline(
-    root: Path, record_id: str = "", *, since: str = "", until: str = "", limit: int = 20, task: str = ""
+    root: Path,
+    record_id: str = "",
+    *,
+    since: str = "",
+    until: str = "",
+    limit: int = 20,
+    task: str = "",
 ) -> SearchAnswer:
     """Return what happened around one record, or in a stretch of time, in order; as far as a task may see it."""
 
     def question(connection: sqlite3.Connection) -> SearchAnswer:
         if record_id:
-            around = _around(connection, _find_record(connection, record_id, task), limit // 2, task)
+            around = _around(
+                connection, _find_record(connection, record_id, task), limit // 2, task
+            )
         else:
-            keys = queries.newest_keys(connection, Query(since=since, until=until, task=task), limit)
+            keys = queries.newest_keys(
+                connection, Query(since=since, until=until, task=task), limit
+            )
             records = queries.records(connection, keys)
             around = [records[key] for key in reversed(keys) if key in records]
         shown = tuple(ShownHit(Hit(record, 0.0), record_moment(record)) for record in around)
@@ -213,19 +243,28 @@ def timeline(
     return index.ask(root, question)
 
 
-def _show_records(connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str) -> SearchAnswer:
-    hits = tuple(Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids)
+def _show_records(
+    connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str
+) -> SearchAnswer:
+    hits = tuple(
+        Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids
+    )
     past = outdated.describe_outdated(connection, [hit.record for hit in hits])
     query = Query(layer=layer, task=task)
     if layer is Detail.INDEX:
         shown = _show_hits(connection, [(hit, ()) for hit in hits], query, past, {}, fit=False)
     else:
         notes = ((hit, past.get(hit.record.id, "")) for hit in hits)
-        shown = tuple(ShownHit(hit, _render_hit(connection, hit, query, note), note=note) for hit, note in notes)
+        shown = tuple(
+            ShownHit(hit, _render_hit(connection, hit, query, note), note=note)
+            for hit, note in notes
+        )
     return SearchAnswer(SearchResult(hits, len(hits)), shown)
 
 
-def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1) -> str:
+def _render_hit(
+    connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1
+) -> str:
     """Return the text of a hit in layer 2 or 3; the note says why its record no longer holds."""
     if query.layer is Detail.FULL:
         text = render.record_details(hit.record, count)
@@ -233,10 +272,14 @@ def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: st
     around = _around(connection, hit.record, _REACH, query.task)
     lines = ["" if record is hit.record else record_moment(record) for record in around]
     for link in hit.record.links[:_RELATED]:  # only the id of a record that the task may not see
-        keys = filters.visible_keys(connection, queries.keys_of(connection, link.target)[:1], query.task)
+        keys = filters.visible_keys(
+            connection, queries.keys_of(connection, link.target)[:1], query.task
+        )
         other = next(iter(queries.records(connection, keys).values()), None)
         head = f"{link.relation.replace('_', ' ')}:"
-        lines.append(render.linked_line(f"{head} {other.id}" if other else head, other or link.target))
+        lines.append(
+            render.linked_line(f"{head} {other.id}" if other else head, other or link.target)
+        )
     rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
     budget = max(rest, NEIGHBOUR_TOKENS)
     lines[lines.index("")] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
@@ -246,17 +289,26 @@ def _render_hit(connection: sqlite3.Connection, hit: Hit, query: Query, note: st
 def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
     """Return a record between its neighbours that a task may see: those of its session, else the nearest in time."""
     key = queries.key_of(connection, record.id)
-    near = [other for _, other, _ in lookup.neighbours(connection, [key], reach)] if key is not None else []
+    near = (
+        [other for _, other, _ in lookup.neighbours(connection, [key], reach)]
+        if key is not None
+        else []
+    )
     near = filters.visible_keys(connection, near, task)
     if not near and key is not None:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     everything = {**queries.records(connection, near), key or 0: record}
-    return [other for _, other in sorted(everything.items(), key=lambda pair: (pair[1].added_at, pair[0]))]
+    return [
+        other
+        for _, other in sorted(everything.items(), key=lambda pair: (pair[1].added_at, pair[0]))
+    ]
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
     key = filters.find_visible(connection, filters.resolve_id(connection, record_id), task)
     records = queries.records(connection, [key]) if key is not None else {}
     if key is None or key not in records:
-        raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
+        raise NotFound(
+            f"there is no record {record_id}", hint='`ralph search "words"` shows the ids'
+        )
     return records[key]

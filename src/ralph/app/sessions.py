@@ -71,7 +71,10 @@ class Session:
     def seconds(self) -> int | None:
         """How long it lasted; None when that is unknown."""
         try:
-            start, end = datetime.fromisoformat(self.started_at), datetime.fromisoformat(self.ended_at)
+            start, end = (
+                datetime.fromisoformat(self.started_at),
+                datetime.fromisoformat(self.ended_at),
+            )
             return max(int((end - start).total_seconds()), 0)
         except (ValueError, TypeError):  # no time, or one of the two without its zone
             return None
@@ -124,7 +127,11 @@ def list_(
 def _with_chat_mode(root: Path, session: Session) -> Session:
     """Return a session with the mode and agent of its chat, if it is one: hooks record only what the host says."""
     chat = chat_log.read_chat(root, session.id) if session.task else None
-    return session if chat is None else replace(session, mode=chat.mode.value, host=chat.agent or session.host)
+    return (
+        session
+        if chat is None
+        else replace(session, mode=chat.mode.value, host=chat.agent or session.host)
+    )
 
 
 def _read(
@@ -148,14 +155,22 @@ def find_all(root: Path, names: Iterable[str]) -> dict[str, Session]:
 
     def question(connection: sqlite3.Connection) -> dict[str, Session]:
         rows = {name: stored_sessions.session(connection, name) for name in names}
-        return {name: _with_prompt(connection, Session(**row)) for name, row in rows.items() if row is not None}
+        return {
+            name: _with_prompt(connection, Session(**row))
+            for name, row in rows.items()
+            if row is not None
+        }
 
     return index.ask(root, question)
 
 
-def session_records(root: Path, session_id: str, *, within: str = "") -> tuple[Session, list[Record]]:
+def session_records(
+    root: Path, session_id: str, *, within: str = ""
+) -> tuple[Session, list[Record]]:
     """Return a session with all its observations, in order."""
-    return _read(root, session_id, within, lambda connection, it: queries.session_records(connection, it.id))
+    return _read(
+        root, session_id, within, lambda connection, it: queries.session_records(connection, it.id)
+    )
 
 
 def show(
@@ -170,7 +185,9 @@ def show(
     """Return what happened in a session, in order, repeats once with a count; `limit` keeps the newest."""
     session, everything = session_records(root, session_id, within=within)
     records = [record for record in everything if record.created_at >= since]
-    repeats = groupby(records, key=lambda record: (record.kind, record.title, record.text, record.origin.by))
+    repeats = groupby(
+        records, key=lambda record: (record.kind, record.title, record.text, record.origin.by)
+    )
     groups = [list(group) for _, group in repeats]
     groups = groups if limit is None else groups[-limit:]
     is_line = layer is Detail.INDEX
@@ -215,9 +232,13 @@ def summary(
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:
     """Return a session with its first prompt, number of messages, and task; only its notes are read."""
     where = "session_id = ? AND type = 'note' ORDER BY seq"
-    rows = queries.select_records(connection, Family.OBSERVATION, where, (queries.safe(session.id),))
+    rows = queries.select_records(
+        connection, Family.OBSERVATION, where, (queries.safe(session.id),)
+    )
     notes = [record for _, record in rows]
-    messages = [record for record in notes if summaries.is_prompt(record) or summaries.is_message(record)]
+    messages = [
+        record for record in notes if summaries.is_prompt(record) or summaries.is_message(record)
+    ]
     task = session.task or next((record.origin.task for record in notes if record.origin.task), "")
     return replace(session, prompt=summaries.goal(notes), messages=len(messages), task=task)
 
@@ -229,36 +250,65 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
             raise filters.hidden_error(f"session {session_id}", filter(None, [exact["task"]]))
         return Session(**exact)
     hidden, most = queries.hidden_sessions(connection, within), _MAX_NAMES if session_id else 1
-    near, total = stored_sessions.list_sessions(connection, hidden=hidden, begin=session_id, limit=most)
+    near, total = stored_sessions.list_sessions(
+        connection, hidden=hidden, begin=session_id, limit=most
+    )
     if not near:
         if not session_id:
-            raise NothingYet("no session is recorded here", hint="`ralph install claude` lets Claude Code record them")
+            raise NothingYet(
+                "no session is recorded here",
+                hint="`ralph install claude` lets Claude Code record them",
+            )
         if within and stored_sessions.list_sessions(connection, begin=session_id, limit=1)[1]:
             raise filters.hidden_error(f"session {session_id}")
-        raise NotFound(f"there is no session {session_id}", hint="`ralph session list` shows the ids")
+        raise NotFound(
+            f"there is no session {session_id}", hint="`ralph session list` shows the ids"
+        )
     if session_id and total > 1:
         names = ", ".join(fields["id"] for fields in near)
-        raise Conflict(f"{total} sessions begin with {session_id}: {names}", hint="give more of the id")
+        raise Conflict(
+            f"{total} sessions begin with {session_id}: {names}", hint="give more of the id"
+        )
     return Session(**near[0])
 
 
 def improve_summary(
-    root: Path, session_id: str, command: str, *, patterns: Sequence[str] = (), timeout: float = COMMAND_SECONDS
+    root: Path,
+    session_id: str,
+    command: str,
+    *,
+    patterns: Sequence[str] = (),
+    timeout: float = COMMAND_SECONDS,
 ) -> str:
     """Let a command of the user write and store a session's summary; return why nothing changed, or ""."""
     current = summary(root, session_id)
     name, log = current.session.id, paths.session_log(root, current.session.id)
     before = log.stat().st_size if log.exists() else 0
-    records = index.ask(root, lambda connection: queries.session_records(connection, name, most=_MAX_OBSERVATIONS))
+    records = index.ask(
+        root, lambda connection: queries.session_records(connection, name, most=_MAX_OBSERVATIONS)
+    )
     if not records:
         return "nothing is recorded of this session"
     so_far = render.framed("## The summary so far\n", render.clean(current.text))
-    prompt = "\n".join([SUMMARY_PROMPT, so_far, render.framed("## The session\n", "\n".join(_trim_session(records)))])
-    text, why = ask_command(root, command, prompt, current.text, _MAX_SUMMARY, patterns=patterns, timeout=timeout)
+    prompt = "\n".join(
+        [
+            SUMMARY_PROMPT,
+            so_far,
+            render.framed("## The session\n", "\n".join(_trim_session(records))),
+        ]
+    )
+    text, why = ask_command(
+        root, command, prompt, current.text, _MAX_SUMMARY, patterns=patterns, timeout=timeout
+    )
     if not why and (log.stat().st_size if log.exists() else 0) != before:
         why = "the session went on meanwhile"
     if not why:
-        fields = {"id": name, "summary": text, "summary_by": "command", "summarized_at": ids.timestamp()}
+        fields = {
+            "id": name,
+            "summary": text,
+            "summary_by": "command",
+            "summarized_at": ids.timestamp(),
+        }
         files.append(log, encode_line("session", fields), root=paths.state_boundary(root))
     return why
 
@@ -266,8 +316,18 @@ def improve_summary(
 def _trim_session(records: Sequence[Record]) -> list[str]:
     texts, items = list[list[str]](), list[budget.BudgetItem]()
     for number, record in enumerate(records):
-        kind = f"{record.kind.value} by {record.origin.by}" if record.origin.by else record.kind.value
-        parts = (record.id, kind, record.title, record.text, record.created_at, (), record.origin.files)
+        kind = (
+            f"{record.kind.value} by {record.origin.by}" if record.origin.by else record.kind.value
+        )
+        parts = (
+            record.id,
+            kind,
+            record.title,
+            record.text,
+            record.created_at,
+            (),
+            record.origin.files,
+        )
         texts.append([render.entry(layer, *parts) for layer in (1, 2, 3)])
         costs = budget.ascending_costs([estimate(text) + 1 for text in texts[-1]])
         items.append(budget.BudgetItem(costs, f"{number:09}"))
@@ -280,7 +340,9 @@ def split_command(command: str) -> list[str]:
     try:
         argv = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"summarize.command cannot be split into words: {error}", hint="close its quotes") from error
+        raise UsageError(
+            f"summarize.command cannot be split into words: {error}", hint="close its quotes"
+        ) from error
     if not argv:
         hint = "`ralph config summarize.command '...' --user`; one in a project's file counts after `ralph trust`"
         raise UsageError("summarize.command is not set", hint=hint)
@@ -306,10 +368,16 @@ def ask_command(
 
     argv = split_command(command)
     stdin, env = privacy.redact(prompt, patterns).text, {**os.environ, "RALPH_DISABLE": "1"}
-    ended = process.run(argv, cwd=root, stdin=stdin, env=env, timeout=timeout, limit=_MAX_OUTPUT, stopped=stopped)
+    ended = process.run(
+        argv, cwd=root, stdin=stdin, env=env, timeout=timeout, limit=_MAX_OUTPUT, stopped=stopped
+    )
     text = privacy.redact(render.clean(ended.out), patterns).text.strip()
     earlier = set(before.split("\n"))
-    lines = [line.rstrip() for line in text.split("\n") if line in earlier or not render.looks_like_instructions(line)]
+    lines = [
+        line.rstrip()
+        for line in text.split("\n")
+        if line in earlier or not render.looks_like_instructions(line)
+    ]
     text = "\n".join(lines).strip()
     if ended.timed_out:
         return text, f"{argv[0]} took longer than {timeout:g} seconds"
@@ -344,7 +412,9 @@ class CommandCompressor:
     def __call__(self, text: str, most: int) -> str:
         """Return a text in at most so many tokens, "" without a command that does it."""
         if self.command and (text, most) not in self._short:
-            prompt = COMPRESS_PROMPT.format(words=most // 2) + render.framed("\n## The notes\n", render.clean(text))
+            prompt = COMPRESS_PROMPT.format(words=most // 2) + render.framed(
+                "\n## The notes\n", render.clean(text)
+            )
             try:
                 short, why = ask_command(
                     self.root, self.command, prompt, text, most * 8,

@@ -29,7 +29,15 @@ from ralph.settings import Config, Shared, Team, TeamSearch
 from ralph.store import db, files, team_db, team_server
 from ralph.store.changes import digest_to
 from ralph.store.team_db import PREFIX, PulledState, TeamDatabase
-from ralph.store.team_server import LARGEST, VERSION, PushedRow, ServerError, ServerSource, SourceRefused, TeamServer
+from ralph.store.team_server import (
+    LARGEST,
+    VERSION,
+    PushedRow,
+    ServerError,
+    ServerSource,
+    SourceRefused,
+    TeamServer,
+)
 
 _BATCH = 20_000  # rows of one transaction in `team.db`
 _CURATED = frozenset(form.value for form in CURATED)
@@ -84,8 +92,13 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
         with team_server.connect(url) as server:
             names = [row[0] for row in server.call("my_projects")]
             if project not in names:
-                hint = f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
-                raise NotFound(f"{server.connection.info.user} is no member of a project {project!r} there", hint=hint)
+                hint = (
+                    f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
+                )
+                raise NotFound(
+                    f"{server.connection.info.user} is no member of a project {project!r} there",
+                    hint=hint,
+                )
     for key, value in (("team.url", url), ("team.project", project)):
         settings.set_(root, key, value, env=os.environ, layer=Layer.LOCAL)
     _remember_forgotten(paths.main_checkout(root), ())
@@ -109,7 +122,9 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
 # --- push ----------------------------------------------------------------------------------------
 
 
-def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progress | None = None) -> PushResult:
+def push(
+    root: Path, config: Config, *, dry_run: bool = False, progress: Progress | None = None
+) -> PushResult:
     """Send what changed since the last push, tombstones first; each source is one transaction."""
     root = paths.main_checkout(root)
     shared, result = SharedRows(root, config.team.share, config.privacy), PushResult()
@@ -120,7 +135,9 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
             server.call("forget", project, sorted(own_tombstones - tombstones))
         tombstones |= own_tombstones
         machine = machine_name(root)
-        known = {source.path: source for source in server.sources(project) if source.machine == machine}
+        known = {
+            source.path: source for source in server.sources(project) if source.machine == machine
+        }
         with index.of(root).open_current() as connection:
             parts = list(shared.parts(connection))
             changed = [part for part in parts if _is_changed(part, known, shared.rules)]
@@ -140,8 +157,13 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
                 if progress is not None:
                     progress(number + 1, len(changed))
         # the log of a session that retention removed stays: that is no forgetting
-        present, stays = {part.path for part in parts}, {each.value for each in shared.share} - _CURATED
-        result.removed = [path for path, each in known.items() if path not in present and each.format not in stays]
+        present, stays = (
+            {part.path for part in parts},
+            {each.value for each in shared.share} - _CURATED,
+        )
+        result.removed = [
+            path for path, each in known.items() if path not in present and each.format not in stays
+        ]
         if result.removed and not dry_run:
             server.call("remove_sources", project, machine, result.removed)
     if result.refused:
@@ -152,14 +174,24 @@ def push(root: Path, config: Config, *, dry_run: bool = False, progress: Progres
 
 
 def _is_changed(part: Part, known: dict[str, ServerSource], rules: str) -> bool:
-    return part.path not in known or (known[part.path].digest, known[part.path].rules) != (part.source.digest, rules)
+    return part.path not in known or (known[part.path].digest, known[part.path].rules) != (
+        part.source.digest,
+        rules,
+    )
 
 
 def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool:
     """Whether the server has what a log begins with, cleaned by the same rules."""
-    if part.format not in (Shared.JOURNAL, Shared.OBSERVATIONS) or before.rules != rules or not before.size:
+    if (
+        part.format not in (Shared.JOURNAL, Shared.OBSERVATIONS)
+        or before.rules != rules
+        or not before.size
+    ):
         return False
-    with suppress(RalphError, OSError), files.open_regular(paths.source_path(root, part.source.path)) as file:
+    with (
+        suppress(RalphError, OSError),
+        files.open_regular(paths.source_path(root, part.source.path)) as file,
+    ):
         return before.size <= part.source.size and digest_to(file, before.size) == before.digest
     return False
 
@@ -179,9 +211,17 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
     ):
         _remember_forgotten(root, _tombstones(server, project))
         forgotten = _forgotten_ids(root)
-        sources = [each for each in server.sources(project) if each.machine != machine and each.format not in skipped]
+        sources = [
+            each
+            for each in server.sources(project)
+            if each.machine != machine and each.format not in skipped
+        ]
         curated = [each for each in sources if each.format in _CURATED]
-        logs = {f"{PREFIX}{each.member}/{each.machine}/{each.path}": each for each in sources if each not in curated}
+        logs = {
+            f"{PREFIX}{each.member}/{each.machine}/{each.path}": each
+            for each in sources
+            if each not in curated
+        }
         states = team.states()
         changed, rows = _pull_memories(team, states, server, project, curated, machine, forgotten)
         wanted: list[WantedSource] = []
@@ -196,7 +236,9 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
             rows += _pull_batch(team, server, project, [each for _, each in group], forgotten)
             if progress is not None:
                 progress(rows, ends[-1])
-        gone = [state.key for name, state in states.items() if name not in logs and name.count("/") > 1]
+        gone = [
+            state.key for name, state in states.items() if name not in logs and name.count("/") > 1
+        ]
         with db.atomic(team.connection):
             for key in gone:
                 team.writer.clear(key)
@@ -205,11 +247,17 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
 
 
 def _pull_batch(
-    team: TeamDatabase, server: TeamServer, project: str, batch: Sequence[WantedSource], forgotten: set[str]
+    team: TeamDatabase,
+    server: TeamServer,
+    project: str,
+    batch: Sequence[WantedSource],
+    forgotten: set[str],
 ) -> int:
     lines: dict[int, list[tuple[str, str]]] = {each.key: [] for _, each, _ in batch}
     highest: dict[int, int] = {}
-    for source, key, name, line in server.rows(project, [(each.key, state.last) for _, each, state in batch]):
+    for source, key, name, line in server.rows(
+        project, [(each.key, state.last) for _, each, state in batch]
+    ):
         highest[source] = key
         if len(line) <= LARGEST and name not in forgotten:
             lines[source].append((name, line))
@@ -252,7 +300,10 @@ def _with_origin(member: str, branch: str, commit: str, body: str) -> str:
     """Return the line of a memory with who pushed it, from which branch and commit."""
     for entry in parse_log(body).entries:
         about = {"member": member, "branch": branch, "commit": commit}
-        extra = {**entry.record.extra, "team": {name: value for name, value in about.items() if value}}
+        extra = {
+            **entry.record.extra,
+            "team": {name: value for name, value in about.items() if value},
+        }
         return encode_record(replace(entry.record, extra=extra)).rstrip("\n")
     return body
 
@@ -282,7 +333,11 @@ def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
     path, new = paths.team_tombstones(root), {*names}
     if not path.exists() or new - _forgotten_ids(root):
         files.make_folder(path.parent, 0o700)
-        files.update(path, lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n", mode=files.PRIVATE)
+        files.update(
+            path,
+            lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n",
+            mode=files.PRIVATE,
+        )
 
 
 def note_forgotten(root: Path, names: Iterable[str]) -> None:
@@ -299,8 +354,13 @@ def forget(root: Path, config: Config, name: str) -> int:
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         full = filters.resolve_id(connection, name) if full == name else full
     with _joined(root, config.team) as (server, project):
-        if not server.call("keys_with", project, [full]) and full not in _tombstones(server, project):
-            raise NotFound(f"the team's server has no record {name}", hint="`ralph search --team` shows the ids")
+        if not server.call("keys_with", project, [full]) and full not in _tombstones(
+            server, project
+        ):
+            raise NotFound(
+                f"the team's server has no record {name}",
+                hint="`ralph search --team` shows the ids",
+            )
         removed = int(server.call("forget", project, [full])[0][0])
     _remember_forgotten(root, [full])
     pull(root, config)
@@ -333,26 +393,37 @@ def status(root: Path, config: Config) -> dict[str, Any]:
         with _joined(root, team) as (server, project):
             for name, may_write, number in server.call("my_projects"):
                 if name == project:
-                    state |= {"role": server.connection.info.user, "may_write": may_write, "server_rows": number}
+                    state |= {
+                        "role": server.connection.info.user,
+                        "may_write": may_write,
+                        "server_rows": number,
+                    }
             machine, sources = machine_name(root), server.sources(project)
             state["machines"] = len({source.machine for source in sources} - {machine})
             known = {source.path: source for source in sources if source.machine == machine}
             shared = SharedRows(root, team.share, config.privacy)
             with index.of(root).open_current() as connection:
-                state["to_push"] = sum(_is_changed(part, known, shared.rules) for part in shared.parts(connection))
+                state["to_push"] = sum(
+                    _is_changed(part, known, shared.rules) for part in shared.parts(connection)
+                )
     except RalphError as error:
         state["problem"] = error.message if team.url else ""
     return state
 
 
-def migrate(url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()) -> list[str]:
+def migrate(
+    url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()
+) -> list[str]:
     """Bring a server's schema to this version, and add members to a project; one line for each thing that was done."""
     if (members or readers) and not project:
         hint = "ralph team migrate URL --project shop --member ann"
         raise UsageError("--member and --reader need --project NAME", hint=hint)
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         if server.version() > VERSION:
-            raise UsageError(f"the server's schema ({server.version()}) is newer than this Ralph", hint="update Ralph")
+            raise UsageError(
+                f"the server's schema ({server.version()}) is newer than this Ralph",
+                hint="update Ralph",
+            )
         lines = [f"schema {number} made" for number in server.migrate()]
         for role in (*members, *readers):
             server.add_member(project, role, may_write=role in members)
@@ -366,4 +437,6 @@ def check(url: str) -> tuple[int, list[str]]:
         version = server.version()
         if not version:
             return 0, ["the server has no tables of Ralph's: `ralph team migrate URL` makes them"]
-        return version, server.problems() if version == VERSION else [f"this Ralph's schema is {VERSION}"]
+        return version, server.problems() if version == VERSION else [
+            f"this Ralph's schema is {VERSION}"
+        ]

@@ -45,12 +45,21 @@ CURATED = {
 """The files of memories that may be shared; personal memory and that of enclosing projects never is."""
 _GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
-_EVENT, _ABOUT, _HEAD = b'{"v": 1, "type": "event"', b'{"v": 1, "type": "session"', 300  # how lines of a log begin
+_EVENT, _ABOUT, _HEAD = (
+    b'{"v": 1, "type": "event"',
+    b'{"v": 1, "type": "session"',
+    300,
+)  # how lines of a log begin
 _START = r"(?<![\w.~-])"  # of a path
-_LOCAL = _START + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
+_LOCAL = (
+    _START
+    + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
+)
 _MARKS = r"/home/ /Users/ /root \Users\ /tmp/ /var/ /private/ /dev/shm/".split()
 """Parts of paths, one of which is in every text that names one of this machine; others are the names of its folders."""
-_TEMPORARY = _START + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
+_TEMPORARY = (
+    _START + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
+)
 
 
 class Part(NamedTuple):
@@ -76,8 +85,12 @@ def git_state(root: Path) -> GitState:
     git = Repository(root)
     commit, _, time = git.answer("log", "-1", "--format=%H %ct").partition(" ")
     branch = git.branch()
-    remote = git.answer("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").partition("/")[2]
-    defaults = (remote,) if remote else ("", "main", "master", git.answer("config", "init.defaultBranch"))
+    remote = git.answer("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").partition(
+        "/"
+    )[2]
+    defaults = (
+        (remote,) if remote else ("", "main", "master", git.answer("config", "init.defaultBranch"))
+    )
     return GitState(branch, commit, f"{int(time or 0):012d}", branch in defaults)
 
 
@@ -95,7 +108,9 @@ class SharedRows:
         self.share = frozenset(share)
         self._clean = RowCleaner(root, privacy)
         settings = (__version__, *sorted(self.share), *privacy.patterns, *privacy.paths)
-        self.rules = hashlib.sha256("\n".join(map(str, settings)).encode("utf-8", "replace")).hexdigest()[:16]
+        self.rules = hashlib.sha256(
+            "\n".join(map(str, settings)).encode("utf-8", "replace")
+        ).hexdigest()[:16]
 
     def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
         """Yield the parts of all sources that have something to share."""
@@ -107,14 +122,27 @@ class SharedRows:
                 if source.has_journal and Shared.JOURNAL in self.share:
                     yield Part(source, source.path, Shared.JOURNAL.value, Family.JOURNAL)
                 if source.has_observations and Shared.OBSERVATIONS in self.share:
-                    yield Part(source, f"{source.path}#observations", Shared.OBSERVATIONS.value, Family.OBSERVATION)
+                    yield Part(
+                        source,
+                        f"{source.path}#observations",
+                        Shared.OBSERVATIONS.value,
+                        Family.OBSERVATION,
+                    )
                 if source.has_summary and Shared.SUMMARIES in self.share:
                     yield Part(source, f"{source.path}#summary", Shared.SUMMARIES.value, None)
 
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
         """Return what the server stores of a part: the first parameters of its function `push`, behind the machine."""
         source, known = part.source, git if part.family is Family.MEMORY else GitState()
-        return (part.path, part.format, self.rules, source.digest, source.size, source.lines, *known)
+        return (
+            part.path,
+            part.format,
+            self.rules,
+            source.digest,
+            source.size,
+            source.lines,
+            *known,
+        )
 
     def rows(self, connection: sqlite3.Connection, part: Part, line: int = 0) -> list[PushedRow]:
         """Return the rows of a part, behind a line."""
@@ -124,13 +152,21 @@ class SharedRows:
         records = team_db.records_behind(connection, part.source.key, part.family, line)
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
         cleaned = ((self._clean(record, is_redacted), seq) for record, seq in records)
-        return [row for clean, seq in cleaned if clean is not None and _fits(row := _row(clean, seq))]
+        return [
+            row for clean, seq in cleaned if clean is not None and _fits(row := _row(clean, seq))
+        ]
 
     def _is_redacted(self, name: str) -> bool:
         """Whether hooks wrote every event of a log under the rules of today: each line names them by a digest."""
         mark = f'"rules": "{rules_mark(self._clean.patterns)}"'.encode()
-        with suppress(RalphError, OSError), files.open_regular(paths.source_path(self.root, name)) as file:
-            return all(mark in line[:_HEAD] if line.startswith(_EVENT) else line.startswith(_ABOUT) for line in file)
+        with (
+            suppress(RalphError, OSError),
+            files.open_regular(paths.source_path(self.root, name)) as file,
+        ):
+            return all(
+                mark in line[:_HEAD] if line.startswith(_EVENT) else line.startswith(_ABOUT)
+                for line in file
+            )
         return False
 
     def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
@@ -140,9 +176,24 @@ class SharedRows:
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
         origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
-        record = Record(ids.derived("sum", name), ObservationKind.NOTE, text, Family.OBSERVATION, title="summary")
-        about = {"session": name}  # no observation of the session itself, whose neighbours would count
-        record = replace(record, status=Status.RAW, scope=Scope.SESSION, origin=origin, created_at=at, extra=about)
+        record = Record(
+            ids.derived("sum", name),
+            ObservationKind.NOTE,
+            text,
+            Family.OBSERVATION,
+            title="summary",
+        )
+        about = {
+            "session": name
+        }  # no observation of the session itself, whose neighbours would count
+        record = replace(
+            record,
+            status=Status.RAW,
+            scope=Scope.SESSION,
+            origin=origin,
+            created_at=at,
+            extra=about,
+        )
         clean = self._clean(record)
         if text and clean is not None and _fits(row := _row(clean, 0)):
             yield row
@@ -159,13 +210,18 @@ def _row(record: Record, seq: int) -> PushedRow:
     columns, levels, length = indexed_terms((text, title, tags, files), STANDARD.fields)
     body = safe(encode_record(record).rstrip("\n"))
     session = safe(record.origin.session).replace("\0", "")
-    return PushedRow(FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length)
+    return PushedRow(
+        FAMILIES.index(record.family), record.id, session, seq, body, columns, levels, length
+    )
 
 
 def _any_of(folders: Collection[str]) -> str:
     """Return a pattern for folders, also with slashes as JSON may have them; `/app` is no part of `src/app`."""
     longest_first = sorted(folders, key=len, reverse=True)
-    names = (_START * (each.count("/") < 2) + re.escape(each).replace("/", r"\\*/") for each in longest_first)
+    names = (
+        _START * (each.count("/") < 2) + re.escape(each).replace("/", r"\\*/")
+        for each in longest_first
+    )
     return rf"(?:{'|'.join(names)})" if folders else "(?!)"
 
 
@@ -176,12 +232,20 @@ class RowCleaner:
         self.patterns = privacy.patterns
         self._private = PrivatePaths(privacy.paths) if privacy.paths else None
         self._root = os.path.realpath(root)
-        folders = {str(root), self._root, str(paths.main_checkout(root)), str(paths.state_folder(root))}
+        folders = {
+            str(root),
+            self._root,
+            str(paths.main_checkout(root)),
+            str(paths.state_folder(root)),
+        }
         home = str(Path.home())
         homes = {home, os.path.realpath(home)} - {"/", "~"}
         here, home_names = (_any_of(names) for names in (folders, homes))
         temporary = re.escape(tempfile.gettempdir())
-        self._marks = (*_MARKS, *(Path(each).name for each in (*folders, *homes, tempfile.gettempdir())))
+        self._marks = (
+            *_MARKS,
+            *(Path(each).name for each in (*folders, *homes, tempfile.gettempdir())),
+        )
         self._paths = re.compile(
             rf"(?P<here>{here}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)|(?P<home>{home_names}|{_LOCAL})|"
             rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
@@ -189,7 +253,10 @@ class RowCleaner:
 
     def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
         """Return the record without secrets, private parts and local paths; `is_redacted`: today's rules have run."""
-        if record.status in (Status.RETIRED, Status.PROPOSED) or record.scope in (Scope.PERSONAL, Scope.ENCLOSING):
+        if record.status in (Status.RETIRED, Status.PROPOSED) or record.scope in (
+            Scope.PERSONAL,
+            Scope.ENCLOSING,
+        ):
             return None
         if record.family is Family.OBSERVATION and record.title in SPEECH_TITLES:
             return None
@@ -206,7 +273,9 @@ class RowCleaner:
         def clean(text: str) -> str:
             return self.localise(text if is_plain else redact(text))
 
-        files = tuple(each for name in origin.files if (each := clean(name)) and each[0] not in "/~(\\")
+        files = tuple(
+            each for name in origin.files if (each := clean(name)) and each[0] not in "/~(\\"
+        )
         origin = replace(origin, files=files, task=clean(origin.task), agent=clean(origin.agent))
         text, title, label = clean(record.text), clean(record.title), clean(record.label)
         if extra and not (is_plain and not any("/" in each or "\\" in each for each in inner)):
@@ -215,7 +284,9 @@ class RowCleaner:
         if text != record.text:  # then it is no longer the size of the part before what was printed
             extra = {name: value for name, value in extra.items() if name != OWN}
         tags = tuple(map(clean, record.tags))
-        return replace(record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra)
+        return replace(
+            record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra
+        )
 
     def localise(self, text: str) -> str:
         """Return a text without paths of this machine."""

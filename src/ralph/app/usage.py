@@ -42,7 +42,9 @@ _CODE = """branch client command commit config configuration create default dele
     service source statement string support system target tested update values variable version
     warning working written"""
 """Words that any text about code may have; compared by their stems."""
-_EVENT = re.compile(rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"')
+_EVENT = re.compile(
+    rb'\s*\{"v": ?\d+, ?"type": ?"(?:observation|event"(?:, ?"at": ?"[^"]*", ?"host": ?"(\w+))?)"'
+)
 ALL_BYTES = 1 << 28
 
 
@@ -75,7 +77,10 @@ def record_injections(
 ) -> None:
     """Append what was injected, with the tokens of the skill text, and that this session has seen it."""
     shared = {"at": at, "session": session, "event": event}
-    lines = [{**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer} for item in items]
+    lines = [
+        {**shared, "record": item.record, "tokens": item.tokens, "layer": item.layer}
+        for item in items
+    ]
     _append(root, "injection", lines)
     _append(root, "skill", [{**shared, "record": "", "tokens": skill}] if skill else [])
     mark_seen(root, session, [item.record for item in items])
@@ -105,7 +110,9 @@ def forget_session(root: Path, session: str) -> None:
 
 def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -> Ledger:
     """Read the last bytes of the ledger; with a session's id, lines of other sessions may be left out."""
-    wanted = session_id if _SAFE_NAME.fullmatch(session_id) else ""  # such an id is written as it is
+    wanted = (
+        session_id if _SAFE_NAME.fullmatch(session_id) else ""
+    )  # such an id is written as it is
     lines = [line for line in _tail(ledger_file(root), most) if line and wanted in line]
     try:  # all at once is much faster
         values = json.loads(f"[{','.join(lines)}]")
@@ -115,12 +122,18 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
         values = [entry.value for line in lines for entry in parse_log(line).lines]
     injections, skill, uses = list[Injection](), list[Injection](), set[tuple[str, str]]()
     for value in values:
-        record_id, session = (value.get("record"), value.get("session")) if isinstance(value, Mapping) else ("", None)
+        record_id, session = (
+            (value.get("record"), value.get("session"))
+            if isinstance(value, Mapping)
+            else ("", None)
+        )
         if not (isinstance(record_id, str) and isinstance(session, str)):
             continue
         if value.get("type") in ("injection", "skill"):
             tokens, layer, at, event = map(value.get, ("tokens", "layer", "at", "event"))
-            tokens, layer = (number if type(number) is int and number >= 0 else 0 for number in (tokens, layer))
+            tokens, layer = (
+                number if type(number) is int and number >= 0 else 0 for number in (tokens, layer)
+            )
             at, event = (text if isinstance(text, str) else "" for text in (at, event))
             into = injections if value["type"] == "injection" else skill
             into.append(Injection(record_id, tokens, layer, at, session, event))
@@ -138,7 +151,9 @@ def _tail(path: Path, most: int) -> list[str]:
             file.seek(start)
             lines = file.read(most).decode("utf-8", "replace").split("\n")
     except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
+        raise Unreadable(
+            f"{path}: cannot be read: {error.strerror}", hint="check its permissions"
+        ) from error
     return lines[1:] if start else lines
 
 
@@ -169,7 +184,10 @@ class _Marks(NamedTuple):
 
 
 def references(
-    root: Path, session: str, observations: Sequence[Record], records: Sequence[Record] | None = None
+    root: Path,
+    session: str,
+    observations: Sequence[Record],
+    records: Sequence[Record] | None = None,
 ) -> list[str]:
     """Return the injected records that a session refers to since; `records` saves looking them up."""
     marks: dict[str, _Marks] = {}
@@ -181,9 +199,13 @@ def references(
     for record in _find_records(root, list(marks)) if records is None else records:
         text = f"{record.title}\n{record.text}"
         named = [match for match in _FILE.findall(text) if "/" in match or _NAME.search(match)]
-        commands = [" ".join(match.split()) for match in _COMMAND.findall(text) if " " in match.strip()]
+        commands = [
+            " ".join(match.split()) for match in _COMMAND.findall(text) if " " in match.strip()
+        ]
         at = marks.get(record.id, _Marks()).at
-        marks[record.id] = _Marks(at, text, _weigh_terms(text), {*record.origin.files, *named}, commands)
+        marks[record.id] = _Marks(
+            at, text, _weigh_terms(text), {*record.origin.files, *named}, commands
+        )
     utterances = []
     for observation in observations:
         command = observation.extra.get("command")
@@ -201,12 +223,19 @@ def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[
     after = [each for each in utterances if each.at is not None and each.at > since]
     before = [each for each in utterances if each.at is None or each.at <= since]
     others = [other for other_name, other in marks.items() if other_name != name]
-    rare, files_of = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}, record.files
+    rare, files_of = (
+        record.terms.keys() - {term for each in (*before, *others) for term in each.terms},
+        record.files,
+    )
     id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not an id that only begins so
     return any(
         id_in_text.search(each.text)
         or sum(record.terms[term] for term in rare & each.terms.keys()) >= _LEAST_WEIGHT
-        or any(f"/{one}".endswith(f"/{two}") or f"/{two}".endswith(f"/{one}") for one in each.files for two in files_of)
+        or any(
+            f"/{one}".endswith(f"/{two}") or f"/{two}".endswith(f"/{one}")
+            for one in each.files
+            for two in files_of
+        )
         or any(command in each.commands[0] for command in record.commands)
         for each in after
     )
@@ -226,7 +255,10 @@ def _weigh_terms(text: str) -> dict[str, int]:
         elif _NAME.search(word) and len(word) >= _LEAST_NAME:
             rare, weight = [folded], _LEAST_WEIGHT
         else:
-            rare, weight = list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else [], 1
+            rare, weight = (
+                list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else [],
+                1,
+            )
         weights |= {term: weight for term in rare if weight > 1 or term not in _common_terms()}
     return weights
 
@@ -247,7 +279,11 @@ def _find_records(root: Path, names: Sequence[str]) -> list[Record]:
 
 def _curated(root: Path) -> list[Record]:
     library = Library(root)
-    return [stored.record for shelf in (library.guardrails, library.memories) for stored in library.read(shelf)]
+    return [
+        stored.record
+        for shelf in (library.guardrails, library.memories)
+        for stored in library.read(shelf)
+    ]
 
 
 def usage_stats(root: Path) -> dict[str, Any]:
@@ -271,7 +307,9 @@ def count_week(ledger: Ledger) -> dict[str, Any]:
 
 
 def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
-    injections, skill = ([each for each in part if each.at >= since] for part in (ledger.injections, ledger.skill))
+    injections, skill = (
+        [each for each in part if each.at >= since] for part in (ledger.injections, ledger.skill)
+    )
     pairs = {(each.session, each.record) for each in injections}
     skill_tokens = sum(each.tokens for each in skill)
     return {
@@ -303,8 +341,12 @@ def hook_usage(root: Path) -> dict[str, Any]:
                     recorded += 1
                     hosts.add((match[1] or b"").decode())
         except OSError as error:
-            raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its permissions") from error
-    failed = (None if is_outside else hook_state.read_failures(root)) or hook_state.Failures(0, "", "")
+            raise Unreadable(
+                f"{path}: cannot be read: {error.strerror}", hint="check its permissions"
+            ) from error
+    failed = (None if is_outside else hook_state.read_failures(root)) or hook_state.Failures(
+        0, "", ""
+    )
     return {
         "recorded": recorded,
         "hosts": sorted(filter(None, hosts)),
@@ -319,11 +361,18 @@ def loop_usage(root: Path) -> dict[str, Any]:
     """Count how runs of the loop ended; without runs, the index is not read."""
     has_runs = any(paths.runs_folder(root).glob("*.jsonl"))
     counts = index.ask(root, queries.count_loops) if has_runs else {}
-    statuses = {"succeeded": RunStatus.SUCCESS, "failed": RunStatus.FAILED, "stopped": RunStatus.STOPPED}
+    statuses = {
+        "succeeded": RunStatus.SUCCESS,
+        "failed": RunStatus.FAILED,
+        "stopped": RunStatus.STOPPED,
+    }
     ended = {name: counts.get(status.value, (0, 0))[0] for name, status in statuses.items()}
     total, running = sum(ended.values()), counts.get(RunStatus.RUNNING.value, (0, 0))[0]
     succeeded, iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))
-    rates = {"success_rate": _rate(succeeded, total), "mean_iterations": _rate(iterations, succeeded)}
+    rates = {
+        "success_rate": _rate(succeeded, total),
+        "mean_iterations": _rate(iterations, succeeded),
+    }
     return {**rates, "runs": total + running, **ended, "running": running}
 
 

@@ -42,7 +42,9 @@ _MEMORY = re.compile(
     r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
     re.DOTALL,
 )
-_CACHES = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))  # tools make them again
+_CACHES = frozenset(
+    ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+)  # tools make them again
 _OUR_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
 _OUR_FILES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
 NO_VERIFY = "--no-verify"
@@ -80,12 +82,16 @@ def repository_lock(
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(files.process_lock(path, owner, root=paths.state_boundary(root)))
+                stack.enter_context(
+                    files.process_lock(path, owner, root=paths.state_boundary(root))
+                )
                 break
             except files.LockTaken as taken:
                 if time.monotonic() > until:
                     hint = "nothing was changed; run it again when that one has ended"
-                    raise Conflict(f"another process is at this repository's worktrees{taken.by}", hint=hint) from taken
+                    raise Conflict(
+                        f"another process is at this repository's worktrees{taken.by}", hint=hint
+                    ) from taken
                 if not waiting and taken.by:
                     tell(f"waiting for another process{taken.by}")
                     waiting = True
@@ -95,7 +101,9 @@ def repository_lock(
 
 def folder_of(root: Path, task: Task) -> Path | None:
     """Return the folder where an agent works on a task that has a worktree, whether it exists or not."""
-    return Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
+    return (
+        Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
+    )
 
 
 def checkout_folder(root: Path, task_id: str) -> Path:
@@ -153,11 +161,17 @@ def problems(root: Path) -> list[WorktreeProblem]:
         files.target(folder, folder.parent, folder=True)
     except RalphError as error:
         return [*results, WorktreeProblem("", error.message, error.hint)]
-    names = {Path(task.worktree or "").parts[1] for task in tasks if len(Path(task.worktree or "").parts) > 1}
+    names = {
+        Path(task.worktree or "").parts[1]
+        for task in tasks
+        if len(Path(task.worktree or "").parts) > 1
+    }
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir() and path.name not in names:
             hint = f"look into it; `git worktree remove {FOLDER}/{path.name}` removes it"
-            results.append(WorktreeProblem("", f"{FOLDER}/{path.name} is the worktree of no task", hint))
+            results.append(
+                WorktreeProblem("", f"{FOLDER}/{path.name} is the worktree of no task", hint)
+            )
     return results
 
 
@@ -168,18 +182,27 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
         git = Repository(main)
         head, top = git.commit("HEAD"), git.top
         if top is None:
-            raise Refused(f"{main}: is not in a git repository", hint="`git init`, and commit something first")
+            raise Refused(
+                f"{main}: is not in a git repository", hint="`git init`, and commit something first"
+            )
         if not head:
-            raise Refused(f"{main}: there is no commit to begin a worktree at", hint="commit something first")
+            raise Refused(
+                f"{main}: there is no commit to begin a worktree at", hint="commit something first"
+            )
         task = board.find(root, task_id).task
         branch = task.branch or f"{BRANCH}{task.id}"
         if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
-            raise Refused(f"{branch!r} cannot be the name of a branch", hint='mend "branchName" in its prd.json')
+            raise Refused(
+                f"{branch!r} cannot be the name of a branch",
+                hint='mend "branchName" in its prd.json',
+            )
         if branch == git.branch():
             hint = "check out another one there, or name another one in its prd.json"
             raise Refused(f"the branch {branch} is checked out in the main checkout", hint=hint)
         folder = checkout_folder(root, task_id)
-        files.target(main / FOLDER, main, folder=True)  # Refused: a link that leads out of the project
+        files.target(
+            main / FOLDER, main, folder=True
+        )  # Refused: a link that leads out of the project
         hide_from_git(main / FOLDER, main)
         is_new = not _repair(git, folder)
         is_our_branch = is_new and not git.is_branch(branch)
@@ -210,23 +233,34 @@ def _repair(git: Repository, folder: Path) -> bool:
     if folder.is_symlink() or not (folder / ".git").is_file():
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             return False
-        raise Refused(f"{folder}: is there and is no worktree", hint="move it away; nothing was changed")
+        raise Refused(
+            f"{folder}: is there and is no worktree", hint="move it away; nothing was changed"
+        )
     if Repository(folder).top is None or os.path.realpath(folder) not in registered:
         result = git.tell("worktree", "repair", str(folder))
         if Repository(folder).top is None or os.path.realpath(folder) not in _registered(git):
             hint = "its files are as they were: move the folder away and run the command again"
-            raise Refused(f"{folder}: is no worktree of this repository any more: {first_line(result)}", hint=hint)
+            raise Refused(
+                f"{folder}: is no worktree of this repository any more: {first_line(result)}",
+                hint=hint,
+            )
     return True
 
 
 def _registered(git: Repository) -> set[str]:
     lines = git.names("worktree", "list", "--porcelain", "-z")
-    return {os.path.realpath(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")}
+    return {
+        os.path.realpath(line.removeprefix("worktree "))
+        for line in lines
+        if line.startswith("worktree ")
+    }
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
     """Put what was learned into a worktree's AGENTS.md, and commit a page without other changes; return what is new."""
-    records = [record for record in learned if not looks_like_instructions(record.text)]  # agents trust this page
+    records = [
+        record for record in learned if not looks_like_instructions(record.text)
+    ]  # agents trust this page
     if not records:
         return []
 
@@ -236,7 +270,9 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
         added = []
         for record in records:
             if matcher.nearest(record.text) is None:
-                with suppress(Refused):  # it cannot be stored there, or the marks do not pair: progress.txt has it
+                with suppress(
+                    Refused
+                ):  # it cannot be stored there, or the marks do not pair: progress.txt has it
                     document = document.add(record)
                     matcher.add(record.text)
                     added.append(record)
@@ -247,8 +283,22 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
     added = files.update(folder / PAGE, edit, root=folder)[1]
     if added and status.code == 0 and not status.out:
         git.tell("add", "--", PAGE)
-        options = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")  # Ralph's own text
-        git.tell(*options, "commit", "--quiet", "--only", "-m", f"Record what {folder.name} learned", "--", PAGE)
+        options = (
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "commit.gpgSign=false",
+        )  # Ralph's own text
+        git.tell(
+            *options,
+            "commit",
+            "--quiet",
+            "--only",
+            "-m",
+            f"Record what {folder.name} learned",
+            "--",
+            PAGE,
+        )
     return added
 
 
@@ -281,19 +331,30 @@ def losses(root: Path, task_id: str) -> Losses:
     task = board.find(root, task_id).task
     main, folder = Repository(paths.main_checkout(root)), checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
-        raise NotFound(f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one")
+        raise NotFound(
+            f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one"
+        )
     git = Repository(folder)
     top = git.top if folder.exists() else None
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
     goes, head = _branch_to_delete(main, task), git.commit("HEAD") if is_ours else ""
     heads = [name for name in (head, f"refs/heads/{goes}" if goes else "") if name]
-    others = (*([f"--exclude=refs/heads/{goes}"] if goes else []), "--glob=refs/heads", "--remotes", "--tags")
-    log = main.answer("log", "--format=%h %s", *heads, "--not", *others).splitlines() if heads else []
+    others = (
+        *([f"--exclude=refs/heads/{goes}"] if goes else []),
+        "--glob=refs/heads",
+        "--remotes",
+        "--tags",
+    )
+    log = (
+        main.answer("log", "--format=%h %s", *heads, "--not", *others).splitlines() if heads else []
+    )
     lost = Losses(commits=tuple(log))
     if not folder.exists():
         return lost
     if not is_ours:
-        return replace(lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more")
+        return replace(
+            lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more"
+        )
     try:
         return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git))
     except RalphError as error:
@@ -301,18 +362,42 @@ def losses(root: Path, task_id: str) -> Losses:
 
 
 def _branch_to_delete(main: Repository, task: Task) -> str:
-    return task.branch if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch) else ""
+    return (
+        task.branch
+        if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch)
+        else ""
+    )
 
 
 def _ignored(git: Repository) -> tuple[str, ...]:
-    status = git.names("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching")
+    status = git.names(
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--no-renames",
+        "--untracked-files=all",
+        "--ignored=matching",
+    )
     names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
     names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}
-    names.update(git.names("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", ".ralph", ".agent"))
+    names.update(
+        git.names(
+            "ls-files",
+            "-z",
+            "--others",
+            "--ignored",
+            "--exclude-standard",
+            "--",
+            ".ralph",
+            ".agent",
+        )
+    )
 
     def is_lost(name: str) -> bool:
         parts = name.rstrip("/").split("/")
-        is_ours = parts[-1].endswith(_OUR_FILES) or any(folder in f"{name}/" for folder in _OUR_FOLDERS)
+        is_ours = parts[-1].endswith(_OUR_FILES) or any(
+            folder in f"{name}/" for folder in _OUR_FOLDERS
+        )
         return _CACHES.isdisjoint(parts) and not (".ralph" in parts and is_ours)
 
     return tuple(filter(is_lost, sorted(names)))
@@ -331,10 +416,19 @@ def check_free(root: Path, task: Task) -> None:
         if (run.task == task.id or is_open) and runs.lives(root, run):
             run_id = run.id
     if run_id:
-        raise Conflict(f"{run_id} works on {task.id}", hint=f"`ralph loop stop {run_id}` stops it; then try again")
+        raise Conflict(
+            f"{run_id} works on {task.id}",
+            hint=f"`ralph loop stop {run_id}` stops it; then try again",
+        )
 
 
-def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callable[[str], None] = ignore_text) -> Task:
+def drop(
+    root: Path,
+    task_id: str,
+    *,
+    agreed: Losses | None = None,
+    tell: Callable[[str], None] = ignore_text,
+) -> Task:
     """Remove a task's worktree and its own branch; Refused when more is lost than `agreed`."""
     with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = board.find(root, task_id).task
@@ -344,10 +438,14 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
         lost = losses(root, task_id)
         if memory := [path for path in lost.uncommitted if _MEMORY.fullmatch(path)]:
             hint = f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git"
-            raise Refused(f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}", hint=hint)
+            raise Refused(
+                f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}", hint=hint
+            )
         if lost and lost != agreed:
             hint = f"`ralph task merge {task_id}` first; --yes drops it all the same"
-            raise Refused(f"this would be lost with the worktree of {task_id}: {lost.description}", hint=hint)
+            raise Refused(
+                f"this would be lost with the worktree of {task_id}: {lost.description}", hint=hint
+            )
         git, folder = Repository(main), checkout_folder(root, task.id)
         name = paths.worktree_name(folder) if folder.exists() else ""
         if folder.exists() or os.path.realpath(folder) in _registered(git):
@@ -355,11 +453,17 @@ def drop(root: Path, task_id: str, *, agreed: Losses | None = None, tell: Callab
                 git.tell("worktree", "repair", str(folder))
             result = git.tell("worktree", "remove", "--force", str(folder))
             if result.code != 0:
-                raise Refused(f"git did not remove the worktree: {first_line(result)}", hint=f"look at {folder}")
+                raise Refused(
+                    f"git did not remove the worktree: {first_line(result)}",
+                    hint=f"look at {folder}",
+                )
         if branch := _branch_to_delete(git, task):
             result = git.tell("branch", "--quiet", "-D", branch)
             if result.code != 0:
-                raise Refused(f"git did not delete {branch}: {first_line(result)}", hint="look at `git worktree list`")
+                raise Refused(
+                    f"git did not delete {branch}: {first_line(result)}",
+                    hint="look at `git worktree list`",
+                )
         if name:
             index.remove_worktree_index(root, name)
 
@@ -398,31 +502,45 @@ class _Branches(NamedTuple):
     main: Repository
     branch: str
     into: str
-    prefix: str  # the project's folder within the repository, with a slash at its end; "" at the top
+    prefix: (
+        str  # the project's folder within the repository, with a slash at its end; "" at the top
+    )
 
     def base(self) -> str:
         return self.main.answer("merge-base", "HEAD", self.branch)
 
     def versions(self, path: str) -> tuple[str, str, str]:
         base = self.base()
-        texts = (self.main.text(f"{commit}:{path}") if commit else None for commit in (base, "HEAD", self.branch))
+        texts = (
+            self.main.text(f"{commit}:{path}") if commit else None
+            for commit in (base, "HEAD", self.branch)
+        )
         base_text, ours, theirs = (text or "" for text in texts)
         return base_text, ours, theirs
 
     def changed(self) -> list[str]:
-        return self.main.names("diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch)
+        return self.main.names(
+            "diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch
+        )
 
     def merged_entries(self, path: str) -> str | None:
         """Return a memory file merged by its entries; None for others, and when a conflict is left."""
         name, versions = path.removeprefix(self.prefix), self.versions(path)
-        if not (path.startswith(self.prefix) and merging.can_merge(name)) or "\ufffd" in "".join(versions):
+        if not (path.startswith(self.prefix) and merging.can_merge(name)) or "\ufffd" in "".join(
+            versions
+        ):
             return None
         merged = merging.merge(name, *versions, merge_lines)
         return None if merged.conflicts else merged.text
 
 
 def merge(
-    root: Path, task_id: str, *, commit: bool = False, verify: bool = True, tell: Callable[[str], None] = ignore_text
+    root: Path,
+    task_id: str,
+    *,
+    commit: bool = False,
+    verify: bool = True,
+    tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
     """Merge a task's branch (`commit`: commit its worktree first)."""
     with repository_lock(root, f"merging {task_id}", tell=tell):
@@ -433,13 +551,17 @@ def merge(
         dirty = uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
         if dirty and not commit:
             hint = f"commit them in {FOLDER}/{task_id}, or use --commit"
-            raise Refused(f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}", hint=hint)
+            raise Refused(
+                f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}", hint=hint
+            )
         written = {*sides.changed(), *dirty}
         if in_the_way := [path for path in sides.main.uncommitted() if path in written]:
             what = f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(in_the_way)}"
             raise Refused(what, hint="commit them first; nothing was merged")
         flags, names = () if verify else (NO_VERIFY,), [f":(top,literal){path}" for path in dirty]
-        for words in (("add",), ("commit", "--quiet", *flags, "-m", sides.task.title)) if dirty else ():
+        for words in (
+            (("add",), ("commit", "--quiet", *flags, "-m", sides.task.title)) if dirty else ()
+        ):
             ran = own.tell(*words, "--", *names)
             if ran.code != 0:
                 raise _refused(ran, f"git did not commit {join_names(dirty)} in {own.folder}")
@@ -452,7 +574,9 @@ def merge(
         if commits:
             _merge(sides, flags)
         notes = (str(problem),) if problem is not None else ()
-        return MergeResult(sides.branch, sides.into, tuple(commits), changed, learned, tuple(dirty), notes)
+        return MergeResult(
+            sides.branch, sides.into, tuple(commits), changed, learned, tuple(dirty), notes
+        )
 
 
 def _find_branches(root: Path, task_id: str) -> _Branches:
@@ -464,14 +588,26 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
     main = Repository(top)
     branch, into = task.branch or "", main.branch()
     if not branch or not main.is_branch(branch):
-        what = f"the branch {branch} of {task_id} does not exist" if branch else f"{task_id} has no branch"
+        what = (
+            f"the branch {branch} of {task_id} does not exist"
+            if branch
+            else f"{task_id} has no branch"
+        )
         raise NotFound(what, hint=f"`ralph task start {task_id} --worktree` makes one")
     if not into:
-        raise Refused("the main checkout is on no branch", hint="check out the branch to merge into")
+        raise Refused(
+            "the main checkout is on no branch", hint="check out the branch to merge into"
+        )
     if branch == into:
-        raise Refused(f"{branch} is checked out in the main checkout", hint="check out the branch to merge into")
+        raise Refused(
+            f"{branch} is checked out in the main checkout",
+            hint="check out the branch to merge into",
+        )
     if main.commit("MERGE_HEAD"):
-        raise Refused("a merge is going on in the main checkout", hint="`git merge --abort`, or end it with a commit")
+        raise Refused(
+            "a merge is going on in the main checkout",
+            hint="`git merge --abort`, or end it with a commit",
+        )
     inside = at.resolve().relative_to(top.resolve()).as_posix()
     return _Branches(task, main, branch, into, "" if inside == "." else f"{inside}/")
 
@@ -484,16 +620,27 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
     if ran.code == 0 and main.has("HEAD", sides.branch):
         return
     if not main.commit("MERGE_HEAD"):
-        raise Refused(f"nothing was merged: git says {first_line(ran)}", hint=f"try `git merge {sides.branch}` by hand")
+        raise Refused(
+            f"nothing was merged: git says {first_line(ran)}",
+            hint=f"try `git merge {sides.branch}` by hand",
+        )
     conflicts = main.names("diff", "--name-only", "-z", "--diff-filter=U")
     merged = {name: sides.merged_entries(name) for name in conflicts}
-    if unresolved := [name for name, text in merged.items() if text is None]:  # both sides, while the merge is open
-        diff = main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved).out.splitlines()
-        lines = [line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))][:_LINES]
+    if unresolved := [
+        name for name, text in merged.items() if text is None
+    ]:  # both sides, while the merge is open
+        diff = main.ask(
+            "diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved
+        ).out.splitlines()
+        lines = [
+            line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))
+        ][:_LINES]
         names, tree = join_names(unresolved), f"{FOLDER}/{sides.task.id}"
         what = f"{sides.branch} and {sides.into} both changed {names}; nothing was merged{_quote(lines)}"
         hint = f"merge {sides.into} into the worktree ({tree}) and resolve it there, "
-        error = Conflict(what, hint=f"{hint}or `git merge {sides.branch}` here; then run this again")
+        error = Conflict(
+            what, hint=f"{hint}or `git merge {sides.branch}` here; then run this again"
+        )
     elif conflicts:
         for name, text in merged.items():
             files.write(main.folder / name, text or "", root=main.folder)
@@ -504,7 +651,9 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
     aborted = main.tell("merge", "--abort")
     if aborted.code != 0:
         hint = "`git status` in the main checkout shows what is half merged"
-        raise Refused(f"git could not abort the merge of {sides.branch}: {first_line(aborted)}", hint=hint)
+        raise Refused(
+            f"git could not abort the merge of {sides.branch}: {first_line(aborted)}", hint=hint
+        )
     raise error if unresolved else _refused(ran, "git did not commit the merge")
 
 
@@ -517,4 +666,7 @@ def _refused(ran: ProcessResult, what: str) -> Refused:
 
 
 def _quote(lines: Sequence[str]) -> str:
-    return "".join(f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}" for line in lines)
+    return "".join(
+        f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}"
+        for line in lines
+    )

@@ -69,9 +69,7 @@ _UNQUOTED = (
 )
 _TO_BLANK = r"(?P<value>(?=\S)[^\s\\]{0,300}+(?:\\(?![nrt\"'])[^\s\\]{0,300}+){0,9})"
 _IN_ELEMENT = r"(?P<value>[^<>\n]{3,200}[^<>\s])(?=\s{0,40}</)"
-_URL_ENCODED = (
-    r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
-)
+_URL_ENCODED = r"(?P<value>(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267c]|7d))(?:[^\s\"'`,;&<>(){}\[\]\\%]|%(?!2[267cC]|7[dD])){4,200})"
 _LIST = r"\[\s{0,8}\\?[\"'](?P<value>[^\"'\\\n]{8,300}(?:\\?[\"']\s{0,40},\s{0,40}\\?[\"'][^\"'\\\n]{8,300}){0,40}+)"
 _MORE = r"[^\s\"'`,;&|<>(){}\[\]\\]*"
 _LABEL = r"""(?x)(?:(?P<password>비밀[ ]?번호|패스워드|비번|암호|密码|密碼|口令|パスワード|暗証番号|пароль|contraseña
@@ -93,10 +91,14 @@ _SPACE_ASSIGNS = (
     r"(?:\bENV|\bARG|\bset[ \t]+-\w+|\bsetx(?:[ \t]+/\w)?|\bsetenv|#define|\bconfig(?:ure)?[ \t]+set"
     r"|\bsecrets?[ \t]+set|\b(?:operator|add)|\bconfig[ \t]+\S+)[ \t]+\S*\Z"
 )
-_LINE_START = r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
+_LINE_START = (
+    r"(?:\A|\\n)[ \t\r]*(?:[-+>*#$][ \t]*)?(?:(?:export|ENV|ARG|set(?:[ \t]+-\S*)?|-e)[ \t]+)?\Z"
+)
 """Nothing before a name but blanks, a list mark, and `export` or the like."""
 _SCHEME = rf"(?i)(?:{'|'.join(sorted(rules.SCHEMES, key=len, reverse=True))})[ :]+(?=[^\s:])"
-_EXPRESSION = r"[A-Za-z_]\w*=[\"']?[A-Za-z]\w*[\"']?\)?|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
+_EXPRESSION = (
+    r"[A-Za-z_]\w*=[\"']?[A-Za-z]\w*[\"']?\)?|[A-Za-z_]\w*(?:[-+*/%^&|][A-Za-z_(]\w*){1,6}"
+)
 _AFTER_USER = (
     r"\b(?i:user|username|login|account|benutzer|usuario|utilisateur|utente|ssid)\b[ :=]+[^\s,;({]{2,64}[,;/]?[ ]"
     r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
@@ -131,7 +133,9 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
 def _labelled(text: str, lowered: str) -> "Iterator[Span]":
     """What follows a label in another language is Latin: words of that script may follow it."""
     for match in re.compile(_LABEL).finditer(lowered):
-        quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(text, match.end())
+        quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(
+            text, match.end()
+        )
         value_match = quoted or re.compile(_ASCII).match(text, match.end())
         if value_match is None:
             continue
@@ -145,12 +149,26 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
             continue
         after = text[end : end + 40].partition("\n")[0].strip(" \t\r*|,;.)」』】。、，")
         assigned = match["sep"] in ("=", ":", "：", "＝")
-        sure = assigned and (quoted or not after or after.startswith(("#", "//"))) and not _is_attribute(value)
+        sure = (
+            assigned
+            and (quoted or not after or after.startswith(("#", "//")))
+            and not _is_attribute(value)
+        )
         if match["password"]:
             # A word of the same script directly after it belongs to it: `bcrypt12로`.
             follower = text[end : end + 2]
-            joined = follower > "\u024f" and follower[0] not in "「」』】。、，입이야" and follower != "です"
-            place = PROSE if (joined and not quoted) or not match["sep"].strip() else SURE if sure else LITERAL
+            joined = (
+                follower > "\u024f"
+                and follower[0] not in "「」』】。、，입이야"
+                and follower != "です"
+            )
+            place = (
+                PROSE
+                if (joined and not quoted) or not match["sep"].strip()
+                else SURE
+                if sure
+                else LITERAL
+            )
             if is_password(value, place):
                 yield value_match.start("value"), end, "password"
         elif grade(value) >= (FAIR if sure else STRONG):
@@ -164,7 +182,11 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     before = text[max(0, start - 2) : start]
     is_chain = before == "::" or (before[-1:] == ":" and not text[match.end() - 1].isspace())
     # In `arn:aws:...:secret:name` and `"AWS::IAM::AccessKey": "..."` the word is one of a chain of names.
-    if name is None or "encryptedData:" in text[max(0, start - 400) : start] or (separator == ":" and is_chain):
+    if (
+        name is None
+        or "encryptedData:" in text[max(0, start - 400) : start]
+        or (separator == ":" and is_chain)
+    ):
         return None
     line = text[max(text.rfind("\n", max(0, start - 160), start) + 1, start - 160) : start]
     previous = re.compile(r"([^\W\d_]+) \Z").search(line) if line[-1:] == " " else None
@@ -177,17 +199,35 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     typed = re.compile(_TYPED).match(text, match.end()) if separator in (*_ASSIGNS, "") else None
     begin = typed.end() if typed else match.end()
     at = _after_scheme(text, begin)
-    is_filter = separator == "|" and ("{{" in line or match.end() - match.start("sign") < 2)  # `auth0|65f1c0`
+    is_filter = separator == "|" and (
+        "{{" in line or match.end() - match.start("sign") < 2
+    )  # `auth0|65f1c0`
     if is_filter or (at > begin and text[begin : begin + 5].lower() == "basic"):
         return None  # a filter of a template; a rule for the header decodes it
     listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
     if listed:
-        return (*listed.span("value"), name[0]) if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG else None
+        return (
+            (*listed.span("value"), name[0])
+            if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG
+            else None
+        )
     quoted = None
     if separator != ">" and text[at : at + 3].lstrip("brfuBRFULN@$")[:1] in ("'", '"', "`", "\\"):
         quoted = re.compile(_QUOTED).match(text, at) or re.compile(_ESCAPED).match(text, at)
-    whole = separator in ("=", ":") and not match["close"] and bool(not line or re.compile(_LINE_START).search(line))
-    shape = _URL_ENCODED if match["encoded"] else _TO_BLANK if whole else _IN_ELEMENT if separator == ">" else _UNQUOTED
+    whole = (
+        separator in ("=", ":")
+        and not match["close"]
+        and bool(not line or re.compile(_LINE_START).search(line))
+    )
+    shape = (
+        _URL_ENCODED
+        if match["encoded"]
+        else _TO_BLANK
+        if whole
+        else _IN_ELEMENT
+        if separator == ">"
+        else _UNQUOTED
+    )
     value_match = quoted or re.compile(shape).match(text, at)
     if value_match is None:
         return None
@@ -198,8 +238,12 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
         place = _quoted_place(key, separator, match, line, typed=bool(typed))
     else:
         place = _unquoted_place(text, value, end, key, line, match, whole=whole)
-        value = value.rstrip(",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;")
-        value = value.rstrip("/") if value.count("/") == 1 else value  # `sed s/PASSWORD=.*/PASSWORD=x/`
+        value = value.rstrip(
+            ",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;"
+        )
+        value = (
+            value.rstrip("/") if value.count("/") == 1 else value
+        )  # `sed s/PASSWORD=.*/PASSWORD=x/`
         end = at + len(value)
     if place == NOWHERE or not _is_secret(value, place, key, name, quoted=bool(quoted)):
         return None
@@ -213,17 +257,29 @@ NOWHERE = -1
 _ASSIGNS = ("=", ":=", "=>", "?=", ":")
 
 
-def _quoted_place(key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool) -> int:
+def _quoted_place(
+    key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool
+) -> int:
     if separator == "(":
         owner, dot, method = key.lower().rpartition(".")
-        is_setter = method.startswith(("set", "with", "use")) or ((dot or line[-1:] in (".", ":")) and len(method) < 11)
+        is_setter = method.startswith(("set", "with", "use")) or (
+            (dot or line[-1:] in (".", ":")) and len(method) < 11
+        )
         return SURE if (is_setter and owner != "t") or key == "PASSWORD" else NOWHERE
     if typed or match["pair"] or match["encoded"] or separator in _ASSIGNS:
         return SURE
-    if separator == "" and (key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")):
+    if separator == "" and (
+        key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line) or line.endswith("(:")
+    ):
         return SURE
     if separator == ",":
-        return SURE if line.rstrip("'\" ").endswith("define(") else LITERAL if match["close"] else NOWHERE
+        return (
+            SURE
+            if line.rstrip("'\" ").endswith("define(")
+            else LITERAL
+            if match["close"]
+            else NOWHERE
+        )
     if separator == ">":
         return SURE if re.compile(_IN_TAG).search(line) else NOWHERE
     return NOWHERE if separator == "" and match["close"] else LITERAL
@@ -239,20 +295,36 @@ def _unquoted_place(
     identifier, rest = _is_identifier(value), text[end : end + 3]
     if _is_call(value) or value[:2] == "--" or any(joint in value for joint in ("->", "::")):
         return NOWHERE
-    if separator in ("(", "==", "===", "!=", "!==", ",") or (rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</"):
+    if separator in ("(", "==", "===", "!=", "!==", ",") or (
+        rest[:1] in ("(", "[", "{", "<") and rest[:2] != "</"
+    ):
         return NOWHERE
     after = text[end : end + 40].partition("\n")[0].strip("\"' \t\r")
     alone = not after or after.startswith(("#", "//", "\\n"))
     if match["pair"] or match["encoded"] or separator == ">":
-        return SURE if match["pair"] or match["encoded"] or re.compile(_IN_TAG).search(line) else NOWHERE
+        return (
+            SURE
+            if match["pair"] or match["encoded"] or re.compile(_IN_TAG).search(line)
+            else NOWHERE
+        )
     if separator == "":
         is_option = key.startswith("-") or re.compile(_SPACE_ASSIGNS).search(line)
         plain = value.isalpha() and value.islower() and not (alone or after[0] in "-&|;>)")
         place = LITERAL if re.compile(_AFTER_USER).search(line) else PROSE
         return (PROSE if plain else SURE) if is_option else NOWHERE if match["close"] else place
     if separator not in ("=", ":"):
-        return SURE if separator in _ASSIGNS and not identifier else LITERAL if separator == "|" else COPULA
-    tight = separator == "=" and match.end("sign") == match.end() and match.start("sign") == match.end("rest")
+        return (
+            SURE
+            if separator in _ASSIGNS and not identifier
+            else LITERAL
+            if separator == "|"
+            else COPULA
+        )
+    tight = (
+        separator == "="
+        and match.end("sign") == match.end()
+        and match.start("sign") == match.end("rest")
+    )
     opening = max(line.rfind("("), line.rfind("{"))
     in_call = opening > max(line.rfind(")"), line.rfind("}"))
     in_call = in_call and not any(line.count(quote, opening + 1) % 2 for quote in "\"'")
@@ -269,7 +341,13 @@ def _unquoted_place(
         )
         return COPULA if not identifier or (chosen and any(map(str.isdigit, value))) else STRICT
     if trailing or not identifier:
-        return STRICT if trailing and identifier else SURE if (alone or tight) and not trailing else COPULA
+        return (
+            STRICT
+            if trailing and identifier
+            else SURE
+            if (alone or tight) and not trailing
+            else COPULA
+        )
     if not alone:
         return SURE if tight and rest[:1] == " " else STRICT
     sibling = re.compile(_SIBLING).search(text[max(0, end - 240) : end + 160])
@@ -278,10 +356,20 @@ def _unquoted_place(
         return STRICT
     if (key.isupper() and CONSTANTS.isdisjoint(key.lower().split("_"))) or tight:
         return SURE
-    if any(map(str.isdigit, value)) and not (separator == "=" and has_both_cases(value) and value[0].islower()):
+    if any(map(str.isdigit, value)) and not (
+        separator == "=" and has_both_cases(value) and value[0].islower()
+    ):
         return SURE
-    is_word = separator == ":" and len(value) > 7 and value.islower() and value.isalpha() and meets("plain", value)
-    is_word = is_word and not re.compile(r"[\s;,]*[)}\]]").match(text, end)  # the last member of an object in code
+    is_word = (
+        separator == ":"
+        and len(value) > 7
+        and value.islower()
+        and value.isalpha()
+        and meets("plain", value)
+    )
+    is_word = is_word and not re.compile(r"[\s;,]*[)}\]]").match(
+        text, end
+    )  # the last member of an object in code
     if is_word or (is_config and (value.islower() or "." in value or grade(value) == FAIR)):
         return SURE
     return LITERAL if separator == ":" and value.count("_") > 1 else STRICT
@@ -298,38 +386,79 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
             return grade(value) >= (FAIR if is_long_run(value) else STRONG)
         words = key.lower().replace("-", "_").split("_")
         plain = not any(map(str.isdigit, value)) and not is_long_run(value)
-        if plain and not (CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())):
+        if plain and not (
+            CONSTANTS.isdisjoint(words) and (key.upper() != "PASS" or not key[0].isupper())
+        ):
             return False  # `RESET_PASSWORD = "resetting"`, `PASS: test-names`
-        if key.lower() == "pass" and ((value.isdigit() and len(value) < 9) or (key.isupper() and "/" in value)):
+        if key.lower() == "pass" and (
+            (value.isdigit() and len(value) < 9) or (key.isupper() and "/" in value)
+        ):
             return False
-        if quoted and "phrase" in key.lower() and value.count(" ") > 1 and not is_placeholder(value):
+        if (
+            quoted
+            and "phrase" in key.lower()
+            and value.count(" ") > 1
+            and not is_placeholder(value)
+        ):
             parts = value.lower().split()
             if NAMING.isdisjoint(parts) and 2 * len(SENTENCE.intersection(parts)) <= len(parts) + 1:
                 return True  # `BORG_PASSPHRASE="the kettle is singing again"`
         mixed = quoted and has_both_cases(value) and any(map(str.isdigit, value[:-1]))
         is_name = (
-            not mixed and _is_identifier(value) and secret_name(value) and not re.compile(r"\d\D+\d").search(value)
+            not mixed
+            and _is_identifier(value)
+            and secret_name(value)
+            and not re.compile(r"\d\D+\d").search(value)
         )
         return (not is_name or is_long_run(value)) and is_password(value, place)
-    if name[0] == "credential" and (is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)):
+    if name[0] == "credential" and (
+        is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)
+    ):
         return not value.isalnum() or is_basic_login(value)
     if place == PROSE and not re.compile(UUID).fullmatch(value):
-        return len(value) >= 20 and key.count(".") + key.count("-") < 2 and grade(value) == STRONG and is_random(value)
+        return (
+            len(value) >= 20
+            and key.count(".") + key.count("-") < 2
+            and grade(value) == STRONG
+            and is_random(value)
+        )
     is_run = is_long_run(value)
     if is_run and "sign" in key.lower() and re.compile(FINGERPRINT).fullmatch(value):
         return False
-    if _is_identifier(value) and secret_name(value) and not (is_run or (place == SURE and is_random(value))):
+    if (
+        _is_identifier(value)
+        and secret_name(value)
+        and not (is_run or (place == SURE and is_random(value)))
+    ):
         return False
-    if place == SURE and key.isupper() and 5 < len(value) < 9 and has_both_cases(value) and not is_placeholder(value):
+    if (
+        place == SURE
+        and key.isupper()
+        and 5 < len(value) < 9
+        and has_both_cases(value)
+        and not is_placeholder(value)
+    ):
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
-    if name == ("api key", STRONG) and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
+    if (
+        name == ("api key", STRONG)
+        and not key.isupper()
+        and not (has_both_cases(value) or value.isalnum())
+    ):
         return False
     if place != SURE and grade(value) == FAIR and re.compile(UUID).fullmatch(value):
         return name[1] == FAIR
-    strange = key.isupper() and KNOWN.isdisjoint(re.compile(CHUNK).findall(value.lower()))  # `APP_SECRET=kettle_drum_9`
+    strange = key.isupper() and KNOWN.isdisjoint(
+        re.compile(CHUNK).findall(value.lower())
+    )  # `APP_SECRET=kettle_drum_9`
     mixed = any(map(str.isdigit, value)) and (strange or (has_both_cases(value) and len(value) > 8))
-    chosen = (mixed or (quoted and " " in value and value.islower())) and name[0].startswith("secret")
-    if (chosen or re.compile(_CHOSEN).search(key)) and place >= COPULA and is_password(value, min(place, LITERAL)):
+    chosen = (mixed or (quoted and " " in value and value.islower())) and name[0].startswith(
+        "secret"
+    )
+    if (
+        (chosen or re.compile(_CHOSEN).search(key))
+        and place >= COPULA
+        and is_password(value, min(place, LITERAL))
+    ):
         return True  # `secret: "keyboard-Cat-2025"`
     return grade(value) >= (name[1] if place == SURE or is_run else STRONG)
 
@@ -338,7 +467,11 @@ def _key_start(text: str, at: int) -> int:
     """Over its own characters, and over a word before `Access Key` and the like."""
     floor = max(0, at - 64)
     at = floor + len(text[floor:at].rstrip(_KEY_CHARACTERS))
-    words = re.compile(_FIRST_WORDS).search(text, floor, at) if text[at - 1 : at] == " " and text[at] != "-" else None
+    words = (
+        re.compile(_FIRST_WORDS).search(text, floor, at)
+        if text[at - 1 : at] == " " and text[at] != "-"
+        else None
+    )
     return words.start() if words else at
 
 

@@ -46,7 +46,9 @@ _STARTERS = _word_set(
     setsid xvfb-run timeout gtimeout env dotenv chronic caffeinate npx bunx uvx"""
 )
 _RUNNERS = {
-    **dict.fromkeys("uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)),
+    **dict.fromkeys(
+        "uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)
+    ),
     **dict.fromkeys("npm mise asdf bundle pnpm yarn bun".split(), ("exec", "x", "dlx")),
 }
 """Programs that run another one, after one of these words."""
@@ -54,7 +56,9 @@ _STARTER_VALUES = _word_set(
     """-n -u -k -s -p -C --signal --kill-after --project --directory --package --python --with --extra --group
     --only-group --env-file --name"""
 )
-_SCRIPT_VALUES = _word_set("-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t")
+_SCRIPT_VALUES = _word_set(
+    "-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t"
+)
 """Options whose value is the next word."""
 
 
@@ -66,7 +70,11 @@ def parts(command: str) -> list[tuple[Words, str]]:
     for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_LONGEST])):
         if token["word"]:
             if not skip:
-                words.append(_QUOTES.sub(lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token["word"]))
+                words.append(
+                    _QUOTES.sub(
+                        lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token["word"]
+                    )
+                )
             skip = False
         elif token["redirect"]:
             skip = not token["redirect"][-1].isdigit()
@@ -88,14 +96,19 @@ def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
         if _ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]
             continue
-        program = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
+        program = (
+            words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
+        )
         rest = _skip_options(words[1:], _STARTER_VALUES)
         if program in _STARTERS:
             words = rest[1:] if rest and _DURATION.fullmatch(rest[0]) else rest
         elif rest and rest[0] in _RUNNERS.get(program, ()):
             words = _skip_options(rest[1:], _STARTER_VALUES)
         elif program in _SHELLS:
-            script = next((at + 2 for at, word in enumerate(words[1:]) if _SCRIPT_OPTION.fullmatch(word)), len(words))
+            script = next(
+                (at + 2 for at, word in enumerate(words[1:]) if _SCRIPT_OPTION.fullmatch(word)),
+                len(words),
+            )
             for inner, _ in parts(words[script]) if script < len(words) else ():
                 yield from _find_programs(inner, depth + 1)
             return
@@ -162,9 +175,20 @@ _NO_RUN = _word_set(
     """--watch --watchAll --help -h --version -V --list --collect-only --co --listTests --list-tests --init --showConfig
     --dry-run -N"""
 )
-_FORMATTERS = _word_set("prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint")
+_FORMATTERS = _word_set(
+    "prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint"
+)
 _FORMATS = _word_set("cargo ruff mix dart dotnet deno terraform tofu")
-_ASKS = ("--check", "-check", "--list-different", "-l", "--diff", "--verify-no-changes", "--set-exit-if-changed", "-c")
+_ASKS = (
+    "--check",
+    "-check",
+    "--list-different",
+    "-l",
+    "--diff",
+    "--verify-no-changes",
+    "--set-exit-if-changed",
+    "-c",
+)
 """With these a formatter only reports what it would change."""
 _PROGRAMS: dict[str, list[tuple[CommandCheck, frozenset[str]]]] = {}
 for _row in _TABLE.strip().splitlines():
@@ -187,10 +211,13 @@ _TARGETS = {
     CommandCheck.BUILD: r"build|compile\w*|bundle|package|assemble\w*|dist",
 }
 _TARGET_REGEXES = [
-    (kind, re.compile(rf"(?:\S*[:\-_])?(?:{names})(?:[:\-_./]\S*)?")) for kind, names in _TARGETS.items()
+    (kind, re.compile(rf"(?:\S*[:\-_])?(?:{names})(?:[:\-_./]\S*)?"))
+    for kind, names in _TARGETS.items()
 ]
 _SHORT_TARGETS = {"t": CommandCheck.TEST, "ci": CommandCheck.TEST, "all": CommandCheck.BUILD}
-_NO_CHECK = re.compile(r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-_](?:fix|ui|open|init)\b)\S*")
+_NO_CHECK = re.compile(
+    r"(?i)\S*(?:watch|\bdev\b|serve|clean|update|install|[:\-_](?:fix|ui|open|init)\b)\S*"
+)
 
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
@@ -202,7 +229,10 @@ def check_of(command: str) -> tuple[CommandCheck | None, bool]:
         for program, *arguments in _find_programs(words):
             if (kind := _check_kind(program, arguments)) is not None:
                 check = kind
-                alone = all(after == "&&" for after in operators[number:-1]) and operators[-1] in ("", ";")
+                alone = all(after == "&&" for after in operators[number:-1]) and operators[-1] in (
+                    "",
+                    ";",
+                )
     return check, alone
 
 
@@ -214,9 +244,15 @@ def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
     if program in _FORMATTERS or (program in _FORMATS and first and first[0] in ("fmt", "format")):
         return CommandCheck.LINT if any(word.startswith(_ASKS) for word in arguments) else None
     for kind, verbs in _PROGRAMS.get(program, ()):
-        if "*" in verbs or ("-" in verbs and not first) or not verbs.isdisjoint((*first, *arguments[:1])):
+        if (
+            "*" in verbs
+            or ("-" in verbs and not first)
+            or not verbs.isdisjoint((*first, *arguments[:1]))
+        ):
             return kind
-    return _target_kind(program, arguments) if program in _SCRIPT_RUNNERS | _TARGET_RUNNERS else None
+    return (
+        _target_kind(program, arguments) if program in _SCRIPT_RUNNERS | _TARGET_RUNNERS else None
+    )
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
@@ -227,10 +263,17 @@ def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
             break
         if word.startswith(("--target=", "--targets=")):
             words.append(word.partition("=")[2])
-        elif not (word.startswith("-") or word == "workspace" or before in valued or _ASSIGNMENT.fullmatch(word)):
+        elif not (
+            word.startswith("-")
+            or word == "workspace"
+            or before in valued
+            or _ASSIGNMENT.fullmatch(word)
+        ):
             words.append(word)
     if program == "npm" and words[:1] not in (["run"], ["run-script"]):
-        return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None  # `npm ci` is no script
+        return (
+            CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None
+        )  # `npm ci` is no script
     if program in _SCRIPT_RUNNERS:
         words = [word for word in words if word not in _VERBS][:1]
         if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
@@ -240,7 +283,11 @@ def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
     for word in words:
         # Only gradle and nx put the project in front of the target: `:app:test`, `app:test`.
         name = word.rpartition(":")[2] if program in ("gradle", "gradlew", "nx") else word
-        kinds = (kind for kind, pattern in _TARGET_REGEXES if pattern.fullmatch(name) and not _NO_CHECK.fullmatch(name))
+        kinds = (
+            kind
+            for kind, pattern in _TARGET_REGEXES
+            if pattern.fullmatch(name) and not _NO_CHECK.fullmatch(name)
+        )
         if kind := next(kinds, _SHORT_TARGETS.get(name)):
             return kind
     return None

@@ -98,7 +98,11 @@ def _object(value: object) -> Json:
 
 def whole_number(value: object) -> int | None:
     """Return a whole number of a sensible size, else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+        else None
+    )
 
 
 def outline(value: object, depth: int = 0) -> str:
@@ -112,7 +116,11 @@ def outline(value: object, depth: int = 0) -> str:
     if depth >= _DEEPEST:
         return "..."
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items())
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(outline(inner, depth + 1) for inner in value) + "]"
     return str(value)
@@ -192,9 +200,18 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
     changes = tuple(_claude_changes(parameters, flags)) if action is Action.CHANGE else ()
     response = "" if action is Action.CHANGE else response_text(answer)
     if name == Happening.POST_TOOL_USE_FAILURE:
-        error = response_text(payload.get("error")) or ("interrupted" if payload.get("is_interrupt") is True else "")
+        error = response_text(payload.get("error")) or (
+            "interrupted" if payload.get("is_interrupt") is True else ""
+        )
         code = _CLAUDE_EXIT.match(error)
-        return parameters, changes, response, error[code.end() if code else 0 :], True, int(code[1]) if code else None
+        return (
+            parameters,
+            changes,
+            response,
+            error[code.end() if code else 0 :],
+            True,
+            int(code[1]) if code else None,
+        )
     interrupted = flags.get("interrupted") is True
     failed = interrupted or flags.get("isError") is True or flags.get("is_error") is True
     return parameters, changes, response, "interrupted" if interrupted else "", failed, None
@@ -208,7 +225,12 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
         return
     for edit in edits if isinstance(edits, list) else [parameters]:
         if isinstance(edit, Mapping):
-            yield FileEdit(path, _text(edit, "old_string"), _text(edit, "new_string", "content", "new_source"), whole)
+            yield FileEdit(
+                path,
+                _text(edit, "old_string"),
+                _text(edit, "new_string", "content", "new_source"),
+                whole,
+            )
 
 
 def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
@@ -251,7 +273,14 @@ def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
     changes = tuple(_codex_changes(parameters)) if action is Action.CHANGE else ()
     response, exit_code = _codex_answer(answer)
     failed = bool(exit_code) or _object(answer).get("isError") is True
-    return parameters, changes, response, response if failed else response_text(payload.get("error")), failed, exit_code
+    return (
+        parameters,
+        changes,
+        response,
+        response if failed else response_text(payload.get("error")),
+        failed,
+        exit_code,
+    )
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
@@ -277,14 +306,18 @@ def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
     _, *pieces = _PATCHED_FILE.split(patch)
     for path, body in zip(pieces[::2], pieces[1::2], strict=True):
         lines = body.removesuffix("\n").split("\n")
-        yield _patch_edit(path.strip(), [line for line in lines if not line.startswith(("***", "@@"))])
+        yield _patch_edit(
+            path.strip(), [line for line in lines if not line.startswith(("***", "@@"))]
+        )
 
 
 # Gemini CLI: a shell's answer is text in `<untrusted_context>`, with `Exit Code:` and `Signal:` at its end if needed.
 
 _GEMINI_CONTEXT = re.compile(r"\s*<(hook_context|session_context)>")
 _GEMINI_FENCE = re.compile(r"\s*<untrusted_context>\n?(.*?)\n?</untrusted_context>\s*", re.DOTALL)
-_GEMINI_TRAILER = re.compile(r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?([^\n]*)")
+_GEMINI_TRAILER = re.compile(
+    r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): ?([^\n]*)"
+)
 _DIGITS = re.compile(r"-?\d{1,9}")
 
 
@@ -306,9 +339,20 @@ def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
     output = "" if "\n".join(lines).strip() == "(empty)" else "\n".join(lines)
     signal, code = trailers.get("Signal"), _DIGITS.match(trailers.get("Exit Code", "0"))
     exit_code = int(code[0]) if code and signal is None else None
-    error = error or trailers.get("Error", "") or (f"ended by signal {signal}" if signal is not None else "")
+    error = (
+        error
+        or trailers.get("Error", "")
+        or (f"ended by signal {signal}" if signal is not None else "")
+    )
     error = "" if error in ("(none)", "none") else error
-    return parameters, changes, output, error or (output if exit_code else ""), bool(error or exit_code), exit_code
+    return (
+        parameters,
+        changes,
+        output,
+        error or (output if exit_code else ""),
+        bool(error or exit_code),
+        exit_code,
+    )
 
 
 def without_context(prompt: str) -> str:
@@ -321,7 +365,10 @@ def without_context(prompt: str) -> str:
     return prompt
 
 
-_READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {"codex": _codex_tool, "gemini": _gemini_tool}
+_READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
+    "codex": _codex_tool,
+    "gemini": _gemini_tool,
+}
 """All others send Claude's form, or `hooks/adapters.py` makes it."""
 _HAPPENINGS = {
     **{name.value: name for name in Happening},
@@ -338,13 +385,19 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     """Return the Event of a payload; None when Ralph has no use for it."""
     happening = _HAPPENINGS.get(name)
     # Compaction's own fork is a subagent without a type.
-    forked = host == "claude" and happening is Happening.SUBAGENT_STOP and not _text(payload, "agent_type")
+    forked = (
+        host == "claude"
+        and happening is Happening.SUBAGENT_STOP
+        and not _text(payload, "agent_type")
+    )
     if happening is None or forked:
         return None
     tool, cwd, prompt = _text(payload, "tool_name"), _text(payload, "cwd"), _text(payload, "prompt")
     mode = _text(payload, "permission_mode", "approval_mode")
     action = _ACTIONS.get(tool, Action.OTHER)
-    parameters, changes, response, error, failed, exit_code = _READERS.get(host, _claude_tool)(name, payload, action)
+    parameters, changes, response, error, failed, exit_code = _READERS.get(host, _claude_tool)(
+        name, payload, action
+    )
     return Event(
         happening=happening,
         host=host,

@@ -21,7 +21,16 @@ from ralph.capture.summary import error_line, is_edit, is_prompt
 from ralph.formats.sigils import without_sigils
 from ralph.formats.text import normalise_text
 from ralph.model.ids import parse_time
-from ralph.model.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status, kind_of
+from ralph.model.record import (
+    Family,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Record,
+    Scope,
+    Status,
+    kind_of,
+)
 
 EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
 """Members of an insight beside those of a record."""
@@ -92,7 +101,11 @@ def evidence(record: Record) -> tuple[str, ...]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list | tuple) else ()
+    return (
+        tuple(each for each in value if isinstance(each, str))
+        if isinstance(value, list | tuple)
+        else ()
+    )
 
 
 def is_well_evidenced(record: Record) -> bool:
@@ -111,7 +124,10 @@ def location_of(record: Record) -> str:
 
 def of_origin(record: Record, origin: Origin) -> Record:
     """Give a record the origin of its block's session or its iteration."""
-    return replace(record, origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files))
+    return replace(
+        record,
+        origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files),
+    )
 
 
 def _make_insight(group: Sequence[Candidate]) -> Record:
@@ -124,7 +140,9 @@ def _make_insight(group: Sequence[Candidate]) -> Record:
     newest = max(record.created_at for record in records)
     by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
     sources = {each.source for each in group}
-    locations = dict.fromkeys(location_of(each.evidence[0]) for each in group if not each.is_summary)
+    locations = dict.fromkeys(
+        location_of(each.evidence[0]) for each in group if not each.is_summary
+    )
     moment = parse_time(created)
     digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
     return Record(
@@ -160,7 +178,8 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(
-    r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)", re.IGNORECASE
+    r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)",
+    re.IGNORECASE,
 )
 """Between two sentences of a line, the second of which begins with a label."""
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
@@ -177,21 +196,33 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
         elif record.family is Family.JOURNAL:
             if record.label != _RUN_SUMMARY:
                 yield from _from_text(record, InsightSource.SIGIL)
-        elif _is_substantial(record.text):  # an entry of knowledge, or a bullet of progress.txt below a heading
+        elif _is_substantial(
+            record.text
+        ):  # an entry of knowledge, or a bullet of progress.txt below a heading
             is_knowledge = record.label == "knowledge"
             text = record.text if is_knowledge else " ".join(record.text.split())
             is_pattern = record.kind is MemoryKind.PATTERN and record.label != "learning"
             label = "pattern" if is_pattern else _label_of(text, "learning")
             source = InsightSource.SIGIL if is_knowledge else InsightSource.HEADING
-            yield Candidate(f"{record.title}: {text}" if record.title else text, label, source, (record,), record.tags)
+            yield Candidate(
+                f"{record.title}: {text}" if record.title else text,
+                label,
+                source,
+                (record,),
+                record.tags,
+            )
     for observations in sessions.values():
         yield from _find_fixes(observations)
         for record in observations:
             if is_prompt(record):
                 if marked := _REMEMBER.search(record.text):
-                    yield Candidate(marked["text"].strip(), "context", InsightSource.MARKED, (record,))
+                    yield Candidate(
+                        marked["text"].strip(), "context", InsightSource.MARKED, (record,)
+                    )
             elif record.kind is ObservationKind.NOTE:
-                plain = replace(record, text=without_sigils(record.text))  # the loop keeps what is in them
+                plain = replace(
+                    record, text=without_sigils(record.text)
+                )  # the loop keeps what is in them
                 yield from _from_text(plain, InsightSource.HEADING)
 
 
@@ -202,7 +233,9 @@ def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
         if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
             text = line.strip().lstrip("-*+ ")
             texts.append((_label_of(text, "learning"), text))
-    yield from (Candidate(text, label, source, (record,)) for label, text in texts if _is_substantial(text))
+    yield from (
+        Candidate(text, label, source, (record,)) for label, text in texts if _is_substantial(text)
+    )
 
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
@@ -237,7 +270,10 @@ def _label_of(text: str, default: str) -> str:
 def _is_substantial(text: str) -> bool:
     """Whether a text is long enough to be a lesson and has a label or names something: code, a path or a number."""
     is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
-    return is_long and (_LABEL.fullmatch(text.partition("\n")[0]) or _SPECIFIC.search(text)) is not None
+    return (
+        is_long
+        and (_LABEL.fullmatch(text.partition("\n")[0]) or _SPECIFIC.search(text)) is not None
+    )
 
 
 _CALL, _ACTIONS, _MAX_ACTIONS = 120, 3, 6
@@ -245,7 +281,9 @@ _READERS = frozenset(
     """ls cat head tail grep rg ag find fd which wc diff less tree stat du df ps jq echo printf pwd cd test true sleep
     env printenv curl ping sed awk sort git gh man history kill pkill open code vim read type""".split()
 )
-_QUIET_FLAGS = frozenset("-v -vv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --".split())
+_QUIET_FLAGS = frozenset(
+    "-v -vv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --".split()
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
 _PASSING = re.compile(
     r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|address already in use"
@@ -256,7 +294,9 @@ _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
 """Commands that complain about how code is written: no lesson."""
-_SETTINGS = frozenset(".json .toml .yml .yaml .cfg .ini .conf .env .lock .gradle .properties .mod .sum".split())
+_SETTINGS = frozenset(
+    ".json .toml .yml .yaml .cfg .ini .conf .env .lock .gradle .properties .mod .sum".split()
+)
 _SETTING_NAMES = re.compile(
     r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*|conftest\.py"
 )
@@ -274,7 +314,9 @@ def _parse_run(record: Record) -> _Run | None:
     """What is before the command (`cd x &&`) or piped behind it does not count."""
     command = record.extra.get("command")
     line = parts(command) if isinstance(command, str) else []
-    line = [part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1][1]]
+    line = [
+        part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1][1]
+    ]
     if not line:
         return None
     words = list(line[-1][0])
@@ -301,14 +343,18 @@ def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
             passed = [each for each in between if each.record.kind is not ObservationKind.ERROR]
             # Of checks only a build may change what another one then finds.
             changes = [
-                each for each in passed if each.key[0] not in _READERS and check_of(each.command)[0] in _CHANGING
+                each
+                for each in passed
+                if each.key[0] not in _READERS and check_of(each.command)[0] in _CHANGING
             ]
             fix = _make_fix(failure, run, changes, records[first : number + 1])
             if fix is not None:
                 yield fix
 
 
-def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]) -> Candidate | None:
+def _make_fix(
+    failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]
+) -> Candidate | None:
     """None for chance, a passing error, or ordinary work on code."""
     check, _ = check_of(failure.command)
     is_style = check in (CommandCheck.LINT, CommandCheck.TYPES)
@@ -319,9 +365,15 @@ def _make_fix(failure: _Run, success: _Run, changes: Sequence[_Run], records: Se
     front = [each for each in success.front if each not in failure.front]
     output = f"{failure.command}\n{failure.record.text}"
     paths = [PurePosixPath(file) for file in files if PurePosixPath(file).name not in output]
-    settings = [str(path) for path in paths if path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name)]
+    settings = [
+        str(path)
+        for path in paths
+        if path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name)
+    ]
     if not (changes or front or settings) or len(files) + len(changes) > _MAX_ACTIONS:
-        return None  # what an edit of the code, or of the file at fault, made pass is work, no lesson
+        return (
+            None  # what an edit of the code, or of the file at fault, made pass is work, no lesson
+        )
     if _PASSING.search(failure.record.text):
         return None
     steps = [f"with `{each}`" for each in front]

@@ -84,7 +84,9 @@ def blank_splitters(text: str) -> str:
 
 def _may_contain_tag(code: "re.Match[str]") -> bool:
     """Then only the beginning of a terminal string is removed."""
-    return bool(code["string"]) and "private" in "".join(filter(str.isalpha, lower(fold(code["inner"]))))
+    return bool(code["string"]) and "private" in "".join(
+        filter(str.isalpha, lower(fold(code["inner"])))
+    )
 
 
 def lower(text: str) -> str:
@@ -107,7 +109,9 @@ def remove_codes(text: str) -> str:
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     if any(code in text for code in _CODES):
-        text = re.compile(_TERMINAL).sub(lambda code: code["inner"] if _may_contain_tag(code) else "", text)
+        text = re.compile(_TERMINAL).sub(
+            lambda code: code["inner"] if _may_contain_tag(code) else "", text
+        )
     if not text.isprintable():
         text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_REMOVED)
     return text if text.isascii() else re.compile(_SURROGATE).sub("\ufffd", text)
@@ -118,16 +122,27 @@ _CODE = (
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4000}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-~]"
 )
-_CLOSED_BY = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys("\u2066\u2067\u2068", "\u2069")
+_CLOSED_BY = dict.fromkeys("\u202a\u202b\u202d\u202e", "\u202c") | dict.fromkeys(
+    "\u2066\u2067\u2068", "\u2069"
+)
 _DIRECTIONS = frozenset((*_CLOSED_BY, *_CLOSED_BY.values()))
-_NAMES = {"\x1b": "ESC", "\x07": "BEL", "\x08": "backspace", "\x7f": "DEL", "\x00": "NUL", "\x0c": "form feed"}
+_NAMES = {
+    "\x1b": "ESC",
+    "\x07": "BEL",
+    "\x08": "backspace",
+    "\x7f": "DEL",
+    "\x00": "NUL",
+    "\x0c": "form feed",
+}
 
 
 def check_text(text: str) -> None:
     """Refuse control characters, unclosed direction marks and invalid UTF-8, with the line."""
     characters = set(text)
     if any("\ud800" <= character <= "\udfff" for character in characters):
-        raise Refused("the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file")
+        raise Refused(
+            "the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file"
+        )
     if controls := characters & _CONTROLS:
         at = next(position for position, character in enumerate(text) if character in controls)
         raise _refusal("a control character", text, at)
@@ -140,7 +155,9 @@ def clean_text(text: str) -> str:
     text = re.compile(_SURROGATE).sub("\ufffd", text)
     if set(text) & _CONTROLS:
         text = re.compile(_CODE).sub("", text)
-        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n").translate(_REMOVED)
+        text = (
+            text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n").translate(_REMOVED)
+        )
     if not set(text) & _DIRECTIONS:
         return text
     unclosed = set(_unclosed(text))

@@ -16,21 +16,42 @@ from typing import Any
 from ralph.capture.commands import CommandCheck, check_of, parts, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
 from ralph.capture.invisible_characters import remove_codes
-from ralph.capture.privacy import PrivatePaths, Redactor, has_private_parts, map_texts, redact, redact_members
+from ralph.capture.privacy import (
+    PrivatePaths,
+    Redactor,
+    has_private_parts,
+    map_texts,
+    redact,
+    redact_members,
+)
 from ralph.capture.secret_rules import rules_mark
 from ralph.capture.secrets import MARKER
 from ralph.capture.summary import choose_error_line
-from ralph.model import FORGET_COMMAND, INJECTED, NOTE, PROSE, calls_forget, human_prompt, is_own_prompt
+from ralph.model import (
+    FORGET_COMMAND,
+    INJECTED,
+    NOTE,
+    PROSE,
+    calls_forget,
+    human_prompt,
+    is_own_prompt,
+)
 from ralph.model.ids import parse_time
 from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
 
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 _TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)
-_WRITERS = {Happening.USER_PROMPT_SUBMIT: "human", Happening.STOP: "agent", Happening.SUBAGENT_STOP: "agent"}
+_WRITERS = {
+    Happening.USER_PROMPT_SUBMIT: "human",
+    Happening.STOP: "agent",
+    Happening.SUBAGENT_STOP: "agent",
+}
 """Who wrote the text of an event; other observations are those of tools."""
 
 
-def observe(event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()) -> Record | None:
+def observe(
+    event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()
+) -> Record | None:
     """Return the observation of an event; `patterns` is None when the rules have redacted it."""
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
@@ -56,7 +77,9 @@ def interpret(
         return (), None
     unredacted = None if value.get("rules") == rules_mark(patterns) else patterns
     record = observe(event, patterns=unredacted, paths=paths)
-    return (() if record is None else (of_loop(record, value),)), session_of(event, patterns=unredacted)
+    return (() if record is None else (of_loop(record, value),)), session_of(
+        event, patterns=unredacted
+    )
 
 
 def of_loop(record: Record, line: Mapping[str, object]) -> Record:
@@ -96,12 +119,16 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
 _OUR_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
 _OUR_PROGRAMS = ("ralph", "ralph-memory")
 _BESIDE_US = tuple("cd echo printf true export for done fi".split())
-_OUTPUT_FILTERS = tuple("head tail cat less more grep rg sed awk jq json.tool sort uniq wc cut tr column".split())
+_OUTPUT_FILTERS = tuple(
+    "head tail cat less more grep rg sed awk jq json.tool sort uniq wc cut tr column".split()
+)
 """Programs that do nothing of their own in a line with a call of ours, and those that only filter its output."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
 _LOCATION_KEYS = {
     Action.READ: frozenset("file_path notebook_path path paths absolute_path include".split()),
-    Action.SEARCH: frozenset("pattern query path paths glob include type dir_path file_path".split()),
+    Action.SEARCH: frozenset(
+        "pattern query path paths glob include type dir_path file_path".split()
+    ),
     Action.FETCH: frozenset(["url"]),
 }
 _OUR_LOOP = re.compile(
@@ -155,7 +182,9 @@ def drop_injected(event: Event) -> Event:
     """Drop what we injected and our own tools' answers: nothing new."""
     ours = _OUR_TOOL.match(event.tool) is not None
     if event.action is Action.SHELL:
-        ours = any(program[0] in _OUR_PROGRAMS for program in programs(_parameter(event, "command")))
+        ours = any(
+            program[0] in _OUR_PROGRAMS for program in programs(_parameter(event, "command"))
+        )
     return _map_event(replace(event, response="") if ours else event, without_injected)
 
 
@@ -176,7 +205,9 @@ def is_own_traffic(record: Record) -> bool:
     if isinstance(command, str):
         return _only_calls_ralph(command)
     if tool in ("Skill", "SlashCommand"):
-        return is_own_prompt("/" + record.text.partition(": ")[2].lstrip("/"))  # its first parameter
+        return is_own_prompt(
+            "/" + record.text.partition(": ")[2].lstrip("/")
+        )  # its first parameter
     return _OUR_TOOL.match(tool) is not None
 
 
@@ -310,7 +341,9 @@ def verdict(event: Event) -> Verdict:
     output = event.error or event.response
     if event.failed or event.exit_code:
         return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
-    background = any(event.parameters.get(key) is True for key in ("run_in_background", "is_background"))
+    background = any(
+        event.parameters.get(key) is True for key in ("run_in_background", "is_background")
+    )
     if not command or background:
         return Verdict(ObservationKind.TOOL_USE)
     # An exit code counts if it is the check's own; a viewer shows what was written before.
@@ -324,8 +357,21 @@ def verdict(event: Event) -> Verdict:
 # --- the record ---------------------------------------------------------------------------------
 
 _TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF, _SEARCHED = 120, 1_000, 200, 800, 1_200, 20_000
-OWN = "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
-_SUBJECTS = ("description", "query", "skill", "subject", "title", "name", "url", "pattern", "file_path", "path")
+OWN = (
+    "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
+)
+_SUBJECTS = (
+    "description",
+    "query",
+    "skill",
+    "subject",
+    "title",
+    "name",
+    "url",
+    "pattern",
+    "file_path",
+    "path",
+)
 """What a call is about, the best first."""
 
 
@@ -340,13 +386,19 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
     outcome = verdict(event)
     request, result = (_redact(part, patterns).strip("\n") for part in (request, result))
     request = trim(request, _REQUEST if result and event.action is not Action.CHANGE else LIMIT)
-    text = trim(_redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns))
+    text = trim(
+        _redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns)
+    )
     error = ""
     if outcome.kind is ObservationKind.ERROR:
-        error = outcome.line or choose_error_line((event.error or event.response)[:_SEARCHED].splitlines())
+        error = outcome.line or choose_error_line(
+            (event.error or event.response)[:_SEARCHED].splitlines()
+        )
     extra = {
         "tool": event.tool,
-        "command": trim(_parameter(event, "command"), _COMMAND) if event.action is Action.SHELL else "",
+        "command": trim(_parameter(event, "command"), _COMMAND)
+        if event.action is Action.SHELL
+        else "",
         "check": outcome.check.value if outcome.check else "",
         "exit_code": event.exit_code,
         "error": first_line(error, _ERROR),
@@ -376,9 +428,19 @@ def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
         },
     )
     stored = sorted((key, str(value)) for key, value in record.extra.items())
-    parts = (record.created_at, event.call, record.origin, record.kind.value, record.title, record.text, stored)
+    parts = (
+        record.created_at,
+        event.call,
+        record.origin,
+        record.kind.value,
+        record.title,
+        record.text,
+        stored,
+    )
     digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
-    return replace(record, id=f"obs-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}")
+    return replace(
+        record, id=f"obs-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}"
+    )
 
 
 def _render(event: Event) -> tuple[str, str, str]:
@@ -394,14 +456,22 @@ def _render(event: Event) -> tuple[str, str, str]:
         title = f"{tool}: {first_line(command, _TITLE)}" if command else tool
         return title, "\n".join(filter(None, lines)), result
     parameters = "\n".join(
-        f"{key}: {outline(value)}" for key, value in event.parameters.items() if value not in (None, "", [], {})
+        f"{key}: {outline(value)}"
+        for key, value in event.parameters.items()
+        if value not in (None, "", [], {})
     )
     if event.action in (Action.CHANGE, Action.READ):
         several, lines = len({change.path for change in event.changes}) > 1, list[str]()
         for change in event.changes if event.action is Action.CHANGE else ():
             lines += [change.path] if several else []
-            hunks = unified_diff(change.before.split("\n"), change.after.split("\n"), n=0, lineterm="")
-            lines += [f"{line[0]} {line[1:]}" for line in list(hunks)[2:] if line[0] in "+-" and line[1:].strip()]
+            hunks = unified_diff(
+                change.before.split("\n"), change.after.split("\n"), n=0, lineterm=""
+            )
+            lines += [
+                f"{line[0]} {line[1:]}"
+                for line in list(hunks)[2:]
+                if line[0] in "+-" and line[1:].strip()
+            ]
         difference = trim("\n".join(lines), _DIFF)
         request = "\n".join(filter(None, ("\n".join(event.files) or parameters, difference)))
         return f"{tool} {', '.join(event.files[:3])}".strip(), request, result
@@ -445,7 +515,11 @@ def first_line(text: str, limit: int) -> str:
     """Return the first line that is not blank, cut to `limit` characters."""
     line = next((line for line in text.splitlines() if line.strip()), "")
     line = " ".join(line.split())
-    return line if len(line) <= limit else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
+    return (
+        line
+        if len(line) <= limit
+        else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
+    )
 
 
 def _outside_marker(text: str, at: int, *, last: bool) -> int:

@@ -37,7 +37,9 @@ def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
     """Return the text without private parts, each secret replaced by its kind."""
     public, private = strip_private(text)
     findings = find_secrets(public, patterns)
-    result = replace_spans(public, [(finding.start, finding.end, finding.kind) for finding in findings])
+    result = replace_spans(
+        public, [(finding.start, finding.end, finding.kind) for finding in findings]
+    )
     again, more = strip_private(result) if findings else (result, 0)
     if again != result:  # a replaced secret made a tag short enough to be one
         result = redact(again, patterns).text
@@ -55,7 +57,10 @@ _TAG = rf"{_TAG_HEAD}private(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MO
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
 _TAG_LENGTH, _BEFORE_WORD = 600, 260
 """A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
-_MOST_TAGS, MOST_OPEN = 20_000, 8  # nobody hides so many parts, or opens so many at once: what follows is private
+_MOST_TAGS, MOST_OPEN = (
+    20_000,
+    8,
+)  # nobody hides so many parts, or opens so many at once: what follows is private
 
 
 def strip_private(text: str) -> tuple[str, int]:
@@ -63,7 +68,9 @@ def strip_private(text: str) -> tuple[str, int]:
     return _cut_private_parts(text)[:2]
 
 
-def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tuple[str, int, int, bool]:
+def _cut_private_parts(
+    text: str, depth: int = 0, *, wary: bool = False
+) -> tuple[str, int, int, bool]:
     """Return the rest, the number of parts, how many are open, and whether a closing tag was astray.
 
     If `wary`, text before an astray tag goes, too: the opening tag may be in a text that came first.
@@ -94,7 +101,11 @@ def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> tupl
     rest, depth = "".join(pieces), min(depth, MOST_OPEN)
     # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
     joined = _find_tags(rest, 1) if len(pieces) > 1 else []
-    return (rest[: joined[0][0]], count + 1, MOST_OPEN, astray) if joined else (rest, count, depth, astray)
+    return (
+        (rest[: joined[0][0]], count + 1, MOST_OPEN, astray)
+        if joined
+        else (rest, count, depth, astray)
+    )
 
 
 def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
@@ -104,7 +115,11 @@ def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
     word = lowered.find("private")
     while word >= 0 and len(tags) < most:
         head = re.compile(rf"{_TAG_HEAD}\Z").search(folded, max(at, word - _BEFORE_WORD), word)
-        tag = re.compile(_TAG).match(folded, head.start(), head.start() + _TAG_LENGTH) if head else None
+        tag = (
+            re.compile(_TAG).match(folded, head.start(), head.start() + _TAG_LENGTH)
+            if head
+            else None
+        )
         if tag:
             start, end = view.locate(*tag.span()) if view else tag.span()
             tags.append((start, end, bool(tag["close"]), (tag["rest"] or "").rstrip()[-1:] == "/"))
@@ -124,7 +139,10 @@ def has_private_parts(text: str) -> bool:
 _WINDOW, _EDGE = 64_000, 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
 _LONGEST = 1_000_000  # so much of either end is searched for private parts
-_MOST_CHARACTERS, _MOST_TEXTS = 320_000, 12_000  # what the rules search in one event: about 2 seconds in the worst case
+_MOST_CHARACTERS, _MOST_TEXTS = (
+    320_000,
+    12_000,
+)  # what the rules search in one event: about 2 seconds in the worst case
 _PATTERN_WINDOW = 160_000
 _HARMLESS: set[str] = set()
 _SHORT, _MOST_HARMLESS = 40, 10_000
@@ -159,7 +177,13 @@ class Redactor:
             return text
         # The rules search their keywords as well, so a long text is checked first only when the budget runs low.
         check = len(text) < 2_000 or 2 * self._characters < _MOST_CHARACTERS
-        if not self.open and not self.patterns and len(text) <= 2 * window and check and not needs_rules(text):
+        if (
+            not self.open
+            and not self.patterns
+            and len(text) <= 2 * window
+            and check
+            and not needs_rules(text)
+        ):
             self._characters -= len(text) // 8
             if len(text) <= _SHORT and len(_HARMLESS) < _MOST_HARMLESS:
                 _HARMLESS.add(text)
@@ -193,10 +217,14 @@ class Redactor:
 def _redact_patch(text: str, patterns: "Sequence[str]") -> str:
     """Also without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
-    unsigned = re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
+    unsigned = (
+        re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
+    )
     if unsigned == text:
         return text
-    return replace_spans(text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)])
+    return replace_spans(
+        text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)]
+    )
 
 
 # --- JSON values ---------------------------------------------------------------------------------
@@ -220,9 +248,13 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
         if not isinstance(value, dict | list | tuple) or depth >= _DEEPEST:
             return None if isinstance(value, dict | list | tuple) else value
         is_object, result = isinstance(value, dict), list[tuple[str, object]]()
-        members: list[tuple[object, object]] = list(value.items() if isinstance(value, dict) else enumerate(value))
+        members: list[tuple[object, object]] = list(
+            value.items() if isinstance(value, dict) else enumerate(value)
+        )
         half = _WIDEST // 2 if len(members) > _WIDEST else len(members)
-        for number, (key, inner) in enumerate([*members[:half], *members[max(half, len(members) - half) :]]):
+        for number, (key, inner) in enumerate(
+            [*members[:half], *members[max(half, len(members) - half) :]]
+        ):
             if number == half:
                 gap = members[half : len(members) - half]
                 # Blank lines, more than a tag may contain, so that the joined texts make no new tag.
@@ -262,13 +294,16 @@ def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "")
         title = value.get("name", value.get("key"))
         key = title if isinstance(title, str) and "value" in value and _names_secret(title) else key
         return {
-            name: redact_members(inner, patterns, name if _names_secret(name) else key) for name, inner in value.items()
+            name: redact_members(inner, patterns, name if _names_secret(name) else key)
+            for name, inner in value.items()
         }
     if isinstance(value, list):
         return [redact_members(inner, patterns, key) for inner in value]
     if not key or value is None or isinstance(value, bool) or value == key:
         return value
-    findings = [each for each in find_secrets(f'"{key}": "{value}"', patterns) if each.end > len(key) + 5]
+    findings = [
+        each for each in find_secrets(f'"{key}": "{value}"', patterns) if each.end > len(key) + 5
+    ]
     return f"[redacted: {findings[0].kind}]" if findings else value
 
 
@@ -279,11 +314,15 @@ _PAYLOAD_WINDOW = 16_000
 _EDITS = ("old_string", "new_string", "content", "new_source", "edits")
 
 
-def redact_payload(payload: "dict[str, object]", patterns: "Sequence[str]" = ()) -> "dict[str, object]":
+def redact_payload(
+    payload: "dict[str, object]", patterns: "Sequence[str]" = ()
+) -> "dict[str, object]":
     """Return a payload redacted and shortened; no edit of a file with private parts."""
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
-    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT))
+    result = map_texts(
+        payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT)
+    )
     if redactor.astray and redactor.open:
         # Opened in one text and closed in an earlier one: nobody can say what is between them.
         names = ("session_id", "cwd", "hook_event_name", "tool_name")
@@ -315,16 +354,32 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
     patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
     if isinstance(answer, dict) and "originalFile" in answer:
         hunks = [hunk for hunk in _list(answer.get("structuredPatch")) if isinstance(hunk, dict)]
-        lines = [line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)]
+        lines = [
+            line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)
+        ]
         edits += [answer["originalFile"], "\n".join(line[1:] for line in lines)]
         answer = {name: value for name, value in answer.items() if name != "originalFile"}
-    if any(has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches):
-        parameters = {"input": "\n".join(line for patch in patches for line in patch.split("\n") if line[:4] == "*** ")}
+    if any(
+        has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches
+    ):
+        parameters = {
+            "input": "\n".join(
+                line for patch in patches for line in patch.split("\n") if line[:4] == "*** "
+            )
+        }
     elif any(map(has_private_parts, all_texts(edits))):
         parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
         flags = ("filePath", "interrupted", "isError", "is_error")
-        answer = {name: value for name, value in answer.items() if name in flags} if isinstance(answer, dict) else ""
-    return {**payload, "tool_input": parameters, **({"tool_response": answer} if "tool_response" in payload else {})}
+        answer = (
+            {name: value for name, value in answer.items() if name in flags}
+            if isinstance(answer, dict)
+            else ""
+        )
+    return {
+        **payload,
+        "tool_input": parameters,
+        **({"tool_response": answer} if "tool_response" in payload else {}),
+    }
 
 
 def _list(value: object) -> "list[object]":
@@ -352,11 +407,17 @@ class PrivatePaths:
 
         anywhere, rooted = list[str](), list[str]()
         for each in globs:
-            glob = expanduser(each.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")
+            glob = (
+                expanduser(each.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")
+            )
             if glob:
                 target = anywhere if glob.startswith("**/") or "/" not in glob else rooted
-                target.append(translate(glob.removeprefix("**/")).removesuffix(r"\Z").removesuffix(r"\z"))
-        self._anywhere = re.compile(rf"(?:^|/)(?:{'|'.join(anywhere)})(?=/|\Z)" if anywhere else r"(?!)")
+                target.append(
+                    translate(glob.removeprefix("**/")).removesuffix(r"\Z").removesuffix(r"\z")
+                )
+        self._anywhere = re.compile(
+            rf"(?:^|/)(?:{'|'.join(anywhere)})(?=/|\Z)" if anywhere else r"(?!)"
+        )
         self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)" if rooted else r"(?!)")
 
     def match(self, name: str, folder: str) -> bool:
@@ -365,19 +426,27 @@ class PrivatePaths:
 
         full = normpath(join(folder, expanduser(name))).lower()
         inner = full.removeprefix(folder.rstrip("/") + "/") if folder else full
-        return bool(self._anywhere.search(full.strip("/")) or self._rooted.match(full) or self._rooted.match(inner))
+        return bool(
+            self._anywhere.search(full.strip("/"))
+            or self._rooted.match(full)
+            or self._rooted.match(inner)
+        )
 
     def named_in(self, texts: "Iterable[str]", names: "Iterable[str]", folder: str) -> bool:
         """Check whether texts or names mention a private file: `git diff` shows files too."""
         folder = folder.lower()
         candidates = {*names, *_file_names(texts)}
-        return any(self.match(name.lower(), folder) for name in candidates if name and "\0" not in name)
+        return any(
+            self.match(name.lower(), folder) for name in candidates if name and "\0" not in name
+        )
 
 
 def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
     """Also as `name:12:` and as `a/name` of a patch."""
     for text in texts:
-        for match in {*re.compile(_NAME).findall(text[:_LONGEST_LISTING])}:  # output repeats its names
+        for match in {
+            *re.compile(_NAME).findall(text[:_LONGEST_LISTING])
+        }:  # output repeats its names
             name = re.compile(_POSITION).sub("", match).removeprefix("file://")
             yield name
             if name.startswith(("a/", "b/", "@")):
@@ -401,20 +470,32 @@ _NOTE = 4_000  # characters of a note that are stored: its beginning and its end
 
 
 def clean_memory(
-    text: str, tags: "Sequence[str]" = (), *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+    text: str,
+    tags: "Sequence[str]" = (),
+    *,
+    allow_secret: bool = False,
+    patterns: "Sequence[str]" = (),
 ) -> tuple[str, int]:
     """Remove private parts and blank edges; Refused for a secret, or when nothing remains."""
-    clean = _refuse_secrets(text, "this", allow_secret, patterns, "say what was learned, in a sentence")
-    return clean.text, clean.private + count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+    clean = _refuse_secrets(
+        text, "this", allow_secret, patterns, "say what was learned, in a sentence"
+    )
+    return clean.text, clean.private + count_private_tags(
+        tags, allow_secret=allow_secret, patterns=patterns
+    )
 
 
 def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
     """Return a title on one line; Refused when nothing remains of it."""
-    clean = _refuse_secrets(text, "the title", allow_secret, patterns, "say in a few words what is to be done")
+    clean = _refuse_secrets(
+        text, "the title", allow_secret, patterns, "say in a few words what is to be done"
+    )
     return Clean(" ".join(clean.text.split()), (), clean.private)
 
 
-def clean_description(text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
+def clean_description(
+    text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+) -> Clean:
     """Return a description or a reason, which may be empty."""
     return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
 
@@ -428,7 +509,9 @@ def clean_tags(tags: "Sequence[str]") -> tuple[str, ...]:
     return tuple(spellings.values())
 
 
-def count_private_tags(tags: "Sequence[str]", *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> int:
+def count_private_tags(
+    tags: "Sequence[str]", *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+) -> int:
     """Count the private parts of tags; Refused when one is a secret."""
     return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private if tags else 0
 
@@ -449,7 +532,10 @@ def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
     if isinstance(value, list | tuple):
         return [redact_value(each, patterns) for each in value]
     if isinstance(value, dict):
-        return {str(redact_value(key, patterns)): redact_value(inner, patterns) for key, inner in value.items()}
+        return {
+            str(redact_value(key, patterns)): redact_value(inner, patterns)
+            for key, inner in value.items()
+        }
     return value
 
 
@@ -466,7 +552,9 @@ def _refuse_secrets(
             f"{what} looks like a secret ({kinds}{line}): nothing was stored",
             hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
         )
-    if hint_if_empty and not any(character.isprintable() and not character.isspace() for character in public):
+    if hint_if_empty and not any(
+        character.isprintable() and not character.isspace() for character in public
+    ):
         why = " once its private parts are removed" if private else ""
         raise Refused(f"{what.replace('this', 'the text')} is empty{why}", hint=hint_if_empty)
     return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), private)

@@ -31,10 +31,16 @@ _TOLD_FOR = (
     r" (?:for|of|to|on|von|für) [\w'@. -]+(?:\([^()]{0,80}\))?[*`\"]{0,3}(?: is)?[:=]?[\s*`\"']*\Z"
 )
 _BUILT = r"(?i)\b(?:commit|build|image|revision|trace|request|id|csrf|next|page|public|cache)\b"
-_DIGEST_AFTER = r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
+_DIGEST_AFTER = (
+    r"(?i)[\"'`)\s]{0,3}\(?(?:md5|sha|hash|digest|commit|fingerprint)|\.{2,3}[0-9a-f]{7}"
+)
 _HEX = r"[0-9a-f]+|[0-9A-F]+"
-_STRIPE_ID = r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
-_CLASS_NAME = r"(?:Key|Token|Secret|Hash|Error|Exception|Factory|Service|Handler|Provider|Config|Type)s?\Z"
+_STRIPE_ID = (
+    r"(?:evt|sub|pi|cus|ch|in|pm|acct|txn|price|seti|req)_[A-Za-z0-9]{14,}|prod_[A-Za-z0-9]{14}"
+)
+_CLASS_NAME = (
+    r"(?:Key|Token|Secret|Hash|Error|Exception|Factory|Service|Handler|Provider|Config|Type)s?\Z"
+)
 _PATH = r"(?:[a-z0-9_-]{0,24}/)+(?=[A-Za-z0-9_-]{16})"
 _CHOSEN = (
     r"(?=.*[a-z].*[a-z])(?=.*[A-Z0-9])(?![\w.]+#\d+\Z|.*@\w+\.|.*://)"
@@ -52,14 +58,20 @@ def context_secrets(text: str, lowered: str) -> "Iterator[values.Span]":
         path = re.compile(_PATH).match(text, start, end)
         start = path.end() if path else start
         run = text[start:end]
-        if _is_minted(run) and not re.compile(_DIGEST_AFTER).match(text, end) and _has_telling_word(text, start, run):
+        if (
+            _is_minted(run)
+            and not re.compile(_DIGEST_AFTER).match(text, end)
+            and _has_telling_word(text, start, run)
+        ):
             rest = re.compile(r"={0,2}(?:[.~][A-Za-z0-9_-]{6,})*").match(text, end)
             last = rest.end() if rest else end
             yield start, last, "secret key"
     for start, end in prefilter.chosen_words(text, lowered):
         line = lowered[max(0, start - 100) : start].rpartition("\n")[2]
         value = text[start:end].rstrip(".,;:") if "://" not in line else ""
-        near = line[-1:] in (*" :`(", '"', "'") and not _LOGIN.isdisjoint(re.compile(r"[^\W_]+").findall(line)[-8:])
+        near = line[-1:] in (*" :`(", '"', "'") and not _LOGIN.isdisjoint(
+            re.compile(r"[^\W_]+").findall(line)[-8:]
+        )
         place = values.PROSE if line.endswith(" / ") else values.COPULA
         near = near or bool(re.compile(r"@[\w-]+\.\w+[`\"']? / \Z").search(line))
         if near and re.compile(_CHOSEN).fullmatch(value) and values.is_password(value, place):
@@ -72,8 +84,12 @@ def _is_minted(run: str) -> bool:
     if len(run) < 32 and re.compile(_HEX).fullmatch(run):
         return False
     if run.isupper() and not re.compile(r"[0-9A-F]{32,}").fullmatch(run):
-        return bool(re.compile(r"[A-Z2-7]{16,64}|[A-Z0-9]{20,64}").fullmatch(run)) and values.is_random(run)
-    if len(longest) < 20 and any(re.compile(r"[A-Z]?[a-z]{3,}").fullmatch(piece) for piece in pieces):
+        return bool(
+            re.compile(r"[A-Z2-7]{16,64}|[A-Z0-9]{20,64}").fullmatch(run)
+        ) and values.is_random(run)
+    if len(longest) < 20 and any(
+        re.compile(r"[A-Z]?[a-z]{3,}").fullmatch(piece) for piece in pieces
+    ):
         return False  # a name: `auth-service-7d9f8b6c5d`
     if re.compile(_CLASS_NAME).search(run) or (run.startswith("eyJ") and values.decode_text(run)):
         return False  # a name, the header of a JWT
@@ -99,13 +115,21 @@ def _has_telling_word(text: str, start: int, run: str) -> bool:
     ):
         return False  # a part of a path, an element, encrypted, the key of a cache
     if re.compile(_NO_LABEL).fullmatch(before):
-        lines = [each for each in text[floor:line].split("\n") if re.compile(r"\w.*\w").search(each)]
+        lines = [
+            each for each in text[floor:line].split("\n") if re.compile(r"\w.*\w").search(each)
+        ]
         is_alone = lines and re.compile(_LINE_END).match(text, start + len(run))
-        return bool(is_alone and len(lines[-1]) <= 200 and _says_secret(lines[-1], run, linked=True))
+        return bool(
+            is_alone and len(lines[-1]) <= 200 and _says_secret(lines[-1], run, linked=True)
+        )
     if _says_secret(before, run, linked=bool(re.compile(_LINK).search(before))):
         return True
     column = start - line
-    for each in reversed(text[max(0, line - prefilter.TABLE) : line].split("\n")) if before[-2:] == "  " else ():
+    for each in (
+        reversed(text[max(0, line - prefilter.TABLE) : line].split("\n"))
+        if before[-2:] == "  "
+        else ()
+    ):
         title = re.compile(r"\S+(?: \S+)*").match(each, column)
         if title and each[column - 1 : column] in ("", " ") and values.secret_name(title[0]):
             return True
@@ -119,7 +143,11 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         return True
     if re.compile(r"(?i)\b(?:hash|digest|checksum)\b").search(sentence):
         return False
-    if linked and re.compile(_TOLD_FOR).search(sentence) and not re.compile(_BUILT).search(sentence):
+    if (
+        linked
+        and re.compile(_TOLD_FOR).search(sentence)
+        and not re.compile(_BUILT).search(sentence)
+    ):
         return True
     is_hex, is_uuid = bool(re.compile(_HEX).fullmatch(run)), run.count("-") == 4 and len(run) == 36
     is_digest = is_hex and len(run) in (40, 64) and run.islower()
@@ -129,7 +157,10 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         return True  # `OpenWeatherMap account of the team: ...`
     for number, name in reversed(list(enumerate(names))):
         words = values.name_words(name[0]) if name[0].isascii() else [name[0].lower()]
-        in_path = "/" in (sentence[name.end() : name.end() + 1], sentence[max(0, name.start() - 1) : name.start()])
+        in_path = "/" in (
+            sentence[name.end() : name.end() + 1],
+            sentence[max(0, name.start() - 1) : name.start()],
+        )
         if in_path or not words or words[-1] in values.NEUTRAL or words[-1] in _LINKING:
             continue
         distance += 1
@@ -145,7 +176,11 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
             first = words[-2:-1] or (values.name_words(names[number - 1][0]) if number else [])
             if not _is_secret_kind(first[-1] if first else "", words[-1], run, is_hex=is_hex):
                 return False
-            if words[-1] in _WEAK and is_digest and not _PUBLIC.isdisjoint(sentence.lower().split()):
+            if (
+                words[-1] in _WEAK
+                and is_digest
+                and not _PUBLIC.isdisjoint(sentence.lower().split())
+            ):
                 return False
             linked = (
                 linked
@@ -166,5 +201,7 @@ def _is_secret_kind(before: str, word: str, run: str, *, is_hex: bool) -> bool:
     """`cache key` is none, and a key of no kind may be any name that is a hexadecimal number."""
     if values.is_public_name(before, word) or word.startswith("pub"):
         return before == "primary" and values.has_both_cases(run)
-    is_id = is_hex and run.isupper() and before in ("dsa", "ecdsa", "eddsa", "rsa")  # as gpg prints it
+    is_id = (
+        is_hex and run.isupper() and before in ("dsa", "ecdsa", "eddsa", "rsa")
+    )  # as gpg prints it
     return (bool(before) and not is_id) or word != "key" or not is_hex

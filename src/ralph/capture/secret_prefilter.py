@@ -17,20 +17,37 @@ _WORD_BREAKS = bytes.maketrans(b".~+/=:%$@", b" " * 9)
 _DIGITS = b"0123456789"
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 _ESCAPES = ("\\u", "\\x", "\\033", "\\e[", "^[[", "\\\n", "\\\r", "\\\\\\n")
-_LOOKALIKES = "İıſ\u212a\u034f" + "".join(map(chr, range(0xFE00, 0xFE10))) + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
+_LOOKALIKES = (
+    "İıſ\u212a\u034f"
+    + "".join(map(chr, range(0xFE00, 0xFE10)))
+    + "＜＞﹤﹥／ｐｒｉｖａｔｅＰＲＩＶＡＴＥ"
+)
 _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
-_NAME_TAILS = ("", *"s word wd wrd phrase code wort ord orization accesskey key salt pass id tok".split())
+_NAME_TAILS = (
+    "",
+    *"s word wd wrd phrase code wort ord orization accesskey key salt pass id tok".split(),
+)
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
 _SYMBOLS = "!@#$%^&*+=~?-"
-_FALLBACKS = ("||", "??", "?:", " or ", "{", '",', "',")  # between a variable and the literal that replaces it
+_FALLBACKS = (
+    "||",
+    "??",
+    "?:",
+    " or ",
+    "{",
+    '",',
+    "',",
+)  # between a variable and the literal that replaces it
 _COMMON_PREFIXES = frozenset(
     "key- api- sdk- pat- pul- npm_ secret_ dose dapi key_ inc_ test_sk_ -us pub_dd_ token-".split()
 )
 """Prefixes that ordinary words in small letters contain, too."""
 _IN_WORDS = frozenset("ion_ s. b. re_ st. pat cio SK fw_".split())
 """Prefixes with which many words end: they count only where a word begins."""
-_BEFORE_LONG = frozenset("_token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_ live_ test_ sandbox_ pat_ sat_".split())
+_BEFORE_LONG = frozenset(
+    "_token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_ live_ test_ sandbox_ pat_ sat_".split()
+)
 """Prefixes of tokens whose body is one run of letters and digits."""
 
 
@@ -104,19 +121,36 @@ def token_prefixes(text: str) -> list[str]:
     characters = set(searched)
     candidates = filter(characters.issuperset, rules.token_prefixes())
     for prefix in [prefix for prefix in candidates if prefix in searched]:
-        check = _begins_word if prefix in _IN_WORDS else _precedes_run if prefix in _BEFORE_LONG else None
+        check = (
+            _begins_word
+            if prefix in _IN_WORDS
+            else _precedes_run
+            if prefix in _BEFORE_LONG
+            else None
+        )
         if check is None or any(check(searched, at, prefix) for at in positions(searched, prefix)):
             (short if len(prefix) < 4 and prefix != "Q~" else prefixes).append(prefix)
     if short or not _COMMON_PREFIXES.isdisjoint(prefixes):
-        runs = {run for run in runs if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)}
+        runs = {
+            run
+            for run in runs
+            if run.lower() != run or run.translate(None, _DIGITS) != run or _has_long_word(run)
+        }
         searched = b"\n".join(runs).decode("ascii")
-        prefixes = [prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched]
+        prefixes = [
+            prefix for prefix in prefixes if prefix not in _COMMON_PREFIXES or prefix in searched
+        ]
     joined = b"\n".join(runs)
     for sizes in ([len(part) for part in run.split(b".")] for run in runs if run.count(b".") > 1):
-        if any(a >= 23 and b == 6 and c >= 27 for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)):
+        if any(
+            a >= 23 and b == 6 and c >= 27
+            for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False)
+        ):
             return [*prefixes, *short, "."]
     for run in joined.translate(_WORD_BREAKS).split() if short else ():
-        if len(run) >= 20 and (run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)):
+        if len(run) >= 20 and (
+            run.translate(None, _DIGITS) != run or run.lower() != run or _has_long_word(run)
+        ):
             return prefixes + short
     return prefixes
 
@@ -134,12 +168,19 @@ def _begins_word(searched: str, at: int, _: str) -> bool:
 
 
 def _has_long_word(run: bytes) -> bool:
-    return any(len(word) >= 16 for word in run.translate(_WORD_BREAKS).replace(b"_", b" ").replace(b"-", b" ").split())
+    return any(
+        len(word) >= 16
+        for word in run.translate(_WORD_BREAKS).replace(b"_", b" ").replace(b"-", b" ").split()
+    )
 
 
 def _has_login(text: str) -> bool:
-    chunks = (_first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://"))
-    if "@" in text and any("@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks):
+    chunks = (
+        _first_chunk(text[at + 3 : at + 420], " \t\r\n\"'`<>") for at in positions(text, "://")
+    )
+    if "@" in text and any(
+        "@" in chunk.partition(":")[2] or "@" in chunk[20:256] for chunk in chunks
+    ):
         return True
     hosts = (_first_chunk(text[at + 1 : at + 120], " \t\r\n\"'`<>/") for at in positions(text, "@"))
     return any("." in host.partition(":")[0] and len(host.partition(":")[2]) > 5 for host in hosts)
@@ -172,10 +213,18 @@ def phrase_keywords(lowered: str) -> set[str]:
 def _has_phrase(text: str, lowered: str) -> bool:
     present = phrase_keywords(lowered)
     for _, condition, keywords, other, _ in rules.phrase_rules() if present else ():
-        for keyword in present.intersection(keywords) if other != "<<<" else ():  # they are piped to as well
-            if any(_goes_on(text, at, keyword, condition, other) for at in positions(lowered, keyword)):
+        for keyword in (
+            present.intersection(keywords) if other != "<<<" else ()
+        ):  # they are piped to as well
+            if any(
+                _goes_on(text, at, keyword, condition, other) for at in positions(lowered, keyword)
+            ):
                 return True
-    marks = rules.TABLE_MARKS if "|" in text or "+" in text or " row" in text or "RECORD" in text else ()
+    marks = (
+        rules.TABLE_MARKS
+        if "|" in text or "+" in text or " row" in text or "RECORD" in text
+        else ()
+    )
     return any(mark in text for mark in marks) and any(name in lowered for name in _HEAD_WORDS)
 
 
@@ -186,10 +235,14 @@ def _goes_on(text: str, at: int, keyword: str, condition: str, other: str) -> bo
     start = at + len(keyword)
     rest = text[start : start + 700]
     if other:
-        line = text[start - 1 : start + 700].partition("\n")[0] if other.strip()[:1] == "-" else " -"
+        line = (
+            text[start - 1 : start + 700].partition("\n")[0] if other.strip()[:1] == "-" else " -"
+        )
         return (" -" in line or "\t-" in line) and follows(rest, other)
     chunk = _first_chunk(rest.lstrip(" :=\"'\\\t\r\n"), " \t\r\n\"'\\,;")
-    is_word = keyword in ("basic ", "bearer") and (chunk.isalpha() and chunk.islower() and len(chunk) < 16)
+    is_word = keyword in ("basic ", "bearer") and (
+        chunk.isalpha() and chunk.islower() and len(chunk) < 16
+    )
     return len(rest.strip() if keyword[-1] == " " else chunk) > 2 and not is_word
 
 
@@ -199,7 +252,14 @@ def follows(rest: str, other: str) -> bool:
         return rest[:64].partition("\n")[0].rstrip(" \t*")[-1:] == ":"
     if other[:1] != "~":
         return other in rest.lower()
-    words = rest[:130].partition("\n")[0].partition("assword")[0].replace("’", "'").replace("« ", "").split()
+    words = (
+        rest[:130]
+        .partition("\n")[0]
+        .partition("assword")[0]
+        .replace("’", "'")
+        .replace("« ", "")
+        .split()
+    )
     for before, word in zip(["", *words], words, strict=False):
         is_linked = before.lower() in rules.COPULAS or before[-1:] in (":", "=")
         if is_linked and other == "~~" and len(word) > 6:
@@ -208,27 +268,39 @@ def follows(rest: str, other: str) -> bool:
             return True
         is_value = len(word) > 4 and (before.lower() in rules.COPULAS or before[-1:] in (":", "="))
         word = word.strip("`*\"'(")
-        if is_value and (len(word) > 19 or any(character in "0123456789!@#$%^&*_+-" for character in word)):
+        if is_value and (
+            len(word) > 19 or any(character in "0123456789!@#$%^&*_+-" for character in word)
+        ):
             return True
     return False
 
 
 _ASCII_LABELS = tuple(filter(str.isascii, rules.LABELS))
 _HEAD_WORDS = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
-_PASSWORD_KEYWORDS = frozenset("pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split())
+_PASSWORD_KEYWORDS = frozenset(
+    "pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split()
+)
 
 
 def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
     """Yield where the head of a table that names a secret begins, and its separator."""
     end = -1
-    keywords = "pass secret token pwd api_key apikey wachtwoord kennwort senha".split() if "\n" in text else ()
+    keywords = (
+        "pass secret token pwd api_key apikey wachtwoord kennwort senha".split()
+        if "\n" in text
+        else ()
+    )
     for keyword in keywords:
         at = lowered.find(keyword)
         while at >= 0:
             start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
-            head = text[start:end].rpartition('":"')[2].rpartition('": "')[2] if end > at else ""  # a member of JSON
+            head = (
+                text[start:end].rpartition('":"')[2].rpartition('": "')[2] if end > at else ""
+            )  # a member of JSON
             label, _, titles = head.partition(": ")
-            head = titles if titles and " " not in titles and label.isalnum() else head  # `note: user,password`
+            head = (
+                titles if titles and " " not in titles and label.isalnum() else head
+            )  # `note: user,password`
             if "," in head or "\t" in head or ";" in head:
                 yield from _separators(text, head, end)
             elif "  " in head and head.isupper() and not any(mark in head for mark in "(){}=:|"):
@@ -238,11 +310,17 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
 
 def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
     start = end - len(head)
-    before = text[max(0, start - 400) : start - 1].rpartition("\n")[2] if text[start - 1 : start] == "\n" else ""
+    before = (
+        text[max(0, start - 400) : start - 1].rpartition("\n")[2]
+        if text[start - 1 : start] == "\n"
+        else ""
+    )
     following = text[end + 1 : end + 800].partition("\n")[0]
     for separator in ",\t;" if not any(mark in head for mark in "(){}=:") else "":
         count = head.count(separator)
-        is_row = count == following.count(separator) or ('"' in following and count < following.count(separator))
+        is_row = count == following.count(separator) or (
+            '"' in following and count < following.count(separator)
+        )
         if count and is_row and count != before.count(separator):
             yield start, separator
 
@@ -251,7 +329,10 @@ def member_values(text: str, lowered: str) -> "Iterator[int]":
     """Yield where a member `value` is near words of a secret's name."""
     for at in (*positions(lowered, "value"), *positions(lowered, "default")):
         rest = text[at + (5 if lowered[at] == "v" else 7) : at + 40].lstrip("\"'\\ \t")
-        if rest[:1] in (":", "=") and len(_first_chunk(rest[1:].lstrip("\"'\\ \t\n"), " \t\r\n\"'\\,}")) > 5:
+        if (
+            rest[:1] in (":", "=")
+            and len(_first_chunk(rest[1:].lstrip("\"'\\ \t\n"), " \t\r\n\"'\\,}")) > 5
+        ):
             near = lowered[max(0, at - 240) : at + 560]
             if any(name in near for name in _HEAD_WORDS):
                 yield at
@@ -284,7 +365,11 @@ _NEAR = (*f"{rules.NEAR_WORDS} {rules.VENDORS} hook".split(), *rules.LABELS)
 def minted_runs(text: str, lowered: str, runs: str = "") -> "Iterator[tuple[int, int]]":
     """Yield runs that a program may have made and that have a word of a secret before them."""
     data = (runs or _long_runs(text)).encode("ascii").translate(_NOT_MINTED)
-    for run in {run for run in (run.strip(b"-_") for run in data.split() if len(run) > 15) if _may_be_minted(run)}:
+    for run in {
+        run
+        for run in (run.strip(b"-_") for run in data.split() if len(run) > 15)
+        if _may_be_minted(run)
+    }:
         for at in positions(text, run.decode("ascii")):
             near = lowered[max(0, at - (TABLE if text[at - 2 : at] == "  " else BEFORE_RUN)) : at]
             if any(map(near.__contains__, _NEAR)):
@@ -313,7 +398,9 @@ def chosen_words(text: str, lowered: str) -> "Iterator[tuple[int, int]]":
         for at in positions(text, symbol) if symbol in text else ():
             if not (text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum()):
                 continue
-            start = max(0, at - 40, *(text.rfind(edge, max(0, at - 40), at) + 1 for edge in " \t\n\"'`(:/"))
+            start = max(
+                0, at - 40, *(text.rfind(edge, max(0, at - 40), at) + 1 for edge in " \t\n\"'`(:/")
+            )
             end = at + len(_first_chunk(text[at : at + 60], " \t\r\n\"'`),;/"))
             line = lowered[max(0, start - 100) : start].rpartition("\n")[2]
             if 8 <= end - start <= 40 and any(map(line.__contains__, _LOGIN)):
@@ -338,13 +425,17 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
             tail = rest[: len(rest) - len(rest.lstrip(_NAME))]
             if tail not in tails:
                 ends = (tail[len(name) :] for name in _NAME_TAILS if tail.startswith(name))
-                tails[tail] = any(end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends)
+                tails[tail] = any(
+                    end[:1] in _NAME_JOINTS or end.startswith(_NEUTRAL) for end in ends
+                )
             if not tails[tail]:
                 continue
             end, upper = start + len(tail), text[at:start].isupper()
             context = f"{upper}{text[end : end + 400]}"
             if context not in contexts:
-                contexts[context] = _assigns(text, end, upper=upper, password=keyword in _PASSWORD_KEYWORDS)
+                contexts[context] = _assigns(
+                    text, end, upper=upper, password=keyword in _PASSWORD_KEYWORDS
+                )
             if contexts[context]:
                 yield keyword, at
 
@@ -353,17 +444,28 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     rest = text[end : end + 400]
     pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
     if pair[:5].lower() == "value" and pair is not rest:
-        return _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password) or '""' in pair[5:12]
+        return (
+            _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password)
+            or '""' in pair[5:12]
+        )
     if rest[:2] == "</":
-        return _may_be_value(rest.partition(">")[2].lstrip().partition(">")[2].lstrip(), upper=upper, password=password)
+        return _may_be_value(
+            rest.partition(">")[2].lstrip().partition(">")[2].lstrip(),
+            upper=upper,
+            password=password,
+        )
     value = after.lstrip(" \t")
     attributes, _, content = value[:200].partition(">")
-    if content and value[:1].isalpha() and "=" in attributes and after is rest:  # `<password type="x">`
+    if (
+        content and value[:1].isalpha() and "=" in attributes and after is rest
+    ):  # `<password type="x">`
         value = ">" + content
     if value[:1] == "(":  # a note before the sign: `secret_key_base (production) = ...`
         behind = value[:32].partition(")")[2].lstrip()[:1]
         is_call = password or value[1:2] in ("'", '"')
-        value = value.partition(")")[2].lstrip() if behind in (":", "=") else value if is_call else ""
+        value = (
+            value.partition(")")[2].lstrip() if behind in (":", "=") else value if is_call else ""
+        )
     if value[:1] == "[" and value[1:2] != "-":
         value = value.partition("]")[2]
     if value[:1].isdigit() and value[:4].lstrip(" 0123456789")[:1] == ":":
@@ -373,18 +475,26 @@ def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     if value[:1] == "%":
         return value[:8].lower().replace("%22", "").startswith(("%3a", "%3d"))
     if value[:1] not in ("=", ":", "?", "!", ">", ",", "|", "(", *"은는이가はが："):
-        return value is not after and _may_be_value(value, upper=False, password=password and value[:1] in ("'", '"'))
+        return value is not after and _may_be_value(
+            value, upper=False, password=password and value[:1] in ("'", '"')
+        )
     sign, _, below = value.partition("\n")
     if sign[:1] == ":" and sign[1:].strip() in ("|", ">", "|-", ">-", "|+", ">+"):
         value = ":" + below.lstrip()  # a block of YAML
-    value = value.lstrip("\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが：")
-    return _may_be_value(value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password)
+    value = value.lstrip(
+        "\"'\\=:?!>,|* \t\r\n" if value[0] == ">" else "\"'\\=:?!>,|*( \t은는이가はが："
+    )
+    return _may_be_value(
+        value[1:].lstrip() if value[:1] == "[" else value, upper=upper, password=password
+    )
 
 
 def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     line = rest[:200].partition("\n")[0]
     for mark in _FALLBACKS if "|" in line or "?" in line or "(" in line or " or " in line else ():
-        if mark in line and _may_be_value(line.partition(mark)[2].lstrip(), upper=upper, password=password):
+        if mark in line and _may_be_value(
+            line.partition(mark)[2].lstrip(), upper=upper, password=password
+        ):
             return True
     typed = line[:48].partition("=")[2].lstrip()
     is_typed = typed[:1] in ("'", '"', "`", "\\")
@@ -396,10 +506,20 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     if chunk.lower().rstrip(":") in rules.SCHEMES:
         value = value[len(chunk) :].lstrip()
         chunk = _first_chunk(value, " \t\r\n\"'`")
-    is_variable = chunk[:1] == "$" and chunk[1:].rstrip(",;)}").replace("_", "").isalnum() and not chunk[1].isdigit()
-    if chunk[:1] in ("", *"<{([") or is_variable or (chunk[0] == "&" and not any(map(str.isdigit, chunk))):
+    is_variable = (
+        chunk[:1] == "$"
+        and chunk[1:].rstrip(",;)}").replace("_", "").isalnum()
+        and not chunk[1].isdigit()
+    )
+    if (
+        chunk[:1] in ("", *"<{([")
+        or is_variable
+        or (chunk[0] == "&" and not any(map(str.isdigit, chunk)))
+    ):
         return False
-    phrase = _first_chunk(value[:128], "\"'`\n<") if password and value[len(chunk) :][:1] == " " else ""
+    phrase = (
+        _first_chunk(value[:128], "\"'`\n<") if password and value[len(chunk) :][:1] == " " else ""
+    )
     is_quoted = phrase and value[len(phrase) :][:1] in ("'", '"', "`")
     if is_quoted or any(map(str.isdigit, phrase)) or "!" in phrase or phrase.count(" ") > 2:
         return True  # a passphrase of several words
@@ -410,7 +530,9 @@ def _may_be_value(rest: str, *, upper: bool, password: bool) -> bool:
     word = chunk.rstrip(",;.)}]")
     if password and len(word) > 5 and not _is_name(word):
         return True
-    return len(word) >= (8 if word.istitle() else 16) or (word.lower() != word != word.upper() and not word.istitle())
+    return len(word) >= (8 if word.istitle() else 16) or (
+        word.lower() != word != word.upper() and not word.istitle()
+    )
 
 
 def _is_name(word: str) -> bool:
@@ -419,7 +541,9 @@ def _is_name(word: str) -> bool:
             f"{rules.DEFAULT_PASSWORDS} {rules.STATES_AND_PRODUCTS} {rules.NOTICE_WORDS} {rules.LABEL_WORDS}".split()
         )
     parts = _first_chunk(word.lower(), "([").replace(".", "_").replace("-", "_").split("_")
-    return _known_words.issuperset(part for part in parts if part) or ("(" in word and "-" not in word)
+    return _known_words.issuperset(part for part in parts if part) or (
+        "(" in word and "-" not in word
+    )
 
 
 _known_words: set[str] = set()

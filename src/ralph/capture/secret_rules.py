@@ -193,7 +193,9 @@ PASSWORD_WORDS = (
     "password,passwort,passphrase,passcode,kennwort,wachtwoord,contraseña,mot de passe,senha,parola,hasło,lösenord"  # noqa: S105 - words
     ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key,كلمة المرور, pw ,pwd "
 )
-COPULAS = {*"is be it's was to as lautet ist est es c'est = - -> → — – são set är jest je è é là هي still now".split()}
+COPULAS = {
+    *"is be it's was to as lautet ist est es c'est = - -> → — – são set är jest je è é là هي still now".split()
+}
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
     ",passphrase-fd 0,devops login,cryptsetup,secret create,secrets create,versions add,secret put,secret set"
@@ -211,9 +213,15 @@ _PARTS = (
         r"[\"']?(?:[^\n:=]{0,80}(?=:)|\s{0,4})(?:(?:is|are|was)[:=]?|[:=])"
         r"\s{0,4}[\"'`]?(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
     ),
-    ("<code>", r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)"),
+    (
+        "<code>",
+        r"[-*\d.)\s]{0,6}(?=[^\n]{0,40}\d)[A-Za-z0-9]{4,10}(?:[- ]?[A-Za-z0-9]{4,10}){0,3}[ \t,]{0,4}(?:\n|\Z)",
+    ),
     ("<option>", rf"(?:{_RECEIVERS.replace(',', '|')}|(?-i:sudo -S))"),
-    ("<echo>", r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}"),
+    (
+        "<echo>",
+        r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?(?:[\"']?%s(?:\\{1,2}n)?[\"']?[ \t]+)?[\"'\\]{0,3}",
+    ),
     ("<echoed>", _ECHOED),
     ("<to>", r"<ends>[\"'\\]{0,3}[ \t]*\|[^|;\n]{0,200}"),
     ("<ends>", r"(?:\\{1,2}[nrt])*"),
@@ -221,9 +229,15 @@ _PARTS = (
     ("<words>", PASSWORD_WORDS.replace(",", "|").replace(" pw |pwd ", " ?pwd?(?= )")),
     ("<for>", r"<gap>(?:«\s|[\"'`«„“*]{0,3})"),
     ("<gap>", r"(?!<about>)(?:[^\n.;!?:=]|\.(?=\w)){0,60}?(?:[\s,(]<is>|\s?[:=])\s{1,3}"),
-    ("<about>", r"\s(?:policy|field|column|hash|type|manager|length|input|label|reset|parameter|option|file|name)"),
+    (
+        "<about>",
+        r"\s(?:policy|field|column|hash|type|manager|length|input|label|reset|parameter|option|file|name)",
+    ),
     ("<uuid>", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-    ("<is>", r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là|هي|still|now)"),
+    (
+        "<is>",
+        r"(?:ist?|be|it['’]s|was|to|as|lautet|est?|c['’]est|set|->|→|[—–]|är|jest|je|[èé]|là|هي|still|now)",
+    ),
 )
 _PHRASES = r"""
 bearer token | fair | bearer |  | bearer<quote>[\s:]{1,3}<quote>(?P<s>[A-Za-z0-9._~+/=-]{16,})
@@ -379,7 +393,16 @@ BEFORE_KEY = (
 )
 BEFORE_ANY = "is has need needs require requires show hide forgot invalid missing no without public sealed hashed"
 """Words before `token`, before `key` and before any name that make it no secret."""
-NOT_PASS = ("bypass", "compass", "onepass", "lastpass", "oldpwd", "surpass", "trespass", "encompass")
+NOT_PASS = (
+    "bypass",
+    "compass",
+    "onepass",
+    "lastpass",
+    "oldpwd",
+    "surpass",
+    "trespass",
+    "encompass",
+)
 CONSTANT_WORDS = (
     "reset change forgot forgotten update wrong incorrect invalid weak confirm show grant error field label enter allow"
     " empty random use with enable enabled disable disabled require required type route action event message title"
@@ -442,7 +465,9 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
-WEAK_PASSWORDS = tuple("changeme changeit changethis supersecret mysecret mypass qwerty replace insert sample".split())
+WEAK_PASSWORDS = tuple(
+    "changeme changeit changethis supersecret mysecret mypass qwerty replace insert sample".split()
+)
 PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
@@ -454,7 +479,19 @@ REFERENCE_STARTS = (
     *"npm: projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_".split(),
     *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
 )
-TEMPLATES = ("${", "$(", "{{", "#{", "<%", "%(", "$[", "process.env", "os.environ", "getenv", "import.meta")
+TEMPLATES = (
+    "${",
+    "$(",
+    "{{",
+    "#{",
+    "<%",
+    "%(",
+    "$[",
+    "process.env",
+    "os.environ",
+    "getenv",
+    "import.meta",
+)
 PUBLIC_KEY_STARTS = ("MIIBIjAN", "MIICIjAN", "MIGfMA0G", "MFkwEwYH", "MCowBQYD")
 PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 PATH_ENDS = (
@@ -538,7 +575,9 @@ PHRASE_WORDS = (
     " hidden chosen taken broken open later other either under weaker stronger together whatever"
 )
 """Words of sentences about a password, which a passphrase rarely has."""
-SCHEMES = tuple("bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split())
+SCHEMES = tuple(
+    "bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split()
+)
 """Words between the name of a header and its value."""
 
 _token_rules: list[tuple[str, list[str], str, str]] = []
@@ -568,14 +607,18 @@ def phrase_rules() -> list[tuple[str, str, list[str], str, str]]:
     if not _phrase_rules:
         for line in _PHRASES.strip("\n").splitlines():
             kind, condition, keywords, other, regex = line.split(" | ")
-            _phrase_rules.append((kind, condition, _split_keywords(keywords), other.replace("\\n", "\n"), regex))
+            _phrase_rules.append(
+                (kind, condition, _split_keywords(keywords), other.replace("\\n", "\n"), regex)
+            )
     return _phrase_rules
 
 
 def phrase_keywords() -> list[str]:
     """Return the keywords of all phrases, in the same way."""
     if not _phrase_keywords:
-        _phrase_keywords.extend(dict.fromkeys(_split_keywords(",".join(_PHRASES.split(" | ")[2::4]))))
+        _phrase_keywords.extend(
+            dict.fromkeys(_split_keywords(",".join(_PHRASES.split(" | ")[2::4])))
+        )
     return _phrase_keywords
 
 

@@ -20,7 +20,9 @@ _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bo
 
 _JOINTS = str.maketrans("", "", "-_. ")
 _LEET = str.maketrans("0@134$5", "oaieass")
-NAMING = frozenset("password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split())
+NAMING = frozenset(
+    "password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split()
+)
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
 _BASE64_RUN = r"[A-Za-z0-9+/]{32,}={0,2}"
@@ -32,7 +34,11 @@ _SYMBOLS = frozenset("!@#$%^&*+=~?")
 _SEPARATORS = frozenset("-_./: ")
 UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _DEFAULTS = frozenset(rules.DEFAULT_PASSWORDS.split())
-_NAME_WORDS = _DEFAULTS | {*rules.STATES_AND_PRODUCTS.split(), *rules.NOTICE_WORDS.split(), *rules.LABEL_WORDS.split()}
+_NAME_WORDS = _DEFAULTS | {
+    *rules.STATES_AND_PRODUCTS.split(),
+    *rules.NOTICE_WORDS.split(),
+    *rules.LABEL_WORDS.split(),
+}
 _TECHNICAL = frozenset(rules.TECHNICAL_WORDS.split())
 KNOWN = _NAME_WORDS | _TECHNICAL
 SENTENCE = KNOWN.union(rules.PHRASE_WORDS.split())
@@ -54,10 +60,14 @@ def _has_placeholder_word(head: str) -> bool:
     joined = lowered.translate(_JOINTS)
     both = f"{lowered}\n{joined}"
     is_run = is_long_run(head)
-    stand_in = next((word for word in rules.PLACEHOLDERS if word in both and not (is_run and len(word) < 6)), "")
+    stand_in = next(
+        (word for word in rules.PLACEHOLDERS if word in both and not (is_run and len(word) < 6)), ""
+    )
     mixed = has_both_cases(head) and any(map(str.isdigit, head))  # `changeit-Acme-91`
     if stand_in or len(set(lowered)) < 4:
-        extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(lowered.replace(stand_in, ""))
+        extended = mixed or re.compile(r"(?=.*[a-z]{2}).*\d{2}").search(
+            lowered.replace(stand_in, "")
+        )
         return not (stand_in in rules.WEAK_PASSWORDS and extended)
     words = {word.lower() for word in re.compile(CHUNK).findall(head)}
     if mixed and NAMING.isdisjoint(words) and "key" not in words:
@@ -67,13 +77,19 @@ def _has_placeholder_word(head: str) -> bool:
 
 def is_long_run(head: str) -> bool:
     """Check for random letters and digits, so long that three or four of them may happen to be a word."""
-    is_run = head.isalnum() or (has_both_cases(head) and head.replace("-", "").replace("_", "").isalnum())
+    is_run = head.isalnum() or (
+        has_both_cases(head) and head.replace("-", "").replace("_", "").isalnum()
+    )
     return len(head) >= 16 and is_run and head.isascii() and not is_wordy(head)
 
 
 def _is_sequence(head: str, share: float = 0.0) -> bool:
     share = share or (0.75 if head.isdigit() else 0.6 if len(head) >= 16 else 0.5)
-    return sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head)) / max(1, len(head) - 1) > share
+    return (
+        sum(ord(right) - ord(left) in (0, 1) for left, right in pairwise(head))
+        / max(1, len(head) - 1)
+        > share
+    )
 
 
 def is_reference(value: str) -> bool:
@@ -85,12 +101,18 @@ def is_reference(value: str) -> bool:
     digit = any(map(str.isdigit, head))
     if digit and has_both_cases(head) and head[0] in "(@&!~" and {*head[1:]}.isdisjoint("()/. "):
         return False  # `&x9Kp2-Lm`
-    if lowered.startswith(rules.REFERENCE_STARTS) or any(mark in lowered for mark in rules.TEMPLATES):
+    if lowered.startswith(rules.REFERENCE_STARTS) or any(
+        mark in lowered for mark in rules.TEMPLATES
+    ):
         return True
-    if re.compile(_REFERENCE).search(lowered) or ("$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)):
+    if re.compile(_REFERENCE).search(lowered) or (
+        "$" in head and re.compile(r"\$[A-Z][A-Z_]{3,}").search(head)
+    ):
         return True
     is_host = digit and "/" not in head and lowered.endswith(rules.HOST_ENDS)
-    is_path = lowered.startswith(rules.PATH_STARTS) or (lowered.endswith(rules.PATH_ENDS) and not is_host)
+    is_path = lowered.startswith(rules.PATH_STARTS) or (
+        lowered.endswith(rules.PATH_ENDS) and not is_host
+    )
     return is_path and (re.compile(_BASE64_RUN).fullmatch(head) is None or is_wordy(head))
 
 
@@ -104,7 +126,10 @@ def is_wordy(value: str) -> bool:
         return False
     if sum(map(len, words)) / len(words) < 3 or (not others and len(digits) > 1):
         return False
-    if not others and sum(set("aeiouy").isdisjoint(word.lower()) for word in words if len(word) > 1) > 1:
+    if (
+        not others
+        and sum(set("aeiouy").isdisjoint(word.lower()) for word in words if len(word) > 1) > 1
+    ):
         return False
     long = [word for word in words if len(word) > 4]  # a shorter one may be any name
     regex = re.compile(_UNNATURAL)
@@ -118,13 +143,19 @@ def _are_english(value: str, words: list[str]) -> bool:
     pairs = [pair for word in words for pair in pairwise(word.lower().encode())]
     points = sum(int(rules.FOLLOWERS[26 * first + second - 27 * 97]) - 4 for first, second in pairs)
     known = any(map("".join(words).lower().__contains__, _LONG_WORDS))
-    return points >= (5 if not value.isalnum() else 9 if known else 13 if has_both_cases(value) else 1_000)
+    return points >= (
+        5 if not value.isalnum() else 9 if known else 13 if has_both_cases(value) else 1_000
+    )
 
 
 def is_token_body(body: str) -> bool:
     """Check what follows the prefix of a vendor: anything but a stand-in."""
     head = body[:_HEAD]
-    return not (re.compile(rules.DUMMY_BODY).search(head) or _is_sequence(head[:48], 0.8) or len(set(head)) < 4)
+    return not (
+        re.compile(rules.DUMMY_BODY).search(head)
+        or _is_sequence(head[:48], 0.8)
+        or len(set(head)) < 4
+    )
 
 
 def is_random(body: str) -> bool:
@@ -163,9 +194,18 @@ def _grade(head: str) -> int:
         or head.startswith(rules.PUBLIC_KEY_STARTS)
     ):
         return NONE
-    if is_placeholder(head) or _is_other_format(head) or re.compile(_DOTTED_NAME).match(head) or is_reference(head):
+    if (
+        is_placeholder(head)
+        or _is_other_format(head)
+        or re.compile(_DOTTED_NAME).match(head)
+        or is_reference(head)
+    ):
         return NONE
-    digit, letter, cased = any(map(str.isdigit, head)), any(map(str.isalpha, head)), has_both_cases(head)
+    digit, letter, cased = (
+        any(map(str.isdigit, head)),
+        any(map(str.isalpha, head)),
+        has_both_cases(head),
+    )
     if re.compile(FINGERPRINT).fullmatch(head):
         return FAIR
     if is_wordy(head) or not letter or len(set(head)) < 5:
@@ -174,7 +214,9 @@ def _grade(head: str) -> int:
         if len(head) >= 16 or (len(head) >= 8 and (cased or not _SYMBOLS.isdisjoint(head))):
             return STRONG
         return FAIR if len(head) >= 10 else NONE
-    symbols = [character for character in head[1:-1] if character in _SYMBOLS and character not in "=+"]
+    symbols = [
+        character for character in head[1:-1] if character in _SYMBOLS and character not in "=+"
+    ]
     if symbols and head.isascii() and (cased or len(symbols) > 1):
         return FAIR
     if not (head.isascii() and head.isalpha()):
@@ -185,7 +227,9 @@ def _grade(head: str) -> int:
 
 
 def _is_other_format(head: str) -> bool:
-    return bool((not head.isalnum() or head[0].isdigit()) and re.compile(rules.OTHER_FORMAT).match(head))
+    return bool(
+        (not head.isalnum() or head[0].isdigit()) and re.compile(rules.OTHER_FORMAT).match(head)
+    )
 
 
 def is_password(value: str, place: int = SURE) -> bool:
@@ -200,30 +244,56 @@ def _is_password(head: str, place: int) -> bool:
     if len(head) == _HEAD and head.startswith(("AgA", "AgB")):
         return False  # a sealed secret
     digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
-    by_policy = 8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")  # `Abcd1234`
-    if _has_placeholder_word(head) or (_is_sequence(head[:48]) and not by_policy) or is_reference(head):
+    by_policy = (
+        8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")
+    )  # `Abcd1234`
+    if (
+        _has_placeholder_word(head)
+        or (_is_sequence(head[:48]) and not by_policy)
+        or is_reference(head)
+    ):
         return False
     words = [chunk.lower() for chunk in re.compile(CHUNK).findall(head) if chunk.isalpha()]
     symbol = not _SYMBOLS.isdisjoint(head[1:-1])
     if len(head.split()) > 1:  # a passphrase, but no sentence
         known, mark = len(SENTENCE & {*words}), symbol or "&" in head or head[-1] in "!$#"
         few = known < 2 if digit or len(words) > 3 else not known
-        few = few or (digit and mark and place == SURE and known < len({*words}) and NAMING.isdisjoint(words))
-        plain = mark or (
-            NAMING.isdisjoint(words) and head.replace(" ", "").isalpha() and (place < SURE or head[0].islower())
+        few = few or (
+            digit and mark and place == SURE and known < len({*words}) and NAMING.isdisjoint(words)
         )
-        return place > COPULA and few and len(words) < 9 and (digit or plain) and head[-1] not in ".?:…"
+        plain = mark or (
+            NAMING.isdisjoint(words)
+            and head.replace(" ", "").isalpha()
+            and (place < SURE or head[0].islower())
+        )
+        return (
+            place > COPULA
+            and few
+            and len(words) < 9
+            and (digit or plain)
+            and head[-1] not in ".?:…"
+        )
     if is_long_run(head) and (place > PROSE or (len(head) >= 20 and _grade(head) == STRONG)):
         return True
-    if _is_other_format(head) or head.lower() in _NAME_WORDS or (not words and (place < SURE or len(head) < 6)):
+    if (
+        _is_other_format(head)
+        or head.lower() in _NAME_WORDS
+        or (not words and (place < SURE or len(head) < 6))
+    ):
         return False
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
         return False  # `Password*`, `errors.mismatch`
     joints, digits = sum(map(head.count, "-_.")), sum(map(str.isdigit, head))
     spoken = place == COPULA and cased and _TECHNICAL.isdisjoint(words)
-    composed = digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)  # `old_Pw1`
-    if plain and words and ((KNOWN.issuperset(words) and not composed) or head.lower().translate(_LEET) in NAMING):
+    composed = (
+        digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)
+    )  # `old_Pw1`
+    if (
+        plain
+        and words
+        and ((KNOWN.issuperset(words) and not composed) or head.lower().translate(_LEET) in NAMING)
+    ):
         return False
     if not NAMING.isdisjoint(words) and is_wordy(head) and not composed:
         return False
@@ -240,12 +310,20 @@ def _is_password(head: str, place: int) -> bool:
         unknown = "." not in head and len(strange) == len({*words})
         chosen = bool(unknown and re.compile(_CHOSEN_WORDS).match(head))
         if place == LITERAL and strange and not chosen:
-            chosen = symbol or head[-1] in "!#$%&*" or (joints > 0 and (cased or len(words) > 2 or unknown))
+            chosen = (
+                symbol
+                or head[-1] in "!#$%&*"
+                or (joints > 0 and (cased or len(words) > 2 or unknown))
+            )
         return digit or (symbol and cased) or ("-" in head and len(strange) > 2) or chosen
     digits += joints > 1 and len(words) > 1 and min(map(len, words)) > 3
-    numbered = digit and digits > 1 and len(head) > 9 and KNOWN.isdisjoint(words) and "." not in head
+    numbered = (
+        digit and digits > 1 and len(head) > 9 and KNOWN.isdisjoint(words) and "." not in head
+    )
     random = bool(re.compile(r"(?i)(?=(?:[a-z]+\d+){2})[a-z0-9]+").fullmatch(head))
-    return (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or numbered or random
+    return (
+        (digit and cased and len(head) >= 8) or (symbol and (digit or cased)) or numbered or random
+    )
 
 
 def is_login_password(user: str, password: str) -> bool:
@@ -257,8 +335,12 @@ def is_login_password(user: str, password: str) -> bool:
     if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
         return False
     words = {word.lower() for word in re.compile(CHUNK).findall(password) if word.isalpha()}
-    chosen = any(map(str.isdigit, password)) and (not words <= KNOWN or (lowered != password and len(words) > 1))
-    return chosen or not (is_wordy(password) and not (NAMING | {"test", "demo", "user", "key"}).isdisjoint(words))
+    chosen = any(map(str.isdigit, password)) and (
+        not words <= KNOWN or (lowered != password and len(words) > 1)
+    )
+    return chosen or not (
+        is_wordy(password) and not (NAMING | {"test", "demo", "user", "key"}).isdisjoint(words)
+    )
 
 
 def is_basic_login(encoded: str) -> bool:
@@ -277,7 +359,11 @@ def decode_text(encoded: str) -> str:
         decoded = binascii.a2b_base64(encoded + "=" * (-len(encoded) % 4)).decode("utf-8")
     except ValueError:
         return ""
-    return decoded if decoded.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
+    return (
+        decoded
+        if decoded.replace("\n", "").replace("\r", "").replace("\t", "").isprintable()
+        else ""
+    )
 
 
 def meets(condition: str, value: str) -> bool:
@@ -289,12 +375,18 @@ def meets(condition: str, value: str) -> bool:
     if condition == "plain":
         words = re.split(r"[.-]", value)
         natural = any(map(re.compile(_ADJECTIVE).search, words)) or is_placeholder(value)
-        return not natural and NAMING.isdisjoint(words) and len(SENTENCE.intersection(words)) <= (len(words) > 3)
+        return (
+            not natural
+            and NAMING.isdisjoint(words)
+            and len(SENTENCE.intersection(words)) <= (len(words) > 3)
+        )
     if condition == "output":
         return grade(value) == STRONG or (is_password(value, COPULA) and not value.isalpha())
     if condition in PLACES:
         return is_password(value, PLACES[condition])
-    return condition == "any" or ((condition == "random" or grade(value) >= GRADES[condition]) and is_random(value))
+    return condition == "any" or (
+        (condition == "random" or grade(value) >= GRADES[condition]) and is_random(value)
+    )
 
 
 _ADJECTIVE = r"(?:ed|ing|[ai]ble|ly|al|[oa]ry|[ea]nt|ive|ous|ful|less|[ts]ion|ic|ty|ment|tten|words?|keys?)\Z"
@@ -312,7 +404,10 @@ _ENDINGS = [
     for kind, least, *endings in map(str.split, rules.NAMES.strip().splitlines())
 ]
 NEUTRAL = frozenset(rules.NEUTRAL_WORDS.split())
-_BEFORE = {"token": frozenset(rules.BEFORE_TOKEN.split()), "key": frozenset(rules.BEFORE_KEY.split())}
+_BEFORE = {
+    "token": frozenset(rules.BEFORE_TOKEN.split()),
+    "key": frozenset(rules.BEFORE_KEY.split()),
+}
 _BEFORE_ANY = frozenset(rules.BEFORE_ANY.split())
 CONSTANTS = frozenset(rules.CONSTANT_WORDS.split())
 
@@ -334,7 +429,11 @@ def secret_name(key: str) -> SecretName | None:
     """Return what a key of this name stores: its last word decides."""
     words = name_words(key)
     joined = "".join(words)
-    if not words or joined.endswith(rules.NOT_PASS) or (len(words) > 1 and is_public_name(words[-2], words[-1])):
+    if (
+        not words
+        or joined.endswith(rules.NOT_PASS)
+        or (len(words) > 1 and is_public_name(words[-2], words[-1]))
+    ):
         return None
     for endings, name in _ENDINGS:
         if joined.endswith(endings):
@@ -342,5 +441,7 @@ def secret_name(key: str) -> SecretName | None:
     if words[-1] in ("pass", "pw", "psk", "mdp"):
         return _PASSWORD
     is_constant = len(words) > 1 and key.rpartition(".")[2].strip("-").isupper()
-    is_key = words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
+    is_key = (
+        words[-1] in ("pat", "key", "keys", "salt", "pepper") if is_constant else words[-1] == "key"
+    )
     return ("api key", STRONG) if is_key and len(words) > 1 else None

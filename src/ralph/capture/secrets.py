@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _ROUNDS = 16  # more than any text needs
-_PATTERN_SECONDS = 0.5  # of computing, for one pattern of the user's in one text; less after others were too slow
+_PATTERN_SECONDS = (
+    0.5  # of computing, for one pattern of the user's in one text; less after others were too slow
+)
 
 
 class FoundSecret:
@@ -89,10 +91,16 @@ _STRING_JOINT = (
 
 def _scan(text: str, patterns: "Sequence[str]") -> list[Span]:
     spans, view = _apply_rules(text), view_text(text)
-    blank = re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text) if "[" in text or "\\" in text else text
+    blank = (
+        re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text)
+        if "[" in text or "\\" in text
+        else text
+    )
     if view is not None:
         blank = blank_splitters(blank)
-        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(view.text, patterns)
+        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(
+            view.text, patterns
+        )
         spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
     if blank != text:
         spans += _apply_rules(blank)
@@ -100,14 +108,20 @@ def _scan(text: str, patterns: "Sequence[str]") -> list[Span]:
     if "-]{+" in text:  # a word diff: each side alone
         views += [view_text(text, _OLD_WORDS), view_text(text, _NEW_WORDS)]
     for joined in filter(None, views):
-        spans += [(*joined.locate(start, end), kind) for start, end, kind in _apply_rules(joined.text)]
+        spans += [
+            (*joined.locate(start, end), kind) for start, end, kind in _apply_rules(joined.text)
+        ]
     markers = _find_markers(text)
     if markers:
         from bisect import bisect_left  # few texts have markers
 
         # Only the last marker that begins before a span's end can overlap it.
         lasts = [bisect_left(markers, (end, 0)) - 1 for _, end, _ in spans]
-        spans = [span for span, last in zip(spans, lasts, strict=True) if last < 0 or span[0] >= markers[last][1]]
+        spans = [
+            span
+            for span, last in zip(spans, lasts, strict=True)
+            if last < 0 or span[0] >= markers[last][1]
+        ]
     return _merge([*spans, *_custom_spans(text, patterns)])
 
 
@@ -127,13 +141,24 @@ def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
 
 
 def _find_markers(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.compile(MARKER).finditer(text)] if "[redacted: " in text else []
+    return (
+        [match.span() for match in re.compile(MARKER).finditer(text)]
+        if "[redacted: " in text
+        else []
+    )
 
 
 def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
     """Between the markers, so that nothing is redacted twice; a pattern that takes too long is switched off."""
-    edges = [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)] if patterns else []
-    places, off = getattr(patterns, "places", None), getattr(patterns, "off", set[str]())  # none in a hook
+    edges = (
+        [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)]
+        if patterns
+        else []
+    )
+    places, off = (
+        getattr(patterns, "places", None),
+        getattr(patterns, "off", set[str]()),
+    )  # none in a hook
     spans: list[Span] = []
     for each in [each for each in patterns if each not in off]:
         search = partial(_pattern_spans, _compile_pattern(each), text, edges)
@@ -148,7 +173,12 @@ def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
 def _pattern_spans(pattern: "re.Pattern[str]", text: str, edges: "Sequence[int]") -> list[Span]:
     try:
         parts = zip(edges[::2], edges[1::2], strict=True)
-        return [(*match.span(), "custom") for part in parts for match in pattern.finditer(text, *part) if match[0]]
+        return [
+            (*match.span(), "custom")
+            for part in parts
+            for match in pattern.finditer(text, *part)
+            if match[0]
+        ]
     except DeadlineExceeded as error:
         error.pattern = pattern.pattern
         raise
@@ -173,7 +203,9 @@ def _search_in_time(search: "Callable[[], list[Span]]", seconds: float) -> list[
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         spans = search()
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # in here, so that a late signal is caught as well
+        signal.setitimer(
+            signal.ITIMER_VIRTUAL, 0
+        )  # in here, so that a late signal is caught as well
         return spans
     except TimeoutError:
         return None
@@ -211,7 +243,14 @@ _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
 _DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
-_PAIRED = ("aws access key", "alibaba key", "tencent key", "scaleway key", "volcengine key", "google storage key")
+_PAIRED = (
+    "aws access key",
+    "alibaba key",
+    "tencent key",
+    "scaleway key",
+    "volcengine key",
+    "google storage key",
+)
 _PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{0,2}}|{_UUID})(?![A-Za-z0-9+/_-])"
 """Access keys with an id; the secret that follows within a few words has no prefix."""
 
@@ -224,18 +263,34 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
         for prefix in prefixes:
             if prefix not in present:
                 continue
-            for start, end in _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body):
+            for start, end in (
+                _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body)
+            ):
                 before = text[max(0, start - 24) : start]
                 # A checksum or a long base64 text (an image, a module) may happen to contain a prefix.
-                inside = before[-1:] in ("+", "/") and re.compile(_BASE64).fullmatch(before) and has_both_cases(before)
+                inside = (
+                    before[-1:] in ("+", "/")
+                    and re.compile(_BASE64).fullmatch(before)
+                    and has_both_cases(before)
+                )
                 inside = inside and any(map(str.isdigit, before))
-                if not inside and not (before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)):
+                if not inside and not (
+                    before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)
+                ):
                     yield start, _wrapped_end(text, start, end), kind
-                    for match in re.compile(_PARTNER).finditer(text, end, end + 160) if kind in _PAIRED else ():
+                    for match in (
+                        re.compile(_PARTNER).finditer(text, end, end + 160)
+                        if kind in _PAIRED
+                        else ()
+                    ):
                         if has_both_cases(match[0]) or "-" in match[0]:
                             yield *match.span(), kind.replace("access", "secret")
                             break
-            for match in re.compile(re.escape(prefix) + f"(?:{body})").finditer(text) if joints and not lead else ():
+            for match in (
+                re.compile(re.escape(prefix) + f"(?:{body})").finditer(text)
+                if joints and not lead
+                else ()
+            ):
                 if match.start() in joints and values.is_token_body(match[0][len(prefix) :]):
                     yield *match.span(), kind
     for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
@@ -262,11 +317,18 @@ def _body_check(prefix: str) -> "Callable[[str], bool]":
 
 
 def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
-    before_it, after_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"), re.compile(body)
+    before_it, after_it = (
+        re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"),
+        re.compile(body),
+    )
     for at in prefilter.positions(text, prefix):
         first = max(0, at - 96)
         before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
-        if before and after and _body_check(prefix)(before[0] + after[0] if len(prefix) < 5 else after[0]):
+        if (
+            before
+            and after
+            and _body_check(prefix)(before[0] + after[0] if len(prefix) < 5 else after[0])
+        ):
             yield first + before.start(), after.end()
 
 
@@ -291,7 +353,9 @@ _ENCODED = (
     r"(?P<line>[A-Za-z0-9+/]{24,}+={0,2})"
     r"(?:\r?\n[ \t]{0,16}+[A-Za-z0-9+/]{8,76}+={0,2}(?=[ \t]*(?:[\r\n\"\\]|\Z))){0,400}+"
 )
-_ENCODED_DATA = r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,4000}={0,2})[\"']?[ \t\r]*$"
+_ENCODED_DATA = (
+    r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,4000}={0,2})[\"']?[ \t\r]*$"
+)
 
 
 def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
@@ -338,11 +402,17 @@ def _private_keys(text: str) -> "Iterator[Span]":
         elif body and _is_key(body["body"]):
             yield begin.start(), body.end(), "private key"
     floor = 0
-    for end in re.compile(_END).finditer(text):  # what precedes an END line, however much of the key was cut off
-        parts = re.compile(_KEY_PARTS).finditer(text, max(floor, end.start() - _LONGEST_KEY), end.start())
+    for end in re.compile(_END).finditer(
+        text
+    ):  # what precedes an END line, however much of the key was cut off
+        parts = re.compile(_KEY_PARTS).finditer(
+            text, max(floor, end.start() - _LONGEST_KEY), end.start()
+        )
         start, lines = end.start(), list[str]()
         for part in reversed(list(parts)):
-            if part["line"] and (len(part["line"]) >= 16 or len(lines) < 2):  # only the last two lines may be short
+            if part["line"] and (
+                len(part["line"]) >= 16 or len(lines) < 2
+            ):  # only the last two lines may be short
                 lines.insert(0, part["line"])
                 start = part.start()
             elif not part["gap"]:
@@ -359,7 +429,9 @@ def has_private_key(text: str) -> bool:
     if "PRIVATE KEY" not in text:
         return False
     blocks = re.compile(rf"{_BEGIN}[^-]{{0,200}}+{_END}")
-    text = blocks.sub(lambda block: block[0] if re.compile(_LONG_LINE).search(block[0]) else "", text)
+    text = blocks.sub(
+        lambda block: block[0] if re.compile(_LONG_LINE).search(block[0]) else "", text
+    )
     return any(
         re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")])
         for line in text.split("\n")
@@ -368,17 +440,21 @@ def has_private_key(text: str) -> bool:
 
 
 def _is_key(body: str) -> bool:
-    return len(body) >= 40 and any(values.is_random(body[at : at + 64]) for at in range(0, len(body), 64))
+    return len(body) >= 40 and any(
+        values.is_random(body[at : at + 64]) for at in range(0, len(body), 64)
+    )
 
 
 # --- URLs, headers and command lines ------------------------------------------------------------
 
-_LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
-_RAW_LOGIN = (
-    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
+_LOGIN = (
+    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
 )
+_RAW_LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
 _USER_LOGIN = r"://(?P<user>[A-Za-z0-9_-]{20,255})@(?![\w.-]{0,60}sentry)(?=[\w.-]+[:/])"
-_MAIL_LOGIN = r"@[\w-]{1,40}(?:\.[\w-]{2,20}){1,3}:(?P<password>[^\s/:,;\"'`<>]{6,64})(?=[\s,;\"'`<>)]|\Z)"
+_MAIL_LOGIN = (
+    r"@[\w-]{1,40}(?:\.[\w-]{2,20}){1,3}:(?P<password>[^\s/:,;\"'`<>]{6,64})(?=[\s,;\"'`<>)]|\Z)"
+)
 _FAR = 500
 
 
@@ -387,7 +463,9 @@ def _url_passwords(text: str) -> "Iterator[Span]":
     at = text.find("://") if "@" in text else -1
     while at >= 0:
         database = text[max(0, at - 12) : at].lower().endswith(rules.DATABASES)
-        match = re.compile(_LOGIN).match(text, at) or (re.compile(_RAW_LOGIN).match(text, at) if database else None)
+        match = re.compile(_LOGIN).match(text, at) or (
+            re.compile(_RAW_LOGIN).match(text, at) if database else None
+        )
         if match and match["password"].startswith("x-oauth"):
             yield *match.span("user"), "url password"
         elif match and values.is_login_password(match["user"], match["password"]):
@@ -408,12 +486,17 @@ def _phrases(text: str, lowered: str) -> "Iterator[Span]":
             floor, at = 0, lowered.find(keyword)
             pattern = rules.phrase_regex(body) if at >= 0 else ""
             while at >= 0:
-                if condition in ("piped", "before"):  # the password precedes its receiver on the line
+                if condition in (
+                    "piped",
+                    "before",
+                ):  # the password precedes its receiver on the line
                     start, end = max(floor, at - _FAR), at + len(keyword)
                     line = max(start, lowered.rfind("\n", start, at) + 1)
                     matches = list(re.compile(pattern).finditer(text, line, end))
                 else:
-                    may_match = not other or prefilter.follows(text[at + len(keyword) : at + len(keyword) + 700], other)
+                    may_match = not other or prefilter.follows(
+                        text[at + len(keyword) : at + len(keyword) + 700], other
+                    )
                     match, end = re.compile(pattern).match(text, at) if may_match else None, at + 1
                     matches = [match] if match else []
                 for each in matches:
@@ -442,14 +525,23 @@ def _table_secrets(text: str) -> "Iterator[Span]":
         cells = line.split("|")
         if is_rule[number]:
             head = lines[number - 1].split("|") if number else []
-            with_user = any(cell.strip(_CELL).lower() in ("user", "username", "login", "account") for cell in head)
+            with_user = any(
+                cell.strip(_CELL).lower() in ("user", "username", "login", "account")
+                for cell in head
+            )
             width, drawn, is_long = len(head), "+" in line or with_user, False
-            columns = _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
+            columns = (
+                _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
+            )
         elif line.lstrip().startswith("-[ RECORD"):
             columns, width, drawn, is_long = {}, 2, True, True
         elif len(cells) != width and len(cells) != previous:
             width, drawn, is_long = len(cells), True, False
-            columns = _secret_columns(cells) if width > 1 and _is_counted(lines, number + 1, width) else {}
+            columns = (
+                _secret_columns(cells)
+                if width > 1 and _is_counted(lines, number + 1, width)
+                else {}
+            )
         else:
             at = start
             for column, cell in enumerate(cells if len(cells) == width else ()):
@@ -486,9 +578,15 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    is_password = name[0] == "password" and values.is_password(value, values.SURE if drawn else values.LITERAL)
+    is_password = name[0] == "password" and values.is_password(
+        value, values.SURE if drawn else values.LITERAL
+    )
     least = name[1] if drawn or values.is_long_run(value) else values.STRONG
-    if name[0] in ("secret", "token") and has_both_cases(value) and sum(map(str.isdigit, value)) > (name[0] == "token"):
+    if (
+        name[0] in ("secret", "token")
+        and has_both_cases(value)
+        and sum(map(str.isdigit, value)) > (name[0] == "token")
+    ):
         is_password = values.is_password(value, values.LITERAL)  # a chosen one
     if is_password or (name[0] != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
@@ -498,7 +596,11 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
 def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]":
     lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
     head = next(lines)[0].rstrip("\r\n")
-    starts = [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)] if separator == " " else []
+    starts = (
+        [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)]
+        if separator == " "
+        else []
+    )
     titles = _split_row(head, separator, starts)
     columns = _secret_columns(titles)
     for line in lines if columns else ():
@@ -508,14 +610,20 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
             break  # the end of the table, or the head of another one
         for number, cell in enumerate(cells):
             if number in columns:
-                yield from _cell_secret(cell, at, columns[number], drawn=columns[number][0] == "password")
+                yield from _cell_secret(
+                    cell, at, columns[number], drawn=columns[number][0] == "password"
+                )
             at += len(cell) + (separator != " ")
 
 
 def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
     if separator == " ":
         ends = [*starts[1:], len(row)]
-        return [row[start:end] for start, end in zip(starts, ends, strict=True) if row[start - 1 : start] in ("", " ")]
+        return [
+            row[start:end]
+            for start, end in zip(starts, ends, strict=True)
+            if row[start - 1 : start] in ("", " ")
+        ]
     cells: list[str] = []
     for piece in row.split(separator):
         if cells and cells[-1][:1] == '"' and cells[-1].count('"') % 2:
@@ -538,7 +646,9 @@ def _inserted_secrets(text: str, lowered: str) -> "Iterator[Span]":
         value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
         while value:
             if value["text"] and number in columns:
-                yield from _cell_secret(value["text"], value.start("text"), columns[number], drawn=True)
+                yield from _cell_secret(
+                    value["text"], value.start("text"), columns[number], drawn=True
+                )
             number = number + 1 if value["end"] == "," else 0
             value = re.compile(_SQL_VALUE).match(text, value.end()) if value["end"] != ")" else None
 
@@ -555,7 +665,9 @@ _MEMBER_NAME = (
 
 def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
     floor = 0
-    for match in filter(None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))):
+    for match in filter(
+        None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))
+    ):
         before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]
         floor = match.end()
         after = text[floor : floor + 160].partition("}")[0].partition("- ")[0]

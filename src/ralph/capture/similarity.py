@@ -8,7 +8,15 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from ralph.search.terms import EVERYDAY_WORDS, STOP_WORDS, is_cjk, split_words, stem, unaccented, word_terms
+from ralph.search.terms import (
+    EVERYDAY_WORDS,
+    STOP_WORDS,
+    is_cjk,
+    split_words,
+    stem,
+    unaccented,
+    word_terms,
+)
 
 _NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
 _SHARED, _SHARED_WITHOUT_NAME = 0.45, 0.8
@@ -53,9 +61,13 @@ def term_weights(text: str) -> Mapping[str, float]:
             weight = _WORD
         terms = word_terms(word)
         longest = max(terms, key=len, default="")
-        for term in terms:  # of a path or an identifier the whole is its name, and the parts are words
+        for (
+            term
+        ) in terms:  # of a path or an identifier the whole is its name, and the parts are words
             part = weight
-            if weight == _PAIR and term.isascii() and len(term) > 1:  # a name in front of a particle: `sRGB로`
+            if (
+                weight == _PAIR and term.isascii() and len(term) > 1
+            ):  # a name in front of a particle: `sRGB로`
                 part = _NAME if term == longest and term not in EVERYDAY_WORDS else _WORD
             elif weight == _NAME and term != longest:
                 part = _COMMON if term in _COMMON_WORDS else _WORD
@@ -72,11 +84,15 @@ def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     light, heavy = sorted((sum(one.values()), sum(other.values())))
     pairs = sum(weight == _PAIR for weight in common.values())
     has_name = _NAME in common.values() or pairs > len(common) / 2
-    if shared < min(_MIN_WEIGHT, light) or shared / light < (_SHARED if has_name else _SHARED_WITHOUT_NAME):
+    if shared < min(_MIN_WEIGHT, light) or shared / light < (
+        _SHARED if has_name else _SHARED_WITHOUT_NAME
+    ):
         return 0.0
     # Parts of an identifier are no words of their own, and pairs of CJK characters count half.
     terms = [term for term, weight in common.items() if weight > _COMMON]
-    words = [term for term in terms if not any(term != longer and term in longer for longer in terms)]
+    words = [
+        term for term in terms if not any(term != longer and term in longer for longer in terms)
+    ]
     is_one_name = sum(0.5 if common[term] == _PAIR else 1.0 for term in words) < _MIN_WORDS
     if shared / heavy < (_SHARED_WITHOUT_NAME if is_one_name else _SHARE_OF_HEAVIER):
         return 0.0
@@ -105,7 +121,9 @@ def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]
     The subject is every word but numbers and negations, () of a text with few words.
     """
     words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
-    subject = tuple(_NUMBER.sub("#", stem(word)) for word in words if word not in _NEGATIONS | _AFFIRMATIONS)
+    subject = tuple(
+        _NUMBER.sub("#", stem(word)) for word in words if word not in _NEGATIONS | _AFFIRMATIONS
+    )
     numbers = tuple(number for word in words for number in _NUMBER.findall(word))
     has_subject = len(subject) > 1 and len("".join(subject)) >= _MIN_SUBJECT
     return subject if has_subject else (), (any(word in _NEGATIONS for word in words), numbers)

@@ -23,23 +23,32 @@ _GENERIC_NAMES = frozenset(
 )
 _BEFORE = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
 _AFTER = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
-_NAMED_ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*")
+_NAMED_ERROR = re.compile(
+    r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*"
+)
 _PROBLEM = re.compile(
     r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such|refused|denied|undefined"
     r"|unable|missing|must)\b"
 )
-_EXIT_CODE = re.compile(r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*")
+_EXIT_CODE = re.compile(
+    r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*"
+)
 _OPEN_END = re.compile(
     r"(?i)\b(?:todo|fixme|next steps?|remaining|remains|still (?:to do|fails?|failing|missing|open|need\w*)|not yet"
     r"|left to do|follow[- ]?ups?)\b|^\s*[-*]\s*\[ \]"
 )
-_HEADING = re.compile(r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$")
+_HEADING = re.compile(
+    r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$"
+)
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 ASKED = "Asked: "  # how a line begins that quotes a person
 PRINTED = "Error: "  # how a line begins that quotes what a tool printed
 TOKENS = 400  # the most tokens of one session's summary, stored or injected
 _LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
-_TURN, _NEWEST = 600, 3  # of a compacted session: characters of a turn, and turns that are worth more than the rest
+_TURN, _NEWEST = (
+    600,
+    3,
+)  # of a compacted session: characters of a turn, and turns that are worth more than the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,9 @@ def error_line(record: Record) -> str:
 
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
     """Return the line that names an error, else the reason, else a problem, else the first."""
-    *lines, reason = (line if not _EXIT_CODE.fullmatch(line) else "" for line in map(str.strip, (*output, reason)))
+    *lines, reason = (
+        line if not _EXIT_CODE.fullmatch(line) else "" for line in map(str.strip, (*output, reason))
+    )
     named = [line for line in lines if _NAMED_ERROR.search(line)]
     problems = [line for line in lines if _PROBLEM.search(line)]
     return next(filter(None, (*named[-1:], reason, *problems, *lines)), "")
@@ -124,8 +135,12 @@ def summary(records: Sequence[Record]) -> Summary:
 
 def goal(records: Sequence[Record]) -> str:
     """Return the first prompt that is no slash command, if any."""
-    prompts = [line for record in records if is_prompt(record) and (line := _cut(record.text, _LONG))]
-    return next((line for line in prompts if not line.startswith("/")), prompts[0] if prompts else "")
+    prompts = [
+        line for record in records if is_prompt(record) and (line := _cut(record.text, _LONG))
+    ]
+    return next(
+        (line for line in prompts if not line.startswith("/")), prompts[0] if prompts else ""
+    )
 
 
 def _describe_call(record: Record) -> str:
@@ -148,14 +163,22 @@ def _last_state(records: Sequence[Record], message: str) -> str:
         if paragraph.strip(" \t\n#*-`"):
             return _cut(paragraph, _LONG)
     last = next((record for record in reversed(records) if not is_prompt(record)), None)
-    return _cut(f"{last.kind.value}: {_describe_call(last) or _cut(last.text, _SHORT)}", _LONG) if last else ""
+    return (
+        _cut(f"{last.kind.value}: {_describe_call(last) or _cut(last.text, _SHORT)}", _LONG)
+        if last
+        else ""
+    )
 
 
 def _replies(records: Sequence[Record]) -> tuple[tuple[int, str], ...]:
     """Return prompts that follow an answer, with it; those with digits or identifiers rank first, then the newest."""
     said = [record for record in records if is_prompt(record) or is_message(record)]
     pairs = [
-        (has_form(prompt.text), number, f"Answered: {_brief(answer.text, _SHORT)}\n{ASKED}{_brief(prompt.text, _LONG)}")
+        (
+            has_form(prompt.text),
+            number,
+            f"Answered: {_brief(answer.text, _SHORT)}\n{ASKED}{_brief(prompt.text, _LONG)}",
+        )
         for number, (answer, prompt) in enumerate(pairwise(said))
         if is_message(answer) and is_prompt(prompt) and not prompt.text.startswith("/")
     ]
@@ -185,9 +208,16 @@ def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, 
         path = PurePosixPath(file.replace("\\", "/"))
         for part in (path.name.lstrip(".").partition(".")[0], path.parent.name):
             name = part.lower().strip("_-. ")
-            if len(name) > 1 and name not in _GENERIC_NAMES and not name.isdigit() and not set(name) & set(',|/<>"'):
+            if (
+                len(name) > 1
+                and name not in _GENERIC_NAMES
+                and not name.isdigit()
+                and not set(name) & set(',|/<>"')
+            ):
                 names[name] += 1
-    return _unique([*(record.origin.task for record in records), *(name for name, _ in names.most_common())])[:_TAGS]
+    return _unique(
+        [*(record.origin.task for record in records), *(name for name, _ in names.most_common())]
+    )[:_TAGS]
 
 
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
@@ -196,7 +226,10 @@ def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
 
 
 def recap(
-    records: Sequence[Record], budget: int, cost: Callable[[str], int], is_withheld: Callable[[str], bool]
+    records: Sequence[Record],
+    budget: int,
+    cost: Callable[[str], int],
+    is_withheld: Callable[[str], bool],
 ) -> str:
     """Say what was asked and answered so far, the newest turns first to stay."""
     said = [record for record in records if is_prompt(record) or is_message(record)]
@@ -204,11 +237,17 @@ def recap(
     lines = []
     for number, record in enumerate(said):
         who = ASKED if is_prompt(record) else "Answered: "
-        lines.append((0 if number == first else len(said) - number, f"{who}{_cut(record.text, _TURN)}"))
+        lines.append(
+            (0 if number == first else len(said) - number, f"{who}{_cut(record.text, _TURN)}")
+        )
     done = replace(summary(records), goal="", state="", replies=())
     lines += [(rank + _NEWEST, line) for rank, line in _lines(done)]
     own = [(rank, line) for rank, line in lines if not line.startswith(PRINTED)]
-    return _fit([each for each in own if each[1].startswith(ASKED) or not is_withheld(each[1])], budget, cost)
+    return _fit(
+        [each for each in own if each[1].startswith(ASKED) or not is_withheld(each[1])],
+        budget,
+        cost,
+    )
 
 
 def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:

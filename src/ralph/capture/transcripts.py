@@ -14,7 +14,9 @@ from typing import NamedTuple
 from ralph.capture.events import Json, response_text
 from ralph.model.record import NO_EXTRA
 
-PROMPT, TOOL, FAILED, STOP, SUBAGENT = "UserPromptSubmit PostToolUse PostToolUseFailure Stop SubagentStop".split()
+PROMPT, TOOL, FAILED, STOP, SUBAGENT = (
+    "UserPromptSubmit PostToolUse PostToolUseFailure Stop SubagentStop".split()
+)
 _REJECTED = ("The user doesn't want to", "[Request interrupted")
 _COMMAND = re.compile(r"<command-name>\s*(/?[^<]{1,200}?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -57,7 +59,9 @@ def instant(value: object) -> str:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            moment = moment.astimezone() if moment.tzinfo is None else moment  # local, as Aider writes it
+            moment = (
+                moment.astimezone() if moment.tzinfo is None else moment
+            )  # local, as Aider writes it
         elif isinstance(value, int | float) and not isinstance(value, bool):
             moment = datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS else value, UTC)
         else:
@@ -76,13 +80,18 @@ def member(value: Json, *names: str) -> str:
 
 def cursor_headers(composer: Json) -> list[str]:
     """Return the ids of a conversation's messages in their order."""
-    return [_text(header, "bubbleId") for header in _objects(composer.get("fullConversationHeadersOnly"))]
+    return [
+        _text(header, "bubbleId")
+        for header in _objects(composer.get("fullConversationHeadersOnly"))
+    ]
 
 
 class Conversation:
     """Collects what a session has, and gives events: of each turn the last message is its answer."""
 
-    def __init__(self, session: str = "", cwd: str = "", reader: str = "claude", agent: str = "") -> None:
+    def __init__(
+        self, session: str = "", cwd: str = "", reader: str = "claude", agent: str = ""
+    ) -> None:
         self.session, self.cwd, self.agent, self.at = session, cwd, agent, ""
         self._reader = reader
         self._answer = ("", "", "")  # time, id of the message, text
@@ -104,24 +113,41 @@ class Conversation:
         """A message of the agent; parts of one message belong together."""
         _, before, said = self._answer
         if text.strip():
-            self._answer = (at or self.at, message, f"{said}\n{text}" if message and message == before else text)
+            self._answer = (
+                at or self.at,
+                message,
+                f"{said}\n{text}" if message and message == before else text,
+            )
 
     def call(self, name: str, parameters: object, call: str) -> None:
         """A tool is called; its result comes later."""
         self._calls[call] = (name, parameters)
 
-    def result(self, at: str, call: str, response: object, *, failed: bool = False) -> Iterator[TranscriptEvent]:
+    def result(
+        self, at: str, call: str, response: object, *, failed: bool = False
+    ) -> Iterator[TranscriptEvent]:
         """The result of a call that was seen."""
         name, parameters = self._calls.pop(call, ("", NO_EXTRA))
         if name:
             yield self.tool(at, name, parameters, response, call=call, failed=failed)
 
     def tool(
-        self, at: str, name: str, parameters: object, response: object, *, call: str = "", failed: bool = False
+        self,
+        at: str,
+        name: str,
+        parameters: object,
+        response: object,
+        *,
+        call: str = "",
+        failed: bool = False,
     ) -> TranscriptEvent:
         """A call with its result."""
         self.at = at or self.at
-        members: dict[str, object] = {"tool_name": name, "tool_input": parameters, "tool_use_id": call}
+        members: dict[str, object] = {
+            "tool_name": name,
+            "tool_input": parameters,
+            "tool_use_id": call,
+        }
         if failed:
             return self._event(at, FAILED, **members, error=response_text(response))
         return self._event(at, TOOL, **members, tool_response=response)
@@ -144,13 +170,22 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     threads: dict[str, Conversation] = {}
     for value in values:
         kind, message = value.get("type"), _object(value.get("message"))
-        if kind not in ("user", "assistant") or value.get("isMeta") is True or value.get("isCompactSummary") is True:
+        if (
+            kind not in ("user", "assistant")
+            or value.get("isMeta") is True
+            or value.get("isCompactSummary") is True
+        ):
             continue
         agent = _text(value, "agentId") or ("sidechain" if value.get("isSidechain") is True else "")
         thread = threads.setdefault(agent, Conversation(agent=agent))
-        thread.session, thread.cwd = _text(value, "sessionId") or thread.session, _text(value, "cwd") or thread.cwd
+        thread.session, thread.cwd = (
+            _text(value, "sessionId") or thread.session,
+            _text(value, "cwd") or thread.cwd,
+        )
         at, content = instant(value.get("timestamp")), message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+        blocks = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+        )
         if kind == "assistant":
             for block in blocks:
                 if block.get("type") == "tool_use":
@@ -163,12 +198,18 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
             text = response_text(block.get("content"))
             failed = block.get("is_error") is True
             details = value.get("toolUseResult")
-            response = details if isinstance(details, Mapping) and len(results) == 1 and not failed else text
+            response = (
+                details
+                if isinstance(details, Mapping) and len(results) == 1 and not failed
+                else text
+            )
             if not (failed and text.startswith(_REJECTED)):
                 yield from thread.result(at, _text(block, "tool_use_id"), response, failed=failed)
         prompt = "\n".join(_text(block, "text") for block in blocks if block.get("type") == "text")
         if prompt and not results and not agent:
-            if "<command-name>" in prompt and (name := _COMMAND.search(prompt)):  # a slash command as it was typed
+            if "<command-name>" in prompt and (
+                name := _COMMAND.search(prompt)
+            ):  # a slash command as it was typed
                 arguments = _ARGUMENTS.search(prompt)
                 prompt = f"/{name[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
             yield from thread.prompt(at, prompt)
@@ -186,7 +227,11 @@ def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read a rollout of Codex: `session_meta`, then `response_item` lines."""
     thread = Conversation(reader="codex")
     for value in values:
-        payload, at, kind = _object(value.get("payload")), instant(value.get("timestamp")), value.get("type")
+        payload, at, kind = (
+            _object(value.get("payload")),
+            instant(value.get("timestamp")),
+            value.get("type"),
+        )
         if kind in ("session_meta", "turn_context"):
             thread.session = thread.session or _text(payload, "session_id", "id")
             thread.cwd = _text(payload, "cwd") or thread.cwd
@@ -255,7 +300,11 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
         for message in _objects(value.get("messages")) or [value]:
             kind, at = message.get("type"), instant(message.get("timestamp"))
             content = message.get("content")
-            text = content if isinstance(content, str) else "\n".join(_text(part, "text") for part in _objects(content))
+            text = (
+                content
+                if isinstance(content, str)
+                else "\n".join(_text(part, "text") for part in _objects(content))
+            )
             if kind == "user":  # results of tools are messages of the user, too, but no texts
                 yield from thread.prompt(at, text)
             elif kind in ("gemini", "model"):
@@ -265,12 +314,16 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
                     _object(_object(part.get("functionResponse")).get("response"))
                     for part in _objects(call.get("result"))
                 ]
-                output = "\n".join(response_text(part.get("output") or part.get("error")) for part in parts)
+                output = "\n".join(
+                    response_text(part.get("output") or part.get("error")) for part in parts
+                )
                 response: dict[str, object] = {"llmContent": output}
                 if call.get("status") in ("error", "cancelled"):
                     response["error"] = output
                 parameters, moment = _object(call.get("args")), instant(call.get("timestamp"))
-                yield thread.tool(moment or at, _text(call, "name"), parameters, response, call=_text(call, "id"))
+                yield thread.tool(
+                    moment or at, _text(call, "name"), parameters, response, call=_text(call, "id")
+                )
     yield from thread.end()
 
 
@@ -287,7 +340,11 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read the events of a session of Copilot CLI."""
     thread = Conversation()
     for value in values:
-        kind, data, at = value.get("type"), _object(value.get("data")), instant(value.get("timestamp"))
+        kind, data, at = (
+            value.get("type"),
+            _object(value.get("data")),
+            instant(value.get("timestamp")),
+        )
         if kind == "session.start":
             thread.session = _text(data, "sessionId")
             thread.cwd = member(data, "context", "cwd") or thread.cwd
@@ -296,18 +353,28 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
         elif kind == "assistant.message":
             thread.answer(at, _text(data, "content"))
         elif kind == "tool.execution_start":
-            thread.call(*claude_call(_text(data, "toolName"), data.get("arguments")), _text(data, "toolCallId"))
+            thread.call(
+                *claude_call(_text(data, "toolName"), data.get("arguments")),
+                _text(data, "toolCallId"),
+            )
         elif kind == "tool.execution_complete":
             result = _object(data.get("result"))
-            output, error = response_text(result.get("content")), response_text(_object(data.get("error")))
+            output, error = (
+                response_text(result.get("content")),
+                response_text(_object(data.get("error"))),
+            )
             ended = _COPILOT_END.search(output)
-            output, failed = _with_exit(output[: ended.start()] if ended else output, ended and int(ended[1]))
+            output, failed = _with_exit(
+                output[: ended.start()] if ended else output, ended and int(ended[1])
+            )
             failed = failed or data.get("success") is False
             yield from thread.result(at, _text(data, "toolCallId"), output or error, failed=failed)
     yield from thread.end()
 
 
-def read_opencode(rows: Iterable[tuple[str, str, str, object, object]]) -> Iterator[TranscriptEvent]:
+def read_opencode(
+    rows: Iterable[tuple[str, str, str, object, object]],
+) -> Iterator[TranscriptEvent]:
     """Read OpenCode's rows: session, its folder, its agent's parent, and message and part as JSON, in their order."""
     thread, role = Conversation(), ""
     for session, folder, parent, message, part in rows:
@@ -316,7 +383,9 @@ def read_opencode(rows: Iterable[tuple[str, str, str, object, object]]) -> Itera
             thread = Conversation(session, folder, agent="agent" if parent else "")
         header, piece = parsed(message), parsed(part)
         role, state = _text(header, "role"), _object(piece.get("state"))
-        at = instant(_object(piece.get("time")).get("start") or _object(header.get("time")).get("created"))
+        at = instant(
+            _object(piece.get("time")).get("start") or _object(header.get("time")).get("created")
+        )
         if piece.get("type") == "text" and piece.get("synthetic") is not True:
             if role != "user":
                 thread.answer(at, _text(piece, "text"), _text(piece, "messageID"))
@@ -328,25 +397,39 @@ def read_opencode(rows: Iterable[tuple[str, str, str, object, object]]) -> Itera
             output, failed = _with_exit(output, _object(state.get("metadata")).get("exit"))
             failed = failed or state.get("status") == "error"
             moment = instant(_object(state.get("time")).get("end")) or at
-            yield thread.tool(moment, name, parameters, output, call=_text(piece, "callID"), failed=failed)
+            yield thread.tool(
+                moment, name, parameters, output, call=_text(piece, "callID"), failed=failed
+            )
     yield from thread.end()
 
 
 def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
     """Read a conversation of Cursor: `composerData` and its bubbles in their order."""
-    thread, start = Conversation(_text(composer, "composerId"), cwd), instant(composer.get("createdAt"))
+    thread, start = (
+        Conversation(_text(composer, "composerId"), cwd),
+        instant(composer.get("createdAt")),
+    )
     for bubble in bubbles:
-        at = instant(bubble.get("createdAt")) or instant(bubble.get("timestamp")) or thread.at or start
+        at = (
+            instant(bubble.get("createdAt"))
+            or instant(bubble.get("timestamp"))
+            or thread.at
+            or start
+        )
         tool = _object(bubble.get("toolFormerData"))
         if bubble.get("type") == 1:
             yield from thread.prompt(at, _text(bubble, "text", "rawText"))
         elif _text(tool, "name"):
-            name, parameters = claude_call(_text(tool, "name"), tool.get("rawArgs") or tool.get("params"))
+            name, parameters = claude_call(
+                _text(tool, "name"), tool.get("rawArgs") or tool.get("params")
+            )
             result = parsed(tool.get("result"))
             output = response_text(result.get("output") or result or tool.get("result"))
             output, failed = _with_exit(output, result.get("exitCode", result.get("exitCodeV2")))
             failed = failed or _text(tool, "status") in ("error", "failed")
-            yield thread.tool(at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed)
+            yield thread.tool(
+                at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed
+            )
         else:
             thread.answer(at, _text(bubble, "text", "rawText"))
     yield from thread.end()
@@ -359,37 +442,56 @@ _CLINE_TOOL = re.compile(
 )
 _CLINE_PARAMETER = re.compile(r"<(command|path|content|diff|regex)>\n?(.*?)\n?</\1>", re.DOTALL)
 _CLINE_RESULT = re.compile(r"\[\w+(?: for '.*?')?\] Result:\s*")
-_EXIT = re.compile(r"(?:exit code|exited with code|exit status)[: ]+([1-9]\d{0,2})\b", re.IGNORECASE)
+_EXIT = re.compile(
+    r"(?:exit code|exited with code|exit status)[: ]+([1-9]\d{0,2})\b", re.IGNORECASE
+)
 
 
-def read_cline(messages: Iterable[Json], session: str, cwd: str, start: object) -> Iterator[TranscriptEvent]:
+def read_cline(
+    messages: Iterable[Json], session: str, cwd: str, start: object
+) -> Iterator[TranscriptEvent]:
     """Read a task of Cline or Roo: Anthropic's messages, whose tools may be written as tags in the text."""
     thread, written = Conversation(session, cwd), 0
     thread.at = instant(start)
     for number, message in enumerate(messages):
         at, content = instant(message.get("ts")), message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+        blocks = (
+            [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+        )
         is_agent = message.get("role") == "assistant"
         for block in blocks:
             text = _text(block, "text")
             if block.get("type") == "tool_use":
-                thread.call(*claude_call(_text(block, "name"), block.get("input")), _text(block, "id"))
+                thread.call(
+                    *claude_call(_text(block, "name"), block.get("input")), _text(block, "id")
+                )
             elif block.get("type") == "tool_result":
-                yield from _cline_result(thread, at, _text(block, "tool_use_id"), response_text(block.get("content")))
+                yield from _cline_result(
+                    thread, at, _text(block, "tool_use_id"), response_text(block.get("content"))
+                )
             elif is_agent:
                 for tool in _CLINE_TOOL.finditer(text):
                     written = number
-                    thread.call(*claude_call(tool[1], dict(_CLINE_PARAMETER.findall(tool[2]))), f"text-{number}")
-                thread.answer(at, _CLINE_TOOL.sub("", re.sub(r"(?s)<thinking>.*?</thinking>", "", text)))
+                    thread.call(
+                        *claude_call(tool[1], dict(_CLINE_PARAMETER.findall(tool[2]))),
+                        f"text-{number}",
+                    )
+                thread.answer(
+                    at, _CLINE_TOOL.sub("", re.sub(r"(?s)<thinking>.*?</thinking>", "", text))
+                )
             elif title := _CLINE_RESULT.match(text):
-                output = text[title.end() :] or "\n".join(_text(each, "text") for each in blocks[1:2])
+                output = text[title.end() :] or "\n".join(
+                    _text(each, "text") for each in blocks[1:2]
+                )
                 yield from _cline_result(thread, at, f"text-{written}", output)
             elif found := _CLINE_TASK.search(text):
                 yield from thread.prompt(at, found[2])
     yield from thread.end()
 
 
-def _cline_result(thread: Conversation, at: str, call: str, output: str) -> Iterator[TranscriptEvent]:
+def _cline_result(
+    thread: Conversation, at: str, call: str, output: str
+) -> Iterator[TranscriptEvent]:
     code = _EXIT.search(output[:400])
     output, failed = _with_exit(output, code and int(code[1]))
     yield from thread.result(at, call, output, failed=failed)
@@ -400,7 +502,9 @@ _AIDER_EDIT = re.compile(r"> Applied edit to (.{1,500})")
 _AIDER_RUN = re.compile(r"> Running (.{1,1000})")
 
 
-def read_aider(lines: Iterable[str], cwd: str, session_of: Callable[[str], str]) -> Iterator[TranscriptEvent]:
+def read_aider(
+    lines: Iterable[str], cwd: str, session_of: Callable[[str], str]
+) -> Iterator[TranscriptEvent]:
     """Read Aider's chat history: `####` begins a person's line, `>` what Aider itself printed."""
     thread, prompt, answer = Conversation(cwd=cwd), list[str](), list[str]()
     fenced = False
@@ -424,7 +528,10 @@ def read_aider(lines: Iterable[str], cwd: str, session_of: Callable[[str], str])
                 yield from turn()
             prompt.append(line[5:].strip())
         elif not fenced and line.startswith(">"):
-            for pattern, name, key in ((_AIDER_EDIT, "Edit", "file_path"), (_AIDER_RUN, "Bash", "command")):
+            for pattern, name, key in (
+                (_AIDER_EDIT, "Edit", "file_path"),
+                (_AIDER_RUN, "Bash", "command"),
+            ):
                 if (match := pattern.match(line)) and thread.session:
                     yield from turn()
                     yield thread.tool(thread.at, name, {key: match[1].strip()}, "")

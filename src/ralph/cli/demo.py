@@ -20,16 +20,18 @@ from ralph.cli.options import Command, Invocation
 from ralph.errors import RalphError
 from ralph.store import files
 
-_RALPH = [sys.executable, "-c", "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())"]
+_RALPH = [
+    sys.executable,
+    "-c",
+    "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())",
+]
 """Ralph in a process of its own, with both streams in one, so that lines keep their order."""
 _SKILL = "[ralph] Reference from earlier work is kept by Ralph."
 _SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
 _AUTH = "export function login(user: User): string {\n  return sessions.open(user.id);\n}\n"
 _SIGNED = 'return jwt.sign({ sub: user.id }, process.env.JWT_KEY, { expiresIn: "15m" });'
 _KEYED = 'return jwt.sign({ sub: user.id }, keys.current(), { expiresIn: "15m" });'
-_FAILED_TEST = (
-    "FAIL tests/auth.test.ts\n  JsonWebTokenError: secretOrPrivateKey must have a value\n\n1 failed, 11 passed"
-)
+_FAILED_TEST = "FAIL tests/auth.test.ts\n  JsonWebTokenError: secretOrPrivateKey must have a value\n\n1 failed, 11 passed"
 _TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 _TEST = """import unittest
 
@@ -47,7 +49,10 @@ _AGENT = [
         "Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.\n</knowledge>",
         "write": {"cart.py": "def total(prices):\n    return round(sum(prices), 2)\n"},
     },
-    {"say": "The test checks what the task says, and nothing was weakened.\n<verify-pass/>", "read_only": True},
+    {
+        "say": "The test checks what the task says, and nothing was weakened.\n<verify-pass/>",
+        "read_only": True,
+    },
 ]
 
 
@@ -66,9 +71,14 @@ def cli(call: Invocation) -> None:
         stage.ralph('memory search "conection docker"')
         stage.ralph("status --usage")
         stage.ralph("uninstall claude")
-        stage.check(stage.settings.read_text(encoding="utf-8") == _SETTINGS, "the settings are not as they were")
+        stage.check(
+            stage.settings.read_text(encoding="utf-8") == _SETTINGS,
+            "the settings are not as they were",
+        )
         stage.show("(the settings are as they were, byte for byte; memories and logs stay)\n")
-        stage.title("Done: worked until the test passed, recorded, remembered and injected, in plain files.")
+        stage.title(
+            "Done: worked until the test passed, recorded, remembered and injected, in plain files."
+        )
 
 
 class _Stage:
@@ -81,7 +91,13 @@ class _Stage:
         self.write("src/auth.ts", _AUTH)
         files.write(self.settings, _SETTINGS)
         path = os.environ.get("PATH", "")
-        self.env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "NO_COLOR": "1", "COLUMNS": "100"}
+        self.env = {
+            "PATH": path,
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+        }
 
     def title(self, text: str) -> None:
         self.show(f"\n=== {text}\n")
@@ -91,7 +107,9 @@ class _Stage:
 
     def check(self, holds: bool, problem: str) -> None:
         if not holds:
-            raise RalphError(f"the demo failed: {problem}", hint="please report this: it should work everywhere")
+            raise RalphError(
+                f"the demo failed: {problem}", hint="please report this: it should work everywhere"
+            )
 
     def write(self, name: str, text: str) -> None:
         files.write(self.project / name, text)
@@ -114,14 +132,21 @@ class _Session:
     def __init__(self, stage: _Stage, session_id: str) -> None:
         self.stage = stage
         self.session_id = session_id
-        self.brief = self._hook(f"a session starts ({session_id})", "SessionStart", source="startup", model="opus")
+        self.brief = self._hook(
+            f"a session starts ({session_id})", "SessionStart", source="startup", model="opus"
+        )
 
     def _hook(self, line: str, event: str, **members: object) -> str:
         if line:
             self.stage.show(f"> {line}\n")
         settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
         [hook] = settings["hooks"][event][0]["hooks"]
-        payload = {"session_id": self.session_id, "cwd": str(self.stage.project), "hook_event_name": event, **members}
+        payload = {
+            "session_id": self.session_id,
+            "cwd": str(self.stage.project),
+            "hook_event_name": event,
+            **members,
+        }
         code, output = self.stage.run([hook["command"], *hook.get("args", [])], json.dumps(payload))
         self.stage.check(code == 0, f"the hook of {event} failed")
         if not output:
@@ -145,7 +170,12 @@ class _Session:
         before = path.read_text(encoding="utf-8")
         self.stage.write("src/auth.ts", before.replace(old, new))
         tool = {"file_path": str(path), "old_string": old, "new_string": new, "replace_all": False}
-        response = {"filePath": str(path), "oldString": old, "newString": new, "originalFile": before}
+        response = {
+            "filePath": str(path),
+            "oldString": old,
+            "newString": new,
+            "originalFile": before,
+        }
         self._use_tool("Edit src/auth.ts", "Edit", tool, "PostToolUse", tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
@@ -153,10 +183,14 @@ class _Session:
         if code:
             line, error = f"{line}   (exit code {code})", f"Exit code {code}\n{output}"
             return self._use_tool(line, "Bash", tool, "PostToolUseFailure", error=error)
-        return self._use_tool(line, "Bash", tool, "PostToolUse", tool_response={"stdout": output, "stderr": ""})
+        return self._use_tool(
+            line, "Bash", tool, "PostToolUse", tool_response={"stdout": output, "stderr": ""}
+        )
 
     def end(self, message: str) -> None:
-        self._hook(f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message)
+        self._hook(
+            f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message
+        )
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 
 
@@ -173,7 +207,9 @@ def _run_loop(stage: _Stage) -> None:
     stage.ralph("loop journal")
     stage.title("What the loop learned is in the next prompt about the cart")
     context = stage.ralph('context "add with_vat() to cart.py"')
-    stage.check("Round every sum to two digits" in context, "the next prompt lacks what the loop learned")
+    stage.check(
+        "Round every sum to two digits" in context, "the next prompt lacks what the loop learned"
+    )
     stage.project = shop
 
 
@@ -188,7 +224,9 @@ def _first_session(stage: _Stage) -> None:
     session.edit(_SIGNED, _KEYED)
     session.shell("npm test", "PASS tests/auth.test.ts\n\n12 passed")
     session.shell("npm run preview", f"GITHUB_TOKEN={_TOKEN}\npreview is up")
-    session.end("login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current().")
+    session.end(
+        "login in src/auth.ts signs a JWT that lives 15 minutes; the key comes from keys.current()."
+    )
     stage.title("What was recorded, without a model, and what somebody decides to keep")
     stage.ralph("session list")
     stage.ralph("session summary")
@@ -197,19 +235,27 @@ def _first_session(stage: _Stage) -> None:
         "-t decision --tags auth,jwt"
     )
     stage.ralph('memory add "결제 서비스의 인증은 services/auth 에 있다" -t context --tags auth')
-    stage.ralph('memory add "npm test fails: run npm run build first" --in guardrails -t fix --tags build,test')
+    stage.ralph(
+        'memory add "npm test fails: run npm run build first" --in guardrails -t fix --tags build,test'
+    )
     stage.ralph('context "modify auth.ts" --explain')
 
 
 def _second_session(stage: _Stage) -> None:
     stage.title("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
-    stage.check("keys.current()" in session.brief, "the session does not start with what was learned")
-    stage.check("expiresIn" in session.prompt("modify auth.ts"), "the prompt was not answered with the earlier edit")
+    stage.check(
+        "keys.current()" in session.brief, "the session does not start with what was learned"
+    )
+    stage.check(
+        "expiresIn" in session.prompt("modify auth.ts"),
+        "the prompt was not answered with the earlier edit",
+    )
     session.edit('expiresIn: "15m"', 'expiresIn: "5m"')
     stage.show("(meanwhile, in another terminal:)\n")
     stage.ralph(
-        "memory add - -t fix --tags docker,dev", stdin="ECONNREFUSED on 5432: run `docker compose up -d db` first"
+        "memory add - -t fix --tags docker,dev",
+        stdin="ECONNREFUSED on 5432: run `docker compose up -d db` first",
     )
     stage.ralph('search "5432"')
     fix = session.shell("npm run migrate", "Error: connect ECONNREFUSED 127.0.0.1:5432", code=1)
@@ -218,11 +264,16 @@ def _second_session(stage: _Stage) -> None:
 
 
 def _check_privacy(stage: _Stage) -> None:
-    stage.title("The secret of the tool and the private words of the prompt are nowhere on the disk")
+    stage.title(
+        "The secret of the tool and the private words of the prompt are nowhere on the disk"
+    )
     written = [path for path in stage.home.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in written)
     stage.check(b"GITHUB_TOKEN" in content, "the event with the secret was not recorded at all")
-    stage.check(_TOKEN.encode() not in content and b"555-0100" not in content, "something private is on the disk")
+    stage.check(
+        _TOKEN.encode() not in content and b"555-0100" not in content,
+        "something private is on the disk",
+    )
     stage.show(f"(searched every byte of {len(written)} files: neither is there)\n")
     stage.ralph('search --layer 3 --limit 1 "npm run preview"')
     stage.ralph("memory add -", stdin=f"Deploy with GITHUB_TOKEN={_TOKEN}", code=1)

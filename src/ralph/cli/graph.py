@@ -12,22 +12,47 @@ from ralph.app.json_shapes import edge_json, mark_weak, node_json, record_json
 from ralph.app.memory import Change
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_words
-from ralph.cli.output import bar, one_line, print_fields, print_json, print_raw, print_rows, print_table, say, warn
+from ralph.cli.output import (
+    bar,
+    one_line,
+    print_fields,
+    print_json,
+    print_raw,
+    print_rows,
+    print_table,
+    say,
+    warn,
+)
 from ralph.errors import UsageError
 from ralph.model import ids
 from ralph.model.graph import Edge, Node
 from ralph.search.graph import ReachedNode
 
-_as_of = click.option("--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m.")
+_as_of = click.option(
+    "--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m."
+)
 _hops = click.option(
-    "--hops", type=click.IntRange(1, 6), default=HOPS, show_default=True, help="How many edges away, at most."
+    "--hops",
+    type=click.IntRange(1, 6),
+    default=HOPS,
+    show_default=True,
+    help="How many edges away, at most.",
 )
 _types = click.option(
-    "-t", "--type", "types", multiple=True, metavar="TYPE", help="Only nodes of these types, comma-separated."
+    "-t",
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only nodes of these types, comma-separated.",
 )
 
 
-@click.group(name="graph", cls=Group, examples=["ralph graph show src/db/schema.ts", "ralph graph show mem-a3f8"])
+@click.group(
+    name="graph",
+    cls=Group,
+    examples=["ralph graph show src/db/schema.ts", "ralph graph show mem-a3f8"],
+)
 def cli() -> None:
     """See how records, files, symbols, tags, tasks and sessions are linked, now or at another time.
 
@@ -37,7 +62,10 @@ def cli() -> None:
     """
 
 
-@cli.command("show", examples=["ralph graph show", "ralph graph show tag:db --as-of 2026-01-31 --format json"])
+@cli.command(
+    "show",
+    examples=["ralph graph show", "ralph graph show tag:db --as-of 2026-01-31 --format json"],
+)
 @click.argument("name", metavar="[ID]", required=False, default="")
 @_as_of
 @opt.visibility
@@ -57,19 +85,37 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
         _print_node(view, call, at or ids.today())
 
 
-@cli.command("neighbors", examples=['ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern'])
+@cli.command(
+    "neighbors", examples=['ralph graph neighbors "Retry policy" --hops 1 --type gotcha,pattern']
+)
 @click.argument("name", metavar="ID")
 @_hops
 @_types
-@click.option("--relation", "names", multiple=True, metavar="NAME", help="Only over these edges, comma-separated.")
+@click.option(
+    "--relation",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only over these edges, comma-separated.",
+)
 @opt.limit(None)
 @_as_of
 @opt.visibility
 @opt.formats("table", "json", "quiet")
 def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
     """List what is near a node, the nearest first, with the edge that leads there."""
-    types, edges, at = node_types(options["types"]), relations(options["names"]), when(options["as_of"])
-    filters = {"hops": options["hops"], "types": types, "relations": edges, "at": at, "task": options["within"]}
+    types, edges, at = (
+        node_types(options["types"]),
+        relations(options["names"]),
+        when(options["as_of"]),
+    )
+    filters = {
+        "hops": options["hops"],
+        "types": types,
+        "relations": edges,
+        "at": at,
+        "task": options["within"],
+    }
     nodes = verbs.neighbors(call.root, full_id(call.root, name), **filters)
     _print_reached(nodes[:limit], call, form, "Nothing is near it.")
     say(f"{len(nodes) - limit} more" if limit is not None and len(nodes) > limit else "")
@@ -92,7 +138,9 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
         click.echo(f"No path leads from {one_line(first.id)} to {one_line(last.id)}.")
     else:
         here = first.id
-        short = short_ids(call.root, [here, *(end for edge in edges for end in (edge.source, edge.target))])
+        short = short_ids(
+            call.root, [here, *(end for edge in edges for end in (edge.source, edge.target))]
+        )
         click.echo(f"{one_line(short.get(here, here))}  {_name(first)}".rstrip())
         for edge in edges:
             here = edge.target if edge.source == here else edge.source
@@ -100,14 +148,22 @@ def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: 
     return 0 if edges is not None else 1
 
 
-@cli.command("link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"])
+@cli.command(
+    "link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"]
+)
 @click.argument("source", metavar="A")
 @click.argument("relation")
 @click.argument("target", metavar="B")
-@click.option("--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today).")
+@click.option(
+    "--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today)."
+)
 @click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
-@click.option("--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed.")
-def link(call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool) -> None:
+@click.option(
+    "--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed."
+)
+def link(
+    call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool
+) -> None:
     """State that A has a RELATION to B; it is written into the entry of A, which must be a memory.
 
     RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
@@ -118,13 +174,20 @@ def link(call: Invocation, source: str, relation: str, target: str, since: str, 
     days = {"since": when(since)[:10], "until": when(until)[:10]}
     if any(day and len(day) < len("2026-01-31") for day in days.values()):
         raise UsageError("an edge begins and ends on a day", hint="use a date such as 2026-01-31")
-    saved, edge = verbs.link(call.root, *ends, **days, remove=remove, by=call.author, patterns=call.patterns)
-    verb = "Already there:" if saved.change is Change.UNCHANGED else "Unlinked" if remove else "Linked"
+    saved, edge = verbs.link(
+        call.root, *ends, **days, remove=remove, by=call.author, patterns=call.patterns
+    )
+    verb = (
+        "Already there:" if saved.change is Change.UNCHANGED else "Unlinked" if remove else "Linked"
+    )
     name, file = saved.stored.record.id, call.show_path(saved.stored.path)
     click.echo(f"{verb} {name} {edge.relation.value} {one_line(edge.target)} ({file})")
 
 
-@cli.command("search", examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'])
+@cli.command(
+    "search",
+    examples=['ralph graph search "session storage" --as-of 2026-01-31 --type file,gotcha'],
+)
 @click.argument("words", nargs=-1, required=True)
 @_as_of
 @opt.visibility
@@ -133,10 +196,21 @@ def link(call: Invocation, source: str, relation: str, target: str, since: str, 
 @opt.limit(LIMIT)
 @opt.formats("table", "json", "quiet")
 def search(
-    call: Invocation, words: tuple[str, ...], as_of: str, types: tuple[str, ...], within: str, form: str, **options: Any
+    call: Invocation,
+    words: tuple[str, ...],
+    as_of: str,
+    types: tuple[str, ...],
+    within: str,
+    form: str,
+    **options: Any,
 ) -> None:
     """Find nodes by words and meaning, and what is linked to them: what holds now, or held then."""
-    options |= {"at": when(as_of), "types": node_types(types), "task": within, "embedding": call.config.embedding}
+    options |= {
+        "at": when(as_of),
+        "types": node_types(types),
+        "task": within,
+        "embedding": call.config.embedding,
+    }
     with bar("reading the files") as progress:
         nodes, warnings = verbs.search(call.root, read_words(words), progress=progress, **options)
     warn(*warnings)
@@ -144,7 +218,9 @@ def search(
 
 
 @cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
-@click.option("--task", default="", metavar="ID", help="Only this task's part (default: every task's).")
+@click.option(
+    "--task", default="", metavar="ID", help="Only this task's part (default: every task's)."
+)
 @opt.formats("table", "json")
 def export(call: Invocation, task: str, form: str) -> None:
     """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
@@ -170,12 +246,16 @@ def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> Non
         click.echo("The graph is empty: nothing is remembered yet.")
         return
     for noun, counts in (("nodes", overview.nodes), ("edges", overview.edges)):
-        parts = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+        parts = ", ".join(
+            f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])
+        )
         click.echo(f"{sum(counts.values())} {noun}{f': {parts}' if parts else ''}")
     if overview.busiest:
         click.echo("")
         short = short_ids(call.root, [node.id for node, _ in overview.busiest])
-        rows = [(degree, short.get(node.id, node.id), _name(node)) for node, degree in overview.busiest]
+        rows = [
+            (degree, short.get(node.id, node.id), _name(node)) for node, degree in overview.busiest
+        ]
         print_table("EDGES,ID,NAME", rows)
 
 
@@ -191,7 +271,9 @@ def _print_node(view: NodeView, call: Invocation, today: str) -> None:
     click.echo("" if view.edges else "\n  No edges.")
     for edge, other in view.edges:
         days = (("from", edge.valid_from), ("until", edge.valid_until))
-        stated = " ".join(["stated", *(f"{word} {one_line(day[:10])}" for word, day in days if day)])
+        stated = " ".join(
+            ["stated", *(f"{word} {one_line(day[:10])}" for word, day in days if day)]
+        )
         note = f" ({stated})" if edge.explicit else ""
         click.echo(f"  {_arrow(edge, other.id, short)}  {_name(other)}{note}".rstrip())
 
@@ -216,8 +298,14 @@ def _name(node: Node) -> str:
 
 
 def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, nothing: str) -> None:
-    ends = [end for reached in nodes if reached.via for end in (reached.via.source, reached.via.target)]
-    short = short_ids(call.root, [*ends, *(each.node.id for each in nodes)]) if nodes and form == "table" else {}
+    ends = [
+        end for reached in nodes if reached.via for end in (reached.via.source, reached.via.target)
+    ]
+    short = (
+        short_ids(call.root, [*ends, *(each.node.id for each in nodes)])
+        if nodes and form == "table"
+        else {}
+    )
 
     def to_json(reached: ReachedNode) -> dict[str, object]:
         via = edge_json(reached.via) if reached.via is not None else None
@@ -227,11 +315,20 @@ def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, no
     def row(reached: ReachedNode) -> Sequence[object]:
         node, edge, by = reached.node, reached.via, "-"
         if edge is not None:
-            other, preposition = (edge.source, " of") if edge.target == node.id else (edge.target, "")
+            other, preposition = (
+                (edge.source, " of") if edge.target == node.id else (edge.target, "")
+            )
             by = f"{edge.relation.value}{preposition} {short.get(other, other)}"
         task = f"({node.task})" if node.task and not node.id.endswith(node.task) else ""
         validity = _validity(node, ids.today())
         name = " ".join(filter(None, (task, _name(node), f"({validity})" if validity else "")))
-        return f"{reached.score:.2f}", reached.hops, node.type.value, short.get(node.id, node.id), by, name
+        return (
+            f"{reached.score:.2f}",
+            reached.hops,
+            node.type.value,
+            short.get(node.id, node.id),
+            by,
+            name,
+        )
 
     print_rows(nodes, form, to_json, "SCORE,HOPS,TYPE,ID,BY,NAME", row, nothing)

@@ -20,7 +20,9 @@ def cli() -> None:
 
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
-@click.option("--embed", is_flag=True, help="Also let embedding.provider make the vectors of every record.")
+@click.option(
+    "--embed", is_flag=True, help="Also let embedding.provider make the vectors of every record."
+)
 @opt.limit(None, "With --embed: at most so many; a later call continues.")
 def sync(call: Invocation, embed: bool, limit: int | None) -> None:
     """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning."""
@@ -36,7 +38,9 @@ def sync(call: Invocation, embed: bool, limit: int | None) -> None:
         else:
             result = meaning.embed_some(call.root, settings, progress)
     if embed and settings.provider is Provider.ANTHROPIC:
-        warn("Anthropic has no embeddings of its own; embedding.provider: anthropic means those of Voyage AI")
+        warn(
+            "Anthropic has no embeddings of its own; embedding.provider: anthropic means those of Voyage AI"
+        )
     note = ""
     if result is not None and (result.done or result.left):
         rest = f"; {result.left} left, `ralph index sync --embed` does them" if result.left else ""
@@ -71,7 +75,11 @@ def verify(call: Invocation, form: str) -> int:
 
 
 @cli.command("prune", examples=["ralph index prune --days 90", "ralph index prune --days 90 --yes"])
-@click.option("--days", type=click.IntRange(min=1), help="Logs older than so many days (default: retention_days).")
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    help="Logs older than so many days (default: retention_days).",
+)
 @opt.yes
 @opt.formats("table", "json")
 def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
@@ -93,18 +101,41 @@ def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
 def _describe_sync(synced: Synced) -> str:
     if synced.busy:
         return "Another process is bringing the index up to date."
-    return f"{synced.read} file(s) read, {synced.removed} gone." if synced.read or synced.removed else "Up to date."
+    return (
+        f"{synced.read} file(s) read, {synced.removed} gone."
+        if synced.read or synced.removed
+        else "Up to date."
+    )
 
 
-@click.command(name="forget", cls=Command, examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"])
+@click.command(
+    name="forget",
+    cls=Command,
+    examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"],
+)
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
-@click.option("--before", default="", metavar="WHEN", help="Everything recorded before: a date, or 90d, 2w, 3m.")
-@click.option("--matching", metavar="TEXT", help="Everything that holds this very text, in any case (-: from stdin).")
+@click.option(
+    "--before",
+    default="",
+    metavar="WHEN",
+    help="Everything recorded before: a date, or 90d, 2w, 3m.",
+)
+@click.option(
+    "--matching",
+    metavar="TEXT",
+    help="Everything that holds this very text, in any case (-: from stdin).",
+)
 @opt.yes
 @opt.formats("table", "json")
 def forget(
-    call: Invocation, names: tuple[str, ...], session: str, before: str, matching: str | None, yes: bool, form: str
+    call: Invocation,
+    names: tuple[str, ...],
+    session: str,
+    before: str,
+    matching: str | None,
+    yes: bool,
+    form: str,
 ) -> int:
     """Remove records for good: out of their files, the logs, the index and the vectors; --yes does it.
 
@@ -115,9 +146,13 @@ def forget(
     if matching == "-":
         matching = read_text(matching).strip("\r\n")
     if matching is not None and not matching.strip():
-        raise UsageError("an empty text matches everything", hint="name the text that must be forgotten")
+        raise UsageError(
+            "an empty text matches everything", hint="name the text that must be forgotten"
+        )
     record_ids = tuple(dict.fromkeys(full_id(call.root, name) for name in names))
-    plan = forgetting.plan_forget(call.root, ForgetRequest(record_ids, session, when(before), matching or ""))
+    plan = forgetting.plan_forget(
+        call.root, ForgetRequest(record_ids, session, when(before), matching or "")
+    )
     if yes:
         with bar("reading the files") as progress:
             forgetting.forget(call.root, plan, progress)
@@ -128,7 +163,10 @@ def forget(
             | ({} if yes else {"text": each.text})  # what is forgotten is not printed once more
             for each in plan.vanishing
         ]
-        left = [{"file": str(part.path), "line": part.line, "why": part.why, "id": part.id} for part in plan.left]
+        left = [
+            {"file": str(part.path), "line": part.line, "why": part.why, "id": part.id}
+            for part in plan.left
+        ]
         files = [str(path) for path in plan.whole_files]
         print_json({verb.replace(" ", "_"): records, "whole_files": files, "left": left})
         return exit_code
@@ -138,9 +176,16 @@ def forget(
         click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {about}")
     for path in plan.whole_files:
         click.echo(f"{verb} the whole file {call.show_path(path)}")
-    warn(*(f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}" for rest in plan.left))
+    warn(
+        *(
+            f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}"
+            for rest in plan.left
+        )
+    )
     if not yes:
         click.echo(f"{len(plan.vanishing)} to go. Nothing was removed; --yes does it, for good.")
     else:
-        click.echo(f"Forgot {len(plan.vanishing)}." if plan.vanishing else "Nothing could be removed.")
+        click.echo(
+            f"Forgot {len(plan.vanishing)}." if plan.vanishing else "Nothing could be removed."
+        )
     return exit_code

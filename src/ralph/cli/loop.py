@@ -19,7 +19,16 @@ from ralph.app.json_shapes import journal_json
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import Group, Invocation, read_text
-from ralph.cli.output import cut, one_line, print_json, print_more, print_raw, print_rows, print_table, say
+from ralph.cli.output import (
+    cut,
+    one_line,
+    print_json,
+    print_more,
+    print_raw,
+    print_rows,
+    print_table,
+    say,
+)
 from ralph.config import CRITERIA, load
 from ralph.errors import NothingYet, Refused, UsageError
 from ralph.loop.state import Run, exit_code
@@ -44,26 +53,49 @@ _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = opt.combine(
     click.option("--max-iterations", type=click.IntRange(min=1), help=_ITERATIONS),
     click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
-    click.option("--max-cost", type=_DOLLARS, metavar="DOLLARS", help="End when it has cost so much."),
+    click.option(
+        "--max-cost", type=_DOLLARS, metavar="DOLLARS", help="End when it has cost so much."
+    ),
     click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
     opt.agent,
-    click.option("--verify/--no-verify", default=None, help="Have a second, read-only session check the work."),
+    click.option(
+        "--verify/--no-verify",
+        default=None,
+        help="Have a second, read-only session check the work.",
+    ),
 )
 
 
-@click.group(name="loop", cls=Group, examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"])
+@click.group(
+    name="loop",
+    cls=Group,
+    examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"],
+)
 def cli() -> None:
     """Run an agent again and again, each time with fresh context and the right memory, until its goal is met."""
 
 
-@cli.command("start", examples=['ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --detach'])
+@cli.command(
+    "start",
+    examples=['ralph loop start "add JWT auth" -c test_pass -c "custom:npm run lint" --detach'],
+)
 @click.argument("goal", required=False, default=None)
 @click.option("--task", default=None, metavar="ID", help="Work on this task.")
-@click.option("--feature", default=None, metavar="ID", help="Work on the ready tasks of this feature.")
-@click.option("--force", is_flag=True, help="Start even when every criterion given with --criteria holds already.")
-@click.option("--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id.")
+@click.option(
+    "--feature", default=None, metavar="ID", help="Work on the ready tasks of this feature."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Start even when every criterion given with --criteria holds already.",
+)
+@click.option(
+    "--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id."
+)
 @click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
-@click.option("--request", "given", default="", hidden=True, help="Its options as JSON, when it is detached.")
+@click.option(
+    "--request", "given", default="", hidden=True, help="Its options as JSON, when it is detached."
+)
 @_run_options
 def start(call: Invocation, detach: bool, run_id: str, given: str, **options: Any) -> int:
     """Work on a goal until it is met; without one, on the ready tasks until none is left.
@@ -80,7 +112,9 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     if detach:
         _detach(call, request)
         return 0
-    terminal = LoopTerminal(call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id))
+    terminal = LoopTerminal(
+        call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id)
+    )
     candidates = () if request.criteria else load(call.root, env=os.environ).trusted_values
     untrusted = [
         f"not checked: {one_line(each.command)} ({value.place.where}); `ralph trust` allows it"
@@ -91,14 +125,21 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     ]
     say(*untrusted)
     with terminal.listening():
-        run = verbs.start(call.root, call.config, request, terminal.printer(), run_id=terminal.run, by=call.author)
+        run = verbs.start(
+            call.root, call.config, request, terminal.printer(), run_id=terminal.run, by=call.author
+        )
     say(*untrusted)
     return exit_code(run)
 
 
-@cli.command("resume", examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'])
+@cli.command(
+    "resume",
+    examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'],
+)
 @_run_id
-@click.option("--feedback", default="", metavar="TEXT", help="Something that the agent should know.")
+@click.option(
+    "--feedback", default="", metavar="TEXT", help="Something that the agent should know."
+)
 @_run_options
 def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest."""
@@ -107,7 +148,14 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     request = _request(options)
     terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.patterns)
     with terminal.listening():
-        run = verbs.resume(call.root, call.config, terminal.run, terminal.printer(), request=request, feedback=feedback)
+        run = verbs.resume(
+            call.root,
+            call.config,
+            terminal.run,
+            terminal.printer(),
+            request=request,
+            feedback=feedback,
+        )
     return exit_code(run)
 
 
@@ -119,13 +167,18 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     _mark_dead_runs(call)
     running = [run.id for run in runs.running(call.root)]
     if not run_id and len(running) > 1:
-        raise Refused(f"{len(running)} runs are running: {', '.join(running)}", hint="name the one that is meant")
+        raise Refused(
+            f"{len(running)} runs are running: {', '.join(running)}",
+            hint="name the one that is meant",
+        )
     if not run_id and not running:
         click.echo("No loop is running.")
         return
     run = runs.current(call.root, run_id)
     if run.status is not RunStatus.RUNNING:
-        raise Refused(f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs")
+        raise Refused(
+            f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs"
+        )
     runs.ask_to_stop(call.root, run.id, now=now)
     click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
 
@@ -147,8 +200,21 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
     plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
     accept_titles(root, call.author, plan.goal, verbs.title_and_description(plan.goal)[0])
     run_id = runs.mint(root)
-    isolated = "-I" if sys.flags.isolated else "-P"  # a folder named `ralph` in the project is not this package
-    argv = [sys.executable, isolated, "-m", "ralph", "loop", "start", "--root", str(root), "--as", run_id]
+    isolated = (
+        "-I" if sys.flags.isolated else "-P"
+    )  # a folder named `ralph` in the project is not this package
+    argv = [
+        sys.executable,
+        isolated,
+        "-m",
+        "ralph",
+        "loop",
+        "start",
+        "--root",
+        str(root),
+        "--as",
+        run_id,
+    ]
     environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
     log = paths.run_output(root, run_id)
     output = files.output(log, root=paths.state_boundary(root))
@@ -169,16 +235,24 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
         time.sleep(_PAUSE / 3)
     if (code := child.poll()) is not None and not begun.exists():
         message = (files.read(log) or "").strip()
-        raise Refused(f"the run did not begin (exit {code}): {message}", hint="correct that and start again")
+        raise Refused(
+            f"the run did not begin (exit {code}): {message}", hint="correct that and start again"
+        )
     child.returncode = 0  # it lives on; without this Python would warn that nobody waited for it
     click.echo(run_id)
-    for verb, what in (("status", "shows it"), ("logs -f", "follows it"), ("stop", "stops it after its iteration")):
+    for verb, what in (
+        ("status", "shows it"),
+        ("logs -f", "follows it"),
+        ("stop", "stops it after its iteration"),
+    ):
         say(f"  ralph loop {verb} {run_id}   {what}")
 
 
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
 @_run_id
-@click.option("--watch", is_flag=True, help="Show it again whenever it changes, until the run ends.")
+@click.option(
+    "--watch", is_flag=True, help="Show it again whenever it changes, until the run ends."
+)
 @opt.formats("table", "json")
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     """Show the state of a run; without RUN, those that run, else the newest."""
@@ -190,7 +264,9 @@ def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
     printed: Run | None = None
     while run is not None:
         if run != printed:
-            print_json(_run_json(call.root, run)) if form == "json" else click.echo(_describe_run(call.root, run))
+            print_json(_run_json(call.root, run)) if form == "json" else click.echo(
+                _describe_run(call.root, run)
+            )
             printed = run
         if not watch or not runs.lives(call.root, run):
             return
@@ -226,7 +302,9 @@ def list_(call: Invocation, limit: int, form: str) -> None:
 
 @cli.command("show", examples=["ralph loop show", "ralph loop show run-1a2b3c4d --iteration 3"])
 @_run_id
-@click.option("--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration.")
+@click.option(
+    "--iteration", "-i", type=click.IntRange(min=1), help="Print the prompt of this iteration."
+)
 @opt.formats("table", "json")
 def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
     """Show a run with its journal, or the exact prompt of one iteration."""
@@ -272,7 +350,9 @@ def _mark_dead_runs(call: Invocation) -> None:
 
 
 def _run_json(root: Path, run: Run) -> dict[str, object]:
-    return json_shapes.run_json(run, alive=runs.lives(root, run), heartbeat=runs.last_beat(root, run.id))
+    return json_shapes.run_json(
+        run, alive=runs.lives(root, run), heartbeat=runs.last_beat(root, run.id)
+    )
 
 
 def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
@@ -297,9 +377,13 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
     for entry in runs.iterations(root, run.id)[0 if everything else -5 :]:
-        notes = cut(one_line(entry.notes.strip().split("\n", 1)[0]), 120)  # with what precedes them, two lines
+        notes = cut(
+            one_line(entry.notes.strip().split("\n", 1)[0]), 120
+        )  # with what precedes them, two lines
         changed = f", {count(len(entry.files), 'file')}" if entry.files else ""
-        line = f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
+        line = (
+            f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
+        )
         lines.append(line.rstrip())
     return "\n".join(lines)
 
@@ -310,7 +394,9 @@ def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
 @opt.limit(20)
 @opt.all_tasks
 @opt.formats("table", "json")
-def journal_(call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str) -> None:
+def journal_(
+    call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str
+) -> None:
     """Show how each iteration ended and what the agent noted, newest first.
 
     With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them. `ralph search
@@ -325,7 +411,9 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         return *about, length, entry.notes or entry.title
 
     if (is_entry := journal.is_entry_id(name)) and iteration is not None:
-        raise UsageError(f"{name} is one iteration already", hint="give its id alone, or a run and a number")
+        raise UsageError(
+            f"{name} is one iteration already", hint="give its id alone, or a run and a number"
+        )
     if not name:
         entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)
         headings = "run,iteration,when,outcome,task,length,notes"
@@ -334,7 +422,9 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
         return
     if is_entry or iteration is not None:
         entry = journal.find(call.root, name, iteration, within=within)
-        print_json(journal_json(entry)) if form == "json" else print_raw(journal_block(entry, of_run=True))
+        print_json(journal_json(entry)) if form == "json" else print_raw(
+            journal_block(entry, of_run=True)
+        )
         return
     entries = journal.show(call.root, name, within=within)
     if form == "json":
@@ -345,8 +435,14 @@ def journal_(call: Invocation, name: str, iteration: int | None, limit: int, wit
 
 @cli.command("agents", examples=["ralph loop agents", "ralph loop agents --check claude"])
 @click.argument("name", metavar="[NAME]", default="")
-@click.option("--check", is_flag=True, help="Ask each that is installed, or NAME, for a word, and pay for that.")
-@click.option("--command", default="", metavar="LINE", help="With --check NAME: its program and arguments.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Ask each that is installed, or NAME, for a word, and pay for that.",
+)
+@click.option(
+    "--command", default="", metavar="LINE", help="With --check NAME: its program and arguments."
+)
 @opt.formats("table", "json")
 def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -> int:
     """List the agents that the loop can use; with --check ask whether they answer (exit 1 when one does not)."""
@@ -358,7 +454,10 @@ def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -
         return agent["name"], "yes" if usable else "no", agent["version"] or "-", where
 
     if (name and not check) or (command and not name):
-        raise UsageError("NAME and --command are for --check", hint="ralph loop agents --check acp --command LINE")
+        raise UsageError(
+            "NAME and --command are for --check",
+            hint="ralph loop agents --check acp --command LINE",
+        )
     rows = agents.check_agents(call.root, name, command) if check else agents.list_agents(call.root)
     heading = f"agent,{'answers' if check else 'usable'},version,where"
     print_rows(rows, form, dict, heading, row, "No agent is installed.")
@@ -375,11 +474,16 @@ def slash(call: Invocation, text: str) -> None:
     if verb == "start":
         goal = rest.strip()
         if not goal.strip("\"'") or goal.startswith("--"):
-            raise UsageError("/ralph start needs a goal", hint="/ralph start GOAL; `ralph loop start` has options")
+            raise UsageError(
+                "/ralph start needs a goal",
+                hint="/ralph start GOAL; `ralph loop start` has options",
+            )
         is_quoted = goal[0] in "\"'" and goal[0] == goal[-1]
         ctx.invoke(start, goal=goal[1:-1] if is_quoted else goal, detach=True)
     elif verb == "stop":
-        ctx.invoke(stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words)
+        ctx.invoke(
+            stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words
+        )
     elif verb in ("", "status"):
         ctx.invoke(status, run_id=words[0] if words else "")
     elif verb == "config":
@@ -389,11 +493,17 @@ def slash(call: Invocation, text: str) -> None:
         loaded = load(call.root, env=os.environ).json_values
         names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
         if not (chosen := [name for name in names if key in ("", name, name.partition(".")[2])]):
-            raise UsageError(f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}")
+            raise UsageError(
+                f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}"
+            )
         if value:
             ctx.invoke(config, key=chosen[0], value=value)
         else:
-            rows = [(name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen]
+            rows = [
+                (name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen
+            ]
             print_table("key,value", rows)
     else:
-        raise UsageError(f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config")
+        raise UsageError(
+            f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config"
+        )

@@ -23,7 +23,9 @@ from ralph.store import files
 if TYPE_CHECKING:
     from ralph.app.loop_parts import LoopPrinter
 
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _MOST = 200_000  # characters that wait at most
 _BLOCKS = (("<private", "</private", ">"), ("-----begin", "-----end", "\n"))
 """How a private block begins and ends, and what closes its first line."""
@@ -43,7 +45,9 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
 class LoopTerminal:
     """One run's terminal and log."""
 
-    def __init__(self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False) -> None:
+    def __init__(
+        self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False
+    ) -> None:
         self.root, self.run, self.quiet = root, run, quiet
         self._patterns = patterns
         self._interrupts = 0
@@ -55,14 +59,19 @@ class LoopTerminal:
         """Return the functions that the loop takes."""
         from ralph.app.loop_parts import LoopPrinter
 
-        return LoopPrinter(self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm)
+        return LoopPrinter(
+            self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm
+        )
 
     def print_line(self, line: str) -> None:
         """Print one line of the loop itself."""
         lines = [f"ralph: {part}" for part in line.split("\n")]
         if not self.quiet:
             end = "" if self._at_line_start else "\n"
-            self._print(end + "\n".join(click.style(visible(each), fg="cyan") for each in lines) + "\n", err=True)
+            self._print(
+                end + "\n".join(click.style(visible(each), fg="cyan") for each in lines) + "\n",
+                err=True,
+            )
             self._at_line_start = True
         self._write(self._pending)
         self._write("\n".join(lines))
@@ -105,8 +114,14 @@ class LoopTerminal:
             from ralph.capture.privacy import redact
 
             line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
-            with suppress(WriteFailed):  # what a run does is in its journal, which would not do without the disk
-                files.append(paths.run_output(self.root, self.run), line, root=paths.state_boundary(self.root))
+            with suppress(
+                WriteFailed
+            ):  # what a run does is in its journal, which would not do without the disk
+                files.append(
+                    paths.run_output(self.root, self.run),
+                    line,
+                    root=paths.state_boundary(self.root),
+                )
 
     def calm(self) -> None:
         """Forget the interruption."""
@@ -116,7 +131,9 @@ class LoopTerminal:
         """Ask a person what the agent should know; "" when nobody is there or nothing is said."""
         if self.quiet or self._asked or sys.stdin is None or not sys.stdin.isatty():
             return ""
-        question = "What should the agent know? An empty line ends the run here (it can be resumed)."
+        question = (
+            "What should the agent know? An empty line ends the run here (it can be resumed)."
+        )
         self._print(f"\n{question}\nfeedback: ", err=True)
         with suppress(OSError):  # the terminal has gone
             return sys.stdin.readline().strip()

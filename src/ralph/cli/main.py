@@ -66,7 +66,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 }
 """Every command by group: the module in this package, its attribute there, and one line of help."""
 
-COMMANDS = {name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()}
+COMMANDS = {
+    name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()
+}
 """Where each command is: module and attribute."""
 _MORE = "More"
 INTERRUPTED = 130
@@ -160,7 +162,9 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         drop_output()
         return 0
-    except SystemExit as end:  # click's answer to a broken pipe: it wraps the stream and exits with 1
+    except (
+        SystemExit
+    ) as end:  # click's answer to a broken pipe: it wraps the stream and exits with 1
         if sys.stdout is output:
             return end.code if isinstance(end.code, int) else 1
         drop_output()
@@ -177,7 +181,9 @@ def program_name() -> str:
 
 
 def _print_error(error: Exception) -> int:
-    if type(error).__name__ == "NoArgsIsHelpError" and isinstance(error, click.ClickException):  # not in click 8.1
+    if type(error).__name__ == "NoArgsIsHelpError" and isinstance(
+        error, click.ClickException
+    ):  # not in click 8.1
         click.echo(error.format_message(), err=True)
         return error.exit_code
     is_expected = isinstance(error, RalphError | click.ClickException)
@@ -205,7 +211,11 @@ def _print_error(error: Exception) -> int:
     else:
         message = f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}"
         hint += ", and please report it"
-    click.echo(click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""), err=True, color=color())
+    click.echo(
+        click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""),
+        err=True,
+        color=color(),
+    )
     return code
 
 

@@ -28,7 +28,11 @@ from ralph.store.library import NAMES, Library, Stored
 LIMIT = 5  # results that a search prints unless all are asked for
 
 
-@click.group(name="memory", cls=Group, examples=['ralph memory add "Uses barrel exports"', "ralph memory list"])
+@click.group(
+    name="memory",
+    cls=Group,
+    examples=['ralph memory add "Uses barrel exports"', "ralph memory list"],
+)
 def cli() -> None:
     """Add, find and print what was learned.
 
@@ -40,17 +44,29 @@ def cli() -> None:
 
 def _one_file(*names: str) -> Callable[[Fn], Fn]:
     choice = click.Choice(names)
-    return click.option("--in", "in_", type=choice, default="memories", show_default=True, help="The file.")
+    return click.option(
+        "--in", "in_", type=choice, default="memories", show_default=True, help="The file."
+    )
 
 
 def _filters(function: Fn) -> Fn:
     """Add `--in` with one or several files, `--type` and `--tags`."""
 
     def split(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-        return memory.names_of([name.strip() for name in value.split(",") if name.strip()] or ["memories"])
+        return memory.names_of(
+            [name.strip() for name in value.split(",") if name.strip()] or ["memories"]
+        )
 
     names, text = "|".join((*NAMES, memory.ALL)), "The files, separated by commas."
-    in_ = click.option("--in", "in_", default="memories", show_default=True, metavar=names, callback=split, help=text)
+    in_ = click.option(
+        "--in",
+        "in_",
+        default="memories",
+        show_default=True,
+        metavar=names,
+        callback=split,
+        help=text,
+    )
     function = opt.tags("Only entries with any of these tags.")(function)
     return in_(opt.kinds("Only these types, comma-separated.")(function))
 
@@ -66,12 +82,16 @@ def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return day if len(day) in (0, 10) else f"{day}-01"
 
 
-_as_of = click.option("--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on that day.")
+_as_of = click.option(
+    "--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on that day."
+)
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns", "personal")
-@click.option("--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup.")
+@click.option(
+    "--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup."
+)
 def init(call: Invocation, in_: str, force: bool) -> None:
     """Make an empty memories.md with its four sections, or another memory file."""
     click.echo(memory.init(call.root, in_, force=force))
@@ -91,11 +111,18 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 @opt.kind("What it is.", show_default="pattern; guardrails: fix; knowledge: context")
 @opt.tags("Comma-separated tags.")
 @click.option("--title", default="", help="The title, for --in knowledge.")
-@click.option("--feature", default="", metavar="NAME", help="The feature it was learned in, for --in knowledge.")
+@click.option(
+    "--feature",
+    default="",
+    metavar="NAME",
+    help="The feature it was learned in, for --in knowledge.",
+)
 @opt.formats("table", "json", "quiet")
 @click.option("--force", is_flag=True, help="Add it even if an entry already says the same.")
 @opt.allow_secret
-def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str, **options: Any) -> None:
+def add(
+    call: Invocation, content: tuple[str, ...], file: Path | None, form: str, **options: Any
+) -> None:
     """Add a memory. CONTENT is the text, with or without quotes; "-" reads it from standard input.
 
     \b
@@ -114,8 +141,14 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
     text = read_text(" ".join(content) if content else None, file)
     is_new = paths.require_project(call.root, named=call.is_named)
     kind, tags = options.pop("kind"), options.pop("tags") or ()
-    saved = memory.add(call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options)
-    stored, name, source = saved.stored, one_line(saved.stored.record.id), _source(saved.stored, call)
+    saved = memory.add(
+        call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options
+    )
+    stored, name, source = (
+        saved.stored,
+        one_line(saved.stored.record.id),
+        _source(saved.stored, call),
+    )
     _print_notes(saved)
     if is_new:
         where = f"{one_line(str(call.root))} is a project now, and its sessions are recorded"
@@ -126,19 +159,27 @@ def add(call: Invocation, content: tuple[str, ...], file: Path | None, form: str
         old = f"; the text before is kept as {saved.replaced}" if saved.replaced else ""
         note = f"Updated {name} ({source}){old}"
     else:
-        anyway = ". --force adds it anyway" if options["in_"] in ("memories", "guardrails", "personal") else ""
+        anyway = (
+            ". --force adds it anyway"
+            if options["in_"] in ("memories", "guardrails", "personal")
+            else ""
+        )
         note = f"Already there: {name} ({source}); nothing was added{anyway}"
     more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
     output.print_item(form, {**memory_json(stored.record, source), **more}, note)
 
 
-@cli.command("search", examples=['ralph memory search "failing tests" --type fix --in memories,guardrails'])
+@cli.command(
+    "search", examples=['ralph memory search "failing tests" --type fix --in memories,guardrails']
+)
 @click.argument("query", nargs=-1)
 @_filters
 @click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
 @_as_of
 @opt.formats("table", "json", "markdown", "quiet")
-def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any) -> None:
+def search(
+    call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any
+) -> None:
     """Find memories by words of their text, tags or id, in any order, or by meaning; typos are forgiven."""
     limit = None if options["everything"] else LIMIT
     request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
@@ -146,8 +187,12 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
     result, entries = memory.search(call.root, request, **asked, warn=warn)
     certain = max((number for number, hit in enumerate(result.hits, 1) if not hit.weak), default=0)
     if form == "json":
-        ranks = [{"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for hit in result.hits]
-        output.print_json([{**_json(stored, call), **rank} for stored, rank in zip(entries, ranks, strict=True)])
+        ranks = [
+            {"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for hit in result.hits
+        ]
+        output.print_json(
+            [{**_json(stored, call), **rank} for stored, rank in zip(entries, ranks, strict=True)]
+        )
     else:
         if result.hits and not certain:
             click.echo(WEAK, err=form == "quiet")
@@ -161,7 +206,9 @@ def search(call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form:
         click.echo(note, err=form != "table")
 
 
-@cli.command("list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"])
+@cli.command(
+    "list", examples=["ralph memory list --last 10", "ralph memory list --in all --type decision"]
+)
 @click.option("--last", type=click.IntRange(min=0), metavar="N", help="Only the N newest.")
 @_filters
 @_as_of
@@ -180,17 +227,23 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
     """Warn about entries that cannot be read: a listing without them would look complete."""
     library = Library(call.root)
     if paths.is_merging(call.root):
-        warn("a merge is open in this checkout; `ralph doctor --fix` resolves its conflicts in Ralph's files")
+        warn(
+            "a merge is open in this checkout; `ralph doctor --fix` resolves its conflicts in Ralph's files"
+        )
     for name in in_:
         for path, problem in library.problems(library.collection(name)):
             what = f"{'no entry: ' if name == 'knowledge' else ''}{one_line(problem.what)}"
             warn(f"{call.show_path(path)}:{problem.line}: {what}; {problem.hint}")
 
 
-def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothing: str, call: Invocation) -> None:
+def _print_list(
+    entries: Sequence[Stored], in_: Sequence[str], form: str, nothing: str, call: Invocation
+) -> None:
     if form == "markdown":
         records = [stored.record for stored in entries]
-        output.print_raw(_markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None))
+        output.print_raw(
+            _markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None)
+        )
         return
     everything = memory.list_(call.root, in_=in_) if form == "table" else []
     short = ids.short_ids(stored.record.id for stored in everything)
@@ -199,11 +252,28 @@ def _print_list(entries: Sequence[Stored], in_: Sequence[str], form: str, nothin
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
         mark = "(superseded) " if record.id in replaced else ""
-        text = mark + scope_mark(record) + (f"{record.title}: {record.text}" if record.title else record.text)
+        text = (
+            mark
+            + scope_mark(record)
+            + (f"{record.title}: {record.text}" if record.title else record.text)
+        )
         tags = cut_cell(one_line(", ".join(record.tags)), 24) or "-"
-        return short.get(record.id, record.id), record.kind.value, ago(record.created_at), tags, text
+        return (
+            short.get(record.id, record.id),
+            record.kind.value,
+            ago(record.created_at),
+            tags,
+            text,
+        )
 
-    output.print_rows(entries, form, lambda stored: _json(stored, call), "ID,TYPE,CREATED,TAGS,CONTENT", row, nothing)
+    output.print_rows(
+        entries,
+        form,
+        lambda stored: _json(stored, call),
+        "ID,TYPE,CREATED,TAGS,CONTENT",
+        row,
+        nothing,
+    )
 
 
 def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = None) -> str:
@@ -215,7 +285,10 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
     return "\n".join([*parts, knowledge.render(titled, 0)] if titled else parts)
 
 
-@cli.command("show", examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'])
+@cli.command(
+    "show",
+    examples=["ralph memory show mem-a3f8", 'ralph memory show "Release steps" --format markdown'],
+)
 @opt.record_id
 @_as_of
 @opt.formats("table", "json", "markdown")
@@ -228,20 +301,27 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
         stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     record = stored.record
     if form != "table":
-        output.print_json(_json(stored, call)) if form == "json" else output.print_raw(_markdown([record]))
+        output.print_json(_json(stored, call)) if form == "json" else output.print_raw(
+            _markdown([record])
+        )
         return
     created = ago(record.created_at)
     click.echo(click.style(one_line(record.title or record.id), bold=True))
     output.print_fields(
         {
             "id": record.id,
-            "type": record.kind.value + (f" ({record.label})" if record.label not in ("", record.kind.value) else ""),
+            "type": record.kind.value
+            + (f" ({record.label})" if record.label not in ("", record.kind.value) else ""),
             "status": status_word(record) if record.status is Status.RETIRED else "",
             "tags": ", ".join(record.tags) or "-",
-            "created": f"{record.created_at} ({created})" if created != record.created_at else created,
+            "created": f"{record.created_at} ({created})"
+            if created != record.created_at
+            else created,
             "updated": record.updated_at[:10],
             "supersedes": ", ".join(memory.predecessors(record)),
-            "superseded by": memory.successors([each.record for each in memory.list_(call.root)]).get(record.id, ""),
+            "superseded by": memory.successors(
+                [each.record for each in memory.list_(call.root)]
+            ).get(record.id, ""),
             "why": str(record.extra.get("why") or ""),
             "valid until": record.valid_until,
             "origin": describe_author(record),
@@ -268,7 +348,9 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
     return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
 
 
-@cli.command("log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"])
+@cli.command(
+    "log", examples=["ralph memory log mem-a3f8", "ralph memory log mem-a3f8 --format json"]
+)
 @opt.record_id
 @opt.formats("table", "json")
 def log(call: Invocation, name: str, form: str) -> None:
@@ -283,8 +365,14 @@ def log(call: Invocation, name: str, form: str) -> None:
         output.print_json(found)
         return
     for item in found["items"]:
-        head = " ".join(filter(None, (item["at"][:16].replace("T", " "), item["change"], item["commit"][:10])))
-        click.echo(click.style(one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}"), bold=True))
+        head = " ".join(
+            filter(None, (item["at"][:16].replace("T", " "), item["change"], item["commit"][:10]))
+        )
+        click.echo(
+            click.style(
+                one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}"), bold=True
+            )
+        )
         output.print_raw(f"{item['diff']}\n")
     say(found["note"])
     if found.get("injected"):
@@ -323,8 +411,12 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
 
 def open_editor(text: str) -> str:
     """Let the user change a text in their editor."""
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (sys.stdin and sys.stdin.isatty()):
-        raise UsageError("there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags")
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (
+        sys.stdin and sys.stdin.isatty()
+    ):
+        raise UsageError(
+            "there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags"
+        )
     try:
         edited = click.edit(text + "\n", extension=".md")
     except (click.ClickException, OSError) as error:
@@ -348,7 +440,9 @@ def unarchive(call: Invocation, name: str) -> None:
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
-@cli.command("supersede", examples=['ralph memory supersede mem-a3f8 "Use pnpm 9" --why "npm is gone"'])
+@cli.command(
+    "supersede", examples=['ralph memory supersede mem-a3f8 "Use pnpm 9" --why "npm is gone"']
+)
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW", nargs=-1, required=True)
 @click.option("--why", default="", help="The reason, which is kept with the successor.")
@@ -360,7 +454,9 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
     from ralph.app import outdated
 
     words = " ".join(new)
-    saved = outdated.supersede(call.root, old, words, why=why, by=call.author, patterns=call.patterns)
+    saved = outdated.supersede(
+        call.root, old, words, why=why, by=call.author, patterns=call.patterns
+    )
     _print_change("Now holds:", "{} supersedes it already", saved, call)
 
 
@@ -374,10 +470,20 @@ def delete(call: Invocation, name: str) -> None:
 
 @cli.command("prime", examples=["ralph memory prime --budget 4000 --in guardrails,memories"])
 @click.option(
-    "--budget", type=click.IntRange(min=0), default=0, metavar="TOKENS", help="At most so many tokens (0: all)."
+    "--budget",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="TOKENS",
+    help="At most so many tokens (0: all).",
 )
 @_filters
-@click.option("--recent", type=click.IntRange(min=0), default=0, metavar="DAYS", help="Only the last so many days.")
+@click.option(
+    "--recent",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="DAYS",
+    help="Only the last so many days.",
+)
 @_as_of
 @opt.formats("markdown", "json")
 def prime(call: Invocation, form: str, **options: Any) -> None:
@@ -386,7 +492,11 @@ def prime(call: Invocation, form: str, **options: Any) -> None:
     _warn_problems(call, options["in_"])
     output.print_raw(primed.text or ("[]\n" if form == "json" else ""))
     omitted = primed.total - len(primed.records)
-    say(f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget" if omitted else "")
+    say(
+        f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget"
+        if omitted
+        else ""
+    )
 
 
 @cli.command("migrate", examples=["ralph memory migrate"])
@@ -404,7 +514,9 @@ def migrate(call: Invocation, allow_secret: bool) -> int:
             copy = call.show_path(each.backup)
             click.echo(f"{file}: {each.signs} Sign(s) became entries; the file as it was: {copy}")
     if not migrations:
-        formats = ", ".join(f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root))
+        formats = ", ".join(
+            f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root)
+        )
         click.echo(f"There are no Signs to migrate ({formats})")
     return 1 if any(each.kept for each in migrations) else 0
 
@@ -413,12 +525,20 @@ def _print_notes(saved: SavedMemory) -> None:
     output.print_private(saved.private_parts)
     say("the text was cut to about 500 words" if saved.shortened else "")
     say(f"note: {saved.same_as} already says the same" if saved.same_as else "")
-    say("note: it reads like an instruction to an agent; it is injected because you wrote it" if saved.is_order else "")
+    say(
+        "note: it reads like an instruction to an agent; it is injected because you wrote it"
+        if saved.is_order
+        else ""
+    )
 
 
 def _print_change(verb: str, otherwise: str, saved: SavedMemory, call: Invocation) -> None:
     name = one_line(saved.stored.record.id)
-    click.echo(f"{verb} {name} ({_source(saved.stored, call)})" if saved.changed else otherwise.format(name))
+    click.echo(
+        f"{verb} {name} ({_source(saved.stored, call)})"
+        if saved.changed
+        else otherwise.format(name)
+    )
 
 
 def _source(stored: Stored, call: Invocation) -> str:

@@ -16,17 +16,30 @@ from ralph.errors import UsageError
 FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 
 
-@click.command(name="import", cls=Command, examples=["ralph import", "ralph import --from claude --yes"])
+@click.command(
+    name="import", cls=Command, examples=["ralph import", "ralph import --from claude --yes"]
+)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
-@click.option("--from", "sources", multiple=True, metavar="NAME", help="Only this source; can be repeated.")
 @click.option(
-    "--since", default="", metavar="WHEN", help="With --from git: commits from then on, a date, or 7d, 24h, 2w, 3m."
+    "--from", "sources", multiple=True, metavar="NAME", help="Only this source; can be repeated."
+)
+@click.option(
+    "--since",
+    default="",
+    metavar="WHEN",
+    help="With --from git: commits from then on, a date, or 7d, 24h, 2w, 3m.",
 )
 @click.option("--yes", is_flag=True, help="Import it; without this it is only shown.")
 @opt.dry_run
 @opt.formats("table", "json")
 def import_(
-    call: Invocation, path: Path | None, sources: Sequence[str], since: str, yes: bool, dry_run: bool, form: str
+    call: Invocation,
+    path: Path | None,
+    sources: Sequence[str],
+    since: str,
+    yes: bool,
+    dry_run: bool,
+    form: str,
 ) -> None:
     """Find what agents and other memory tools have stored about this project, and import it with --yes.
 
@@ -37,7 +50,9 @@ def import_(
     from ralph.app.histories import FINDERS, Place
 
     opt.exclude({"PATH": path, "--from": sources})
-    names = imports.sources_named(opt.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,))
+    names = imports.sources_named(
+        opt.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,)
+    )
     if since and imports.GIT not in names:
         raise UsageError("--since is for `--from git`", hint="leave it out")
     place, really = Place(call.root, os.environ), yes and not dry_run
@@ -49,8 +64,12 @@ def import_(
         found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
     else:
         with output.bar("importing") as progress:
-            found = imports.import_histories(call.root, clients, place, really=really, progress=progress)
-        found += imports.propose(call.root, stores, place, really=really, since=since and filters.when(since))
+            found = imports.import_histories(
+                call.root, clients, place, really=really, progress=progress
+            )
+        found += imports.propose(
+            call.root, stores, place, really=really, since=since and filters.when(since)
+        )
     if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
@@ -60,8 +79,14 @@ def import_(
     if not found:
         click.echo("Nothing was found for this project.")
     else:
-        rows = [(each.source, each.kind, each.count, each.new, _size(each.bytes), each.added) for each in found]
-        output.print_table("source,what,there,new,size,added", rows if really else [(*row[:-1], "-") for row in rows])
+        rows = [
+            (each.source, each.kind, each.count, each.new, _size(each.bytes), each.added)
+            for each in found
+        ]
+        output.print_table(
+            "source,what,there,new,size,added",
+            rows if really else [(*row[:-1], "-") for row in rows],
+        )
         if not really and any(each.new for each in found):
             click.echo("Nothing was imported; --yes does it.")
     say(*map(one_line, place.notes))
@@ -75,7 +100,9 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-@click.command(name="export", cls=Command, examples=["ralph export json", "ralph export agents-md memory.md"])
+@click.command(
+    name="export", cls=Command, examples=["ralph export json", "ralph export agents-md memory.md"]
+)
 @click.argument("name", metavar="FORMAT", type=click.Choice(FORMATS))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--force", is_flag=True, help="Write over what is there.")
@@ -89,7 +116,9 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
         count = exports.write_export(call.root, name, path, force=force)
         click.echo(f"Wrote {count} file{'s' * (count > 1)} to {one_line(str(path))}")
     elif name in exports.FOLDERS:
-        raise UsageError(f"{name} is a folder of files", hint=f"name it: ralph export {name} FOLDER")
+        raise UsageError(
+            f"{name} is a folder of files", hint=f"name it: ralph export {name} FOLDER"
+        )
     else:
         output.print_raw(exports.export(call.root, name)[""])
 
@@ -105,7 +134,9 @@ def backup(call: Invocation, path: Path) -> None:
 
 
 @click.command(
-    name="restore", cls=Command, examples=["ralph restore memory.tar.gz", "ralph restore memory.tar.gz --yes"]
+    name="restore",
+    cls=Command,
+    examples=["ralph restore memory.tar.gz", "ralph restore memory.tar.gz --yes"],
 )
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @opt.yes
@@ -118,6 +149,12 @@ def restore(call: Invocation, path: Path, yes: bool) -> None:
     for each in changed:
         click.echo(f"{each.state} {call.show_path(each.path)}")
     done = "Restored." if yes else "Nothing was written; --yes does it."
-    click.echo(f"{len(changed)} of {len(files)} files differ. {done}" if changed else "Everything is there already.")
+    click.echo(
+        f"{len(changed)} of {len(files)} files differ. {done}"
+        if changed
+        else "Everything is there already."
+    )
     if count := sum(each.forgotten for each in files):
-        say(f"left out {count} entr{'y' if count == 1 else 'ies'} of the backup that `ralph forget` removed")
+        say(
+            f"left out {count} entr{'y' if count == 1 else 'ies'} of the backup that `ralph forget` removed"
+        )

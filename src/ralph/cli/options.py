@@ -27,7 +27,10 @@ _KINDS = "|".join(kind.value for kind in MemoryKind)
 _TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
 """A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
-_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")  # they sync themselves, or write in the middle of a merge
+_WITHOUT_SYNC = (
+    "ralph index",
+    "ralph merge-driver",
+)  # they sync themselves, or write in the middle of a merge
 _SYNONYMS = {
     "add": "new create",
     "delete": "rm remove del",
@@ -69,7 +72,9 @@ class Invocation:
         root = self.folder
         if self.is_home:
             hint = "go to a project's folder, or name one with --root"
-            raise UsageError(f"{root}: your home folder and / are never a project by themselves", hint=hint)
+            raise UsageError(
+                f"{root}: your home folder and / are never a project by themselves", hint=hint
+            )
         if paths.has_old_state(root):
             from ralph.app.project import move_old_state
 
@@ -127,7 +132,9 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def _count_writes() -> int:
-    files = sys.modules.get("ralph.store.files")  # a command that has not loaded it has written nothing
+    files = sys.modules.get(
+        "ralph.store.files"
+    )  # a command that has not loaded it has written nothing
     return files.count_writes() if files is not None else 0
 
 
@@ -163,9 +170,18 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
     path = click.Path(path_type=Path)
     root = click.Option(["--root"], type=path, expose_value=False, callback=set_root, help=about)
     text = inspect.cleandoc(settings.get("help") or "")
-    text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples) if examples else ""
+    text += (
+        "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
+        if examples
+        else ""
+    )
     names = {"help_option_names": ["-h", "--help"]}
-    return {"context_settings": names, **settings, "help": text, "params": [*(settings.get("params") or ()), root]}
+    return {
+        "context_settings": names,
+        **settings,
+        "help": text,
+        "params": [*(settings.get("params") or ()), root],
+    }
 
 
 class Command(click.Command):
@@ -188,11 +204,15 @@ class Command(click.Command):
             is_text = _TEXT.match(word) and not begins & names and not is_value
             (texts if is_text else rest).append(word)
         try:
-            return super().parse_args(ctx, [*rest, "--", *texts] if texts and "--" not in args else args)
+            return super().parse_args(
+                ctx, [*rest, "--", *texts] if texts and "--" not in args else args
+            )
         except click.NoSuchOption as error:
             if any(isinstance(param, click.Argument) for param in self.params):
                 message = f"{error.message} (if it is a text, put -- before it)"
-                raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from error
+                raise click.NoSuchOption(
+                    error.option_name, message, error.possibilities, error.ctx
+                ) from error
             raise
 
 
@@ -200,7 +220,9 @@ class Group(click.Group):
     """A group of such commands; it takes --root as well."""
 
     command_class = Command
-    elsewhere: ClassVar[Mapping[str, str]] = {}  # words that people try as a command, and the command that does it
+    elsewhere: ClassVar[
+        Mapping[str, str]
+    ] = {}  # words that people try as a command, and the command that does it
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -216,33 +238,51 @@ class Group(click.Group):
             listed = self.list_commands(ctx)
             near = [each for each in listed if name in _SYNONYMS.get(each, "").split()]
             near = near or get_close_matches(name, listed, n=1)
-            hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"
+            hint = (
+                f"did you mean `{path} {near[0]}`?"
+                if near
+                else f"`{path} --help` lists the commands"
+            )
             if name in self.elsewhere:
                 hint = f"`{self.elsewhere[name]}` does that"
             raise UsageError(f"there is no command `{path} {name}`", hint=hint)
         return super().resolve_command(ctx, args)
 
 
-allow_secret = click.option("--allow-secret", is_flag=True, help="Store text that looks like it holds a secret.")
-all_tasks = click.option("--all-tasks", is_flag=True, help="Include records of other unfinished tasks.")
-since = click.option("--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m.")
+allow_secret = click.option(
+    "--allow-secret", is_flag=True, help="Store text that looks like it holds a secret."
+)
+all_tasks = click.option(
+    "--all-tasks", is_flag=True, help="Include records of other unfinished tasks."
+)
+since = click.option(
+    "--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m."
+)
 file = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
-dry_run = click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing.")
+dry_run = click.option(
+    "--dry-run", is_flag=True, help="Print what would change, and change nothing."
+)
 yes = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
 record_id = click.argument("name", metavar="ID")
 
 
 def kinds(what: str) -> Callable[[Fn], Fn]:
     """`--type a,b`, given once or several times."""
-    return click.option("-t", "--type", "kinds", multiple=True, metavar=_KINDS, callback=_parse_kinds, help=what)
+    return click.option(
+        "-t", "--type", "kinds", multiple=True, metavar=_KINDS, callback=_parse_kinds, help=what
+    )
 
 
 def kind(what: str, **settings: Any) -> Callable[[Fn], Fn]:
     """`--type` with exactly one type."""
-    return click.option("-t", "--type", "kind", metavar=_KINDS, callback=_parse_kinds, help=what, **settings)
+    return click.option(
+        "-t", "--type", "kind", metavar=_KINDS, callback=_parse_kinds, help=what, **settings
+    )
 
 
-def _parse_kinds(ctx: click.Context, param: click.Parameter, value: str | Sequence[str] | None) -> object:
+def _parse_kinds(
+    ctx: click.Context, param: click.Parameter, value: str | Sequence[str] | None
+) -> object:
     from ralph.app.memory import kinds_named
 
     if isinstance(value, str):
@@ -262,14 +302,21 @@ def tags(what: str) -> Callable[[Fn], Fn]:
 def formats(*choices: str) -> Callable[[Fn], Fn]:
     """`--format`, the first choice being the default."""
     return click.option(
-        "--format", "form", type=click.Choice(choices), default=choices[0], show_default=True, help="How to print it."
+        "--format",
+        "form",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="How to print it.",
     )
 
 
 def limit(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
     """`--limit N`."""
     number = click.IntRange(min=1)
-    return click.option("--limit", type=number, default=default, show_default=default is not None, help=what)
+    return click.option(
+        "--limit", type=number, default=default, show_default=default is not None, help=what
+    )
 
 
 def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
@@ -278,7 +325,9 @@ def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
 
 
 _VISIBILITY = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-visibility = combine(click.option("--task", "within", default="", metavar="ID", help=_VISIBILITY), all_tasks)
+visibility = combine(
+    click.option("--task", "within", default="", metavar="ID", help=_VISIBILITY), all_tasks
+)
 """What a command sees; it gets both options as `within`."""
 agent = combine(
     click.option("--agent", default="", help="The agent: claude, codex, acp, command."),
@@ -302,7 +351,10 @@ def read_text(text: str | None, file: Path | None = None) -> str:
     """Return the text of an argument, of standard input with `-`, or of a file."""
     exclude({"a text": text is not None, "--file": file is not None})
     if file is None and text is None:
-        raise UsageError("no text was given", hint='put it in quotes, or use "-" for standard input, or --file PATH')
+        raise UsageError(
+            "no text was given",
+            hint='put it in quotes, or use "-" for standard input, or --file PATH',
+        )
     if text is not None and text != "-":
         return text
     source = f"{file}:" if file is not None else "standard input"
@@ -312,7 +364,11 @@ def read_text(text: str | None, file: Path | None = None) -> str:
         raw = file.read_bytes() if file is not None else sys.stdin.buffer.read()
         return raw.decode("utf-8-sig")
     except OSError as error:
-        hint = "name a readable text file" if file else "give the text as an argument, or with --file PATH"
+        hint = (
+            "name a readable text file"
+            if file
+            else "give the text as an argument, or with --file PATH"
+        )
         raise Unreadable(f"{source} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise Unreadable(f"{source} is not UTF-8 text", hint="convert it to UTF-8 first") from error

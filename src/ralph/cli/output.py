@@ -21,7 +21,9 @@ T = TypeVar("T")
 _LEAST = 24  # columns that the last one of a table has at least, on a narrow terminal
 _FEW = 20  # steps after which most commands print their progress
 _C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))
+}
 
 
 def warn(*messages: str) -> None:
@@ -111,7 +113,8 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1 for char in text
+        2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1
+        for char in text
     )
 
 
@@ -144,7 +147,9 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     room = columns[-1]
     if is_terminal():
-        room = max(_LEAST, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1]))
+        room = max(
+            _LEAST, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1])
+        )
     lines = []
     for number, row in enumerate([headings, *rows]):
         cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]

@@ -32,15 +32,27 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     examples=["ralph review", "ralph review --status all --format json", "ralph review --ci"],
 )
 @click.option("--task", default="", metavar="TASK", help="Only insights of this task.")
-@click.option("--status", type=click.Choice(_STATES), default="proposed", show_default=True, help="Which insights.")
+@click.option(
+    "--status",
+    type=click.Choice(_STATES),
+    default="proposed",
+    show_default=True,
+    help="Which insights.",
+)
 @opt.all_tasks
 @click.option(
-    "--ci", is_flag=True, help="Only files that differ from the default branch; exit 1 if one needs a person."
+    "--ci",
+    is_flag=True,
+    help="Only files that differ from the default branch; exit 1 if one needs a person.",
 )
-@click.option("--base", default="", envvar=_BASE, metavar="BRANCH", help="Compare with this branch, for --ci.")
+@click.option(
+    "--base", default="", envvar=_BASE, metavar="BRANCH", help="Compare with this branch, for --ci."
+)
 @opt.formats("table", "json", "quiet")
 @pass_call
-def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bool, base: str) -> None:
+def cli(
+    call: Invocation, task: str, status: str, within: str, form: str, ci: bool, base: str
+) -> None:
     """Decide what waits: insights (proposed memories), memories that read like an instruction to an agent (held until a
     person accepts them), wordings that a merge set aside, edits that nobody signed, contradictions, duplicates, and
     memories that cite what is gone or that no session ever got. In a terminal, one key decides; else they are listed.
@@ -59,14 +71,27 @@ def cli(call: Invocation, task: str, status: str, within: str, form: str, ci: bo
         else:
             print_rows(findings, form, asdict, "", lambda _: (), "")
         ctx.exit(int(bool(findings)))
-    items = inbox.items(call.root, task_id=task, status="" if status == "all" else status, within=within)
+    items = inbox.items(
+        call.root, task_id=task, status="" if status == "all" else status, within=within
+    )
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
-    short = ids.short_ids(each.record.id for each in insights.list_(call.root)) if form == "table" else {}
+    short = (
+        ids.short_ids(each.record.id for each in insights.list_(call.root))
+        if form == "table"
+        else {}
+    )
 
     def row(item: ReviewItem) -> Sequence[object]:
         text = item.text if item.kind in (inbox.INSIGHT, inbox.HELD) else f"{item.why}: {item.text}"
-        return short.get(item.id, item.id), item.task or "-", item.status, item.label, item.seen or "-", text
+        return (
+            short.get(item.id, item.id),
+            item.task or "-",
+            item.status,
+            item.label,
+            item.seen or "-",
+            text,
+        )
 
     if form == "table" and items and output.is_terminal() and call.author == "human":
         _decide_by_key(call, items)
@@ -84,21 +109,32 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
     at = 0
     while at < len(items):
         item = items[at]
-        keys = {key: verb for key, verb in _KEYS.items() if verb in (*item.verbs, "next", "undo", "quit")}
+        keys = {
+            key: verb
+            for key, verb in _KEYS.items()
+            if verb in (*item.verbs, "next", "undo", "quit")
+        }
         click.echo(f"\n{at + 1}/{len(items)}  {item.kind}  {item.id}  {one_line(item.source)}")
         click.echo(output.visible(item.text))
-        click.echo(f"  {one_line(item.why)}\n  {'  '.join(f'{key} {verb}' for key, verb in keys.items())}")
+        click.echo(
+            f"  {one_line(item.why)}\n  {'  '.join(f'{key} {verb}' for key, verb in keys.items())}"
+        )
         try:
             verb = keys.get(click.getchar().lower(), "")
             if verb == "undo" and undoable:
                 name, at = undoable.pop()
                 click.echo(one_line(history.undo(name)["summary"]))
             elif verb in item.verbs:
-                text, to = None, {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
+                text, to = (
+                    None,
+                    {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other),
+                )
                 if verb == "edit":
                     text = open_editor(item.text)
                 elif verb == "merge" and item.kind == inbox.CONFLICT:
-                    text = open_editor(f"{memory.show(call.root, item.other).record.text}\n{item.text}")
+                    text = open_editor(
+                        f"{memory.show(call.root, item.other).record.text}\n{item.text}"
+                    )
                 request = ChangeRequest(verb, item.id, to=to, text=text)
                 change = apply_planned(history, request, call.patterns)
                 undoable.append((change.undo, at))
@@ -119,14 +155,18 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
 def show(call: Invocation, name: str, within: str, form: str) -> None:
     """Show one thing that waits for a decision: what it is, why, its evidence, and the commands that decide it."""
     waiting = [*inbox.held_items(call.root), *inbox.memory_items(call.root)]
-    item = next((each for each in waiting if ids.match_ids(name, [each.id]) or each.id == name), None)
+    item = next(
+        (each for each in waiting if ids.match_ids(name, [each.id]) or each.id == name), None
+    )
     item = item or inbox.insight_item(insights.find(call.root, name, within=within), call.root)
     if form == "json":
         print_json(asdict(item))
         return
     task = f" of {item.task}" if item.task else ""
     click.echo(one_line(f"{item.id} ({item.label}, {item.status}){task} in {item.source}"))
-    print_fields({"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)})
+    print_fields(
+        {"why": item.why, "evidence": ", ".join(item.evidence), "next": " or ".join(item.actions)}
+    )
     print_raw(f"\n{item.text}\n")
 
 
@@ -144,7 +184,9 @@ def reject(call: Invocation, names: tuple[str, ...]) -> None:
     _decide(call, names, review.reject, "Rejected")
 
 
-def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stored], verb: str) -> None:
+def _decide(
+    call: Invocation, names: tuple[str, ...], decide: Callable[..., Stored], verb: str
+) -> None:
     for name in names:
         record = decide(call.root, name, by=call.author).record
         click.echo(f"{verb} {one_line(record.id)}")
@@ -154,26 +196,42 @@ def _decide(call: Invocation, names: tuple[str, ...], decide: Callable[..., Stor
 
 @cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
 @opt.record_id
-@click.option("--to", type=click.Choice([each.value for each in Target]), required=True, help="The file.")
+@click.option(
+    "--to", type=click.Choice([each.value for each in Target]), required=True, help="The file."
+)
 @click.option("--text", default=None, help='The text to write instead ("-": from standard input).')
 @opt.kind("What it is, for memory and patterns.")
-@click.option("--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design.")
+@click.option(
+    "--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design."
+)
 @opt.dry_run
 @click.option("--force", is_flag=True, help="Also when it reads like a prompt injection.")
-def promote_(call: Invocation, name: str, to: str, text: str | None, dry_run: bool, **options: Any) -> None:
+def promote_(
+    call: Invocation, name: str, to: str, text: str | None, dry_run: bool, **options: Any
+) -> None:
     """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
 
     memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md; agents is AGENTS.md,
     claude is CLAUDE.md and design a page of specs/design. In these three only the region between <!-- ralph:start -->
     and <!-- ralph:end --> is written.
     """
-    options |= {"text": read_text(text) if text is not None else "", "patterns": call.patterns, "by": call.author}
-    promotion = review.promote(call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options)
+    options |= {
+        "text": read_text(text) if text is not None else "",
+        "patterns": call.patterns,
+        "by": call.author,
+    }
+    promotion = review.promote(
+        call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options
+    )
     if dry_run and promotion.changed:
         print_raw(promotion.diff)
     else:
         names, file = ", ".join(each.id for each in promotion.added), call.show_path(promotion.path)
-        click.echo(one_line(f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"))
+        click.echo(
+            one_line(
+                f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"
+            )
+        )
 
 
 @cli.command("refine", examples=["ralph review refine ins-a231"])
@@ -182,7 +240,9 @@ def refine(call: Invocation, names: tuple[str, ...]) -> int:
     """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
     unchanged = 0
     for name in names:
-        insight, why = review.refine(call.root, name, call.config.summarize.command, patterns=call.patterns)
+        insight, why = review.refine(
+            call.root, name, call.config.summarize.command, patterns=call.patterns
+        )
         unchanged += bool(why)
         if why:
             warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")

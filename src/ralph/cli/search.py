@@ -24,7 +24,12 @@ from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 from ralph.settings import Inject
 
 LIMIT, AROUND = 5, 20  # records shown by a search, and by --around, unless more are requested
-ONLY = {"memories": Family.MEMORY, "sessions": Family.OBSERVATION, "journal": Family.JOURNAL, "tasks": None}
+ONLY = {
+    "memories": Family.MEMORY,
+    "sessions": Family.OBSERVATION,
+    "journal": Family.JOURNAL,
+    "tasks": None,
+}
 """What a search can be limited to; tasks are not records and are searched by their own verb."""
 _MAX_LEFT_OUT = 10  # records left out that --explain names
 _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
@@ -32,15 +37,38 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 
 
 @click.command(
-    name="search", cls=Command, examples=['ralph search "jwt error" --since 7d', "ralph search --around mem-a3f8"]
+    name="search",
+    cls=Command,
+    examples=['ralph search "jwt error" --since 7d', "ralph search --around mem-a3f8"],
 )
 @click.argument("words", nargs=-1)
-@click.option("--only", multiple=True, type=click.Choice(list(ONLY)), help="Search only these (may be repeated).")
-@click.option("--around", default="", metavar="ID", help="Show what happened around this record, oldest first.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(list(ONLY)),
+    help="Search only these (may be repeated).",
+)
+@click.option(
+    "--around",
+    default="",
+    metavar="ID",
+    help="Show what happened around this record, oldest first.",
+)
 @click.option("--short", is_flag=True, help="One line for each record; the default (layer 1).")
 @click.option("--full", is_flag=True, help="Whole records (layer 3).")
-@click.option("--layer", type=click.IntRange(1, 3), help="1 one line each, 2 what happened around, 3 whole records.")
-@click.option("-t", "--type", "types", multiple=True, metavar="TYPE", help="Only these types, comma-separated.")
+@click.option(
+    "--layer",
+    type=click.IntRange(1, 3),
+    help="1 one line each, 2 what happened around, 3 whole records.",
+)
+@click.option(
+    "-t",
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only these types, comma-separated.",
+)
 @opt.tags("Only records with any of these tags.")
 @opt.since
 @click.option("--until", default="", metavar="WHEN", help="Up to this time.")
@@ -52,7 +80,12 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
 @opt.formats("table", "json", "markdown")
 def search(
-    call: Invocation, words: tuple[str, ...], only: Sequence[str], around: str, form: str, **options: Any
+    call: Invocation,
+    words: tuple[str, ...],
+    only: Sequence[str],
+    around: str,
+    form: str,
+    **options: Any,
 ) -> None:
     """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
 
@@ -60,22 +93,41 @@ def search(
     input. Without words, --since and --until show what happened in that time. Inside a task (RALPH_TASK, or its
     worktree) the search covers the project's records, those of the task, and what finished tasks recorded.
     """
-    limit, types, tags, layer = options["limit"], options["types"], options["tags"] or (), options["layer"]
+    limit, types, tags, layer = (
+        options["limit"],
+        options["types"],
+        options["tags"] or (),
+        options["layer"],
+    )
     exclude({"--short": options["short"], "--full": options["full"], "--layer": layer})
     text = read_words(words)
-    if words == ("-",) and (match := _LAYER.search(text)) is not None:  # as a slash command passes it
+    if (
+        words == ("-",) and (match := _LAYER.search(text)) is not None
+    ):  # as a slash command passes it
         text, layer = _LAYER.sub("", text, 1).strip(), match[1] or match[2]
         if layer not in ("1", "2", "3"):
-            raise UsageError(f"--layer is 1, 2 or 3, not {layer!r}", hint="1 one line each, 2 what is around, 3 whole")
+            raise UsageError(
+                f"--layer is 1, 2 or 3, not {layer!r}",
+                hint="1 one line each, 2 what is around, 3 whole",
+            )
     detail = Detail(int(layer or (3 if options["full"] else 1)))
     if "tasks" in only:
         _search_tasks(call, text, only, limit, form)
         return
     since, until = when(options["since"]), when(options["until"])
-    is_span = not text and (since or until) and not only and not types and not tags and not options["team"]
+    is_span = (
+        not text
+        and (since or until)
+        and not only
+        and not types
+        and not tags
+        and not options["team"]
+    )
     if around or is_span:
         if text:
-            raise UsageError("--around takes an id and no words", hint=f"ralph search --around {around}")
+            raise UsageError(
+                "--around takes an id and no words", hint=f"ralph search --around {around}"
+            )
         span = {"since": since, "until": until, "limit": limit or AROUND, "task": options["within"]}
         print_answer(verbs.timeline(call.root, around, **span), form)
         return
@@ -83,11 +135,17 @@ def search(
     query = Query(text, kinds(types), tags, since, until, families)
     fit = not (form == "json" or limit or options["everything"])
     limit = None if options["everything"] else limit or LIMIT
-    query = replace(query, project=options["project"], limit=limit, layer=detail, task=options["within"])
+    query = replace(
+        query, project=options["project"], limit=limit, layer=detail, task=options["within"]
+    )
     if options["team"]:
         from ralph.app import team_search
 
-        print_answer(team_search.search(call.root, query, call.config.team, fit=fit), form, explain=options["explain"])
+        print_answer(
+            team_search.search(call.root, query, call.config.team, fit=fit),
+            form,
+            explain=options["explain"],
+        )
         return
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
@@ -96,7 +154,9 @@ def search(
     print_answer(answer, form, explain=options["explain"])
 
 
-def _search_tasks(call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str) -> None:
+def _search_tasks(
+    call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str
+) -> None:
     from ralph.app.tasks import task as tasks
     from ralph.cli.task import print_tasks
 
@@ -116,7 +176,9 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
-    certain = max((number for number, shown in enumerate(answer.shown, 1) if not shown.hit.weak), default=0)
+    certain = max(
+        (number for number, shown in enumerate(answer.shown, 1) if not shown.hit.weak), default=0
+    )
     for number, shown in enumerate(answer.shown):
         if number and "\n" in shown.text:
             click.echo("")
@@ -141,15 +203,31 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
     examples=['ralph context "modify auth.ts" --explain', "ralph context --best mem-a3f8"],
 )
 @click.argument("prompt", nargs=-1)
-@click.option("--session", default="", metavar="ID", help="Leave out what this session was given already.")
-@click.option("--best", is_flag=True, help="The best matches for words or ids, also those that hooks leave out.")
-@click.option("--explain", is_flag=True, help="Print why each record is given, and why others are not.")
-@click.option("--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task.")
-@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task.")
-@click.option("--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last.")
+@click.option(
+    "--session", default="", metavar="ID", help="Leave out what this session was given already."
+)
+@click.option(
+    "--best",
+    is_flag=True,
+    help="The best matches for words or ids, also those that hooks leave out.",
+)
+@click.option(
+    "--explain", is_flag=True, help="Print why each record is given, and why others are not."
+)
+@click.option(
+    "--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task."
+)
+@click.option(
+    "--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task."
+)
+@click.option(
+    "--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last."
+)
 @opt.visibility
 @opt.formats("markdown", "json")
-def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, **options: Any) -> None:
+def context(
+    call: Invocation, prompt: tuple[str, ...], session: str, form: str, **options: Any
+) -> None:
     """Show what an agent is given with a prompt; without one, what it is given when a session starts.
 
     It is what the hooks inject, within the same budgets; --best gives the best matches even where a hook injects
@@ -172,14 +250,22 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
     if prompt:
         best = options["best"]
         if call.config.memories.inject is not Inject.AUTO and not best:
-            warn(f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt")
+            warn(
+                f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt"
+            )
         words, nothing, note = read_words(prompt), "Nothing relates to that.", ""
         if best:
             recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
         else:
-            recalled = injected_context.answer_prompt(call.root, call.config, words, session=session, task=within)
+            recalled = injected_context.answer_prompt(
+                call.root, call.config, words, session=session, task=within
+            )
         text = recalled.text
-        nearest = WEAK if recalled.reasons and all("weak" in reason for reason in recalled.reasons) else ""
+        nearest = (
+            WEAK
+            if recalled.reasons and all("weak" in reason for reason in recalled.reasons)
+            else ""
+        )
         for reason in recalled.reasons:
             score = f"{reason['score']:.2f}" if reason["score"] else "by name"
             why = visible("; ".join(reason["why"]))
@@ -187,7 +273,11 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
         words, nothing, nearest = "", "There is nothing to give.", ""
-        state, root, program = state_of(session), call.root, hosts.agent_program(sys.executable, os.environ)
+        state, root, program = (
+            state_of(session),
+            call.root,
+            hosts.agent_program(sys.executable, os.environ),
+        )
         brief = brief_session(root, call.config, session, state=state, task=within, program=program)
         text = brief.text
         reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
@@ -201,21 +291,37 @@ def context(call: Invocation, prompt: tuple[str, ...], session: str, form: str, 
     say("" if text else nothing)
     if explain:
         shown, about = [name for name, _ in reasons], {"session": session, "task": within}
-        others = injected_context.left_out(call.root, call.config, words or None, shown, **about)[:_MAX_LEFT_OUT]
+        others = injected_context.left_out(call.root, call.config, words or None, shown, **about)[
+            :_MAX_LEFT_OUT
+        ]
         others = [] if options["best"] else others
         short = short_ids(call.root, [*shown, *(each["id"] for each in others)])
         say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
-        say(*(f"not {visible(short.get(each['id'], each['id']))}: {visible(each['why'])}" for each in others))
+        say(
+            *(
+                f"not {visible(short.get(each['id'], each['id']))}: {visible(each['why'])}"
+                for each in others
+            )
+        )
 
 
 def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:
     from ralph.app import knowledge
     from ralph.context.knowledge import render
 
-    matches = knowledge.match(call.root, words, feature=options["feature"], files=split_commas(options["files"]))
+    matches = knowledge.match(
+        call.root, words, feature=options["feature"], files=split_commas(options["files"])
+    )
     if form == "json":
-        ranks = [{"score": match.score, "hops": match.hops, "why": list(match.why)} for match in matches]
-        print_json([{**record_json(match.record), **rank} for match, rank in zip(matches, ranks, strict=True)])
+        ranks = [
+            {"score": match.score, "hops": match.hops, "why": list(match.why)} for match in matches
+        ]
+        print_json(
+            [
+                {**record_json(match.record), **rank}
+                for match, rank in zip(matches, ranks, strict=True)
+            ]
+        )
         return
     print_raw(render([match.record for match in matches]))
     say("" if matches else "No knowledge matches.")

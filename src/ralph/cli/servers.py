@@ -34,14 +34,22 @@ def bind_socket(port: int) -> socket.socket:
     except OSError as error:
         hint = "name another port, or leave --port out for a free one"
         raise Conflict(f"port {port} cannot be used: {error.strerror}", hint=hint) from error
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else the second packet of an answer waits 40 ms
+    listening.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # else the second packet of an answer waits 40 ms
     return listening
 
 
-@click.command(name="web", cls=Command, examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"])
+@click.command(
+    name="web",
+    cls=Command,
+    examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"],
+)
 @click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-@click.option("--link", is_flag=True, help="Open a second window of the server that runs for this project.")
+@click.option(
+    "--link", is_flag=True, help="Open a second window of the server that runs for this project."
+)
 def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it.
 
@@ -60,7 +68,10 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     if link:
         opt.exclude({"--link": link, "--port": port})
         if by == "agent":  # whoever has the link acts as the one who started the server
-            raise Refused("a link is for a person, and an agent called", hint="run this in a terminal of your own")
+            raise Refused(
+                "a link is for a person, and an agent called",
+                hint="run this in a terminal of your own",
+            )
         opened(site.make_link(call.root))
         return
     # an interrupt is how one ends it; the server may have seen it first
@@ -74,9 +85,18 @@ def mcp() -> None:
     """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project."""
 
 
-@mcp.command("serve", examples=["ralph mcp serve --http --port 7411", "claude mcp add ralph -- ralph mcp serve"])
-@click.option("--http", is_flag=True, help="Serve at an address on this machine instead of standard input and output.")
-@click.option("--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any).")
+@mcp.command(
+    "serve",
+    examples=["ralph mcp serve --http --port 7411", "claude mcp add ralph -- ralph mcp serve"],
+)
+@click.option(
+    "--http",
+    is_flag=True,
+    help="Serve at an address on this machine instead of standard input and output.",
+)
+@click.option(
+    "--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any)."
+)
 @click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
 def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
     """Serve the memory as MCP tools, named as the commands are, to the client that starts this command.
@@ -88,14 +108,18 @@ def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
         from ralph.mcp import server as serving
 
     if port and not http:
-        raise UsageError("--port goes with --http", hint="a client that starts the server needs none")
+        raise UsageError(
+            "--port goes with --http", hint="a client that starts the server needs none"
+        )
     explicit = call.explicit_root
     if http:
         with needs_extra("mcp", "`ralph mcp serve --http`"):
             from ralph.web.connections import connection_options
 
         with bind_socket(port) as listening:
-            serving.at_an_address(explicit, os.environ, listening, connection_options(), read_only=read_only)
+            serving.at_an_address(
+                explicit, os.environ, listening, connection_options(), read_only=read_only
+            )
     else:
         serving.over_pipes(explicit, os.environ, read_only=read_only)
 
@@ -108,11 +132,15 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
     from ralph.app import mcp_servers as verbs
 
     def row(state: "ServerState") -> Sequence[object]:
-        asked = "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before"
+        asked = (
+            "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before"
+        )
         what = f"{_address(state.server)}{f': {state.why}' if state.why else ''}"
         return state.server.name, state.status.value, state.server.whose.value, asked, what
 
-    states, problems = verbs.server_status(call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True)
+    states, problems = verbs.server_status(
+        call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True
+    )
     warn(*map(one_line, problems))
     nothing = "No MCP server is named for this project."
     print_rows(states, form, _server_json, "server,status,from,asked,what", row, nothing)
@@ -134,6 +162,15 @@ def _address(server: McpServer) -> str:
 
 def _server_json(state: "ServerState") -> dict[str, object]:
     about = {"name": state.server.name, "status": state.status.value, "usable": state.usable}
-    source = {"trusted": state.server.trusted, "source": state.server.whose.value, "file": state.server.where}
-    asked = {"type": state.server.way.value, "cachedAt": state.cached_at, "asked": state.checked, "why": state.why}
+    source = {
+        "trusted": state.server.trusted,
+        "source": state.server.whose.value,
+        "file": state.server.where,
+    }
+    asked = {
+        "type": state.server.way.value,
+        "cachedAt": state.cached_at,
+        "asked": state.checked,
+        "why": state.why,
+    }
     return {**about, **source, **asked}

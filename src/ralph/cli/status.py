@@ -24,14 +24,24 @@ from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
 _TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
-_VERDICT_COLOURS = {CitationState.GONE: "red", CitationState.MOVED: "yellow", CitationState.CHANGED: "cyan"}
+_VERDICT_COLOURS = {
+    CitationState.GONE: "red",
+    CitationState.MOVED: "yellow",
+    CitationState.CHANGED: "cyan",
+}
 
 
-@click.command(name="status", cls=Command, examples=["ralph status", "ralph status --usage --format json"])
-@click.option(
-    "--usage", is_flag=True, help="Show what was injected this week, how much of it was used, and what it cost."
+@click.command(
+    name="status", cls=Command, examples=["ralph status", "ralph status --usage --format json"]
 )
-@click.option("--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C.")
+@click.option(
+    "--usage",
+    is_flag=True,
+    help="Show what was injected this week, how much of it was used, and what it cost.",
+)
+@click.option(
+    "--watch", is_flag=True, help="Print it again whenever something changes, until Ctrl-C."
+)
 @opt.formats("table", "json")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
     """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
@@ -57,15 +67,24 @@ def _print_status(call: Invocation, form: str) -> None:
     if form == "json":
         print_json({**state, "running": [run.id for run in running]})
         return
-    hooks, last, counts, indent = state["hooks"], state["last_session"], state["indexed"], f"\n{'':14}"
+    hooks, last, counts, indent = (
+        state["hooks"],
+        state["last_session"],
+        state["indexed"],
+        f"\n{'':14}",
+    )
     loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
     others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
     failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
-    events = f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
+    events = (
+        f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
+    )
     silent = dict.fromkeys(each["host"] for each in hooks["installed"] if not each["events"])
     more = [f"{problem}; `ralph doctor --fix` repairs it" for problem in hooks["problems"]]
-    more += [f"{host}: no event has arrived here yet{_TRUST_HOOKS.get(host, '')}" for host in silent]
+    more += [
+        f"{host}: no event has arrived here yet{_TRUST_HOOKS.get(host, '')}" for host in silent
+    ]
     capture = "on"
     if state["outside"] is not None:
         where = f".ralph leads out of the project, to {Path(state['outside']).parent}"
@@ -86,9 +105,13 @@ def _print_status(call: Invocation, form: str) -> None:
         "observations": f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)",
         "running": indent.join(loops) or "no loop",
         "last session": one_line(session) or "none is recorded yet",
-        "index": _megabytes(state["database_bytes"]) if state["index_complete"] else "none yet; a search makes it",
+        "index": _megabytes(state["database_bytes"])
+        if state["index_complete"]
+        else "none yet; a search makes it",
         "logs": _megabytes(state["log_bytes"]),
-        "hooks": indent.join(map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])),
+        "hooks": indent.join(
+            map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])
+        ),
         "capture": one_line(capture),
     }.items():
         click.echo(f"{name + ':':13} {value}")
@@ -100,13 +123,19 @@ def _megabytes(size: int) -> str:
 
 def _print_usage(stats: dict[str, Any]) -> None:
     hooks, loop, week = stats["hooks"], stats["loop"], stats["week"]
-    failed = f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}" if hooks["failures"] else ""
+    failed = (
+        f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}"
+        if hooks["failures"]
+        else ""
+    )
     used = f"{week['sessions_used']} of {week['sessions']} session(s) used something of it"
     lines = {
         "this week": f"{week['injected']} memories injected into {week['sessions']} session(s)",
         "used": f"{used}, {week['referenced']} of {week['injected']} memories",
         "cost": f"{week['tokens']} tokens, {week['skill_tokens']} of them to explain how memory is used",
-        "to review": f"{stats['to_review']}; see `ralph review`" if stats["to_review"] else "nothing",
+        "to review": f"{stats['to_review']}; see `ralph review`"
+        if stats["to_review"]
+        else "nothing",
         "in all": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
         "hooks": f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}",
     }
@@ -129,15 +158,33 @@ def statusline(call: Invocation) -> None:
     print_line()
 
 
-@click.command(name="doctor", cls=Command, examples=["ralph doctor --fix", "ralph doctor --citations --ci"])
+@click.command(
+    name="doctor", cls=Command, examples=["ralph doctor --fix", "ralph doctor --citations --ci"]
+)
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--fix", is_flag=True, help="Repair what is safe to repair; a file whose text changes gets a backup.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Repair what is safe to repair; a file whose text changes gets a backup.",
+)
 @click.option("--secrets", is_flag=True, help="Also look for secrets in everything that is stored.")
-@click.option("--citations", is_flag=True, help="Check the files, symbols, commands and commits that records cite.")
-@click.option("--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved.")
+@click.option(
+    "--citations",
+    is_flag=True,
+    help="Check the files, symbols, commands and commits that records cite.",
+)
+@click.option(
+    "--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved."
+)
 @opt.formats("table", "json")
 def doctor(
-    call: Invocation, names: tuple[str, ...], fix: bool, secrets: bool, citations: bool, ci: bool, form: str
+    call: Invocation,
+    names: tuple[str, ...],
+    fix: bool,
+    secrets: bool,
+    citations: bool,
+    ci: bool,
+    form: str,
 ) -> int:
     """Find problems in the memory files, the config and the hooks (at home: the hooks); exit 1 if one needs a person.
 
@@ -148,16 +195,23 @@ def doctor(
         hint = "run `ralph doctor` with --fix or --secrets without it"
         raise UsageError("--citations cannot be combined", hint=hint)
     if not citations and (names or ci):
-        raise UsageError("ids and --ci go with --citations", hint="ralph doctor --citations [ID]... [--ci]")
+        raise UsageError(
+            "ids and --ci go with --citations", hint="ralph doctor --citations [ID]... [--ci]"
+        )
     if citations:
         reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
-        print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(reports, bool(names))
+        print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(
+            reports, bool(names)
+        )
         return 1 if ci and any(report.is_stale for report in reports) else 0
     repairs = verbs.fix(call.folder, os.environ, project=not call.is_home) if fix else []
     patterns: Sequence[str] = ()
     try:
         loaded = load(call.folder, env=os.environ)
-        patterns, findings = loaded.config.privacy.patterns, verbs.config_findings(call.folder, loaded.complaints)
+        patterns, findings = (
+            loaded.config.privacy.patterns,
+            verbs.config_findings(call.folder, loaded.complaints),
+        )
     except ConfigProblem as error:
         findings = verbs.config_findings(call.folder, [error], "error")
     if call.is_home:
@@ -166,8 +220,14 @@ def doctor(
         findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
     serious = sum(finding.needs_a_person for finding in findings)
     if form == "json":
-        fixed = [{"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")} for fix in repairs]
-        shapes = [{"file": str(each.path), **asdict(each.problem), "fixable": each.fixable} for each in findings]
+        fixed = [
+            {"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")}
+            for fix in repairs
+        ]
+        shapes = [
+            {"file": str(each.path), **asdict(each.problem), "fixable": each.fixable}
+            for each in findings
+        ]
         print_json({"findings": shapes, "fixed": fixed})
         return 1 if serious else 0
     for repair in repairs:
@@ -175,7 +235,9 @@ def doctor(
         click.echo(f"fixed {call.show_path(repair.path)}: {visible(repair.what)}{backup}")
     for finding in findings:
         problem = finding.problem
-        level = click.style(problem.level, fg={"error": "red", "warning": "yellow"}.get(problem.level))
+        level = click.style(
+            problem.level, fg={"error": "red", "warning": "yellow"}.get(problem.level)
+        )
         source = f"{call.show_path(finding.path)}:{problem.line}"
         click.echo(f"{source}: {level}: {visible(problem.what)}; {visible(problem.hint)}")
     notes = len(findings) - serious
@@ -191,10 +253,16 @@ def _print_reports(reports: Sequence[CitationReport], everything: bool) -> None:
             verdict = click.style(checked.verdict.value, fg=_VERDICT_COLOURS.get(checked.verdict))
             why = f" ({checked.why})" if checked.why else ""
             source = one_line(f"{report.place}:{report.line}: {report.record.id}")
-            click.echo(f"{source}: {verdict}: {checked.citation.kind.value} {one_line(f'{checked.citation}{why}')}")
+            click.echo(
+                f"{source}: {verdict}: {checked.citation.kind.value} {one_line(f'{checked.citation}{why}')}"
+            )
     counts = {state: sum(report.verdict is state for report in reports) for state in CitationState}
     words = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
-    click.echo(f"{len(reports)} record(s) cite something: {words}" if reports else "No record cites anything.")
+    click.echo(
+        f"{len(reports)} record(s) cite something: {words}"
+        if reports
+        else "No record cites anything."
+    )
 
 
 def _report_json(report: CitationReport) -> Mapping[str, object]:
@@ -203,6 +271,8 @@ def _report_json(report: CitationReport) -> Mapping[str, object]:
         citation = checked.citation
         lines = [citation.first, citation.last] if citation.first else []
         about = {"kind": citation.kind.value, "what": citation.what, "lines": lines}
-        citations.append({**about, "verdict": checked.verdict.value, "place": checked.place, "why": checked.why})
+        citations.append(
+            {**about, "verdict": checked.verdict.value, "place": checked.place, "why": checked.why}
+        )
     source = {"verdict": report.verdict.value, "file": report.place, "line": report.line}
     return {"id": report.record.id, **source, "citations": citations}

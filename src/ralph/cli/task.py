@@ -23,11 +23,16 @@ _STATUS = click.Choice([status.value for status in TaskStatus])
 _MOST_BLOCKERS = 3  # tasks that a row of the table names as waited for
 _task_id = click.argument("task_id", metavar="ID")
 _description = click.option(
-    "--description", default="", metavar="TEXT", help='What it is about, at length ("-": from stdin).'
+    "--description",
+    default="",
+    metavar="TEXT",
+    help='What it is about, at length ("-": from stdin).',
 )
 
 
-@click.group(name="task", cls=Group, examples=["ralph task list --ready", "ralph task done t-1a2b3c"])
+@click.group(
+    name="task", cls=Group, examples=["ralph task list --ready", "ralph task done t-1a2b3c"]
+)
 def cli() -> None:
     """Keep what is to be done, and find what can be done next (.ralph/tasks/)."""
 
@@ -35,15 +40,38 @@ def cli() -> None:
 @cli.command("add", examples=['ralph task add "Dark mode" --prd prd.json --priority 1 --worktree'])
 @click.argument("title")
 @_description
-@click.option("--priority", type=click.IntRange(min=0), default=0, help="1 is the most urgent; 0 is none, the last.")
-@click.option("--blocked-by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
-@click.option("--parent", metavar="ID", help="The task that this is a part of; it is done once its last part is.")
+@click.option(
+    "--priority",
+    type=click.IntRange(min=0),
+    default=0,
+    help="1 is the most urgent; 0 is none, the last.",
+)
+@click.option(
+    "--blocked-by",
+    multiple=True,
+    metavar="ID",
+    help="A task that must be done before (several times).",
+)
+@click.option(
+    "--parent",
+    metavar="ID",
+    help="The task that this is a part of; it is done once its last part is.",
+)
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
-@click.option("--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own.")
-@click.option("--worktree", "in_worktree", is_flag=True, help="Give it a git worktree of its own (.worktrees/ID).")
+@click.option(
+    "--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own."
+)
+@click.option(
+    "--worktree",
+    "in_worktree",
+    is_flag=True,
+    help="Give it a git worktree of its own (.worktrees/ID).",
+)
 @opt.allow_secret
 @opt.formats("table", "json", "quiet")
-def add(call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any) -> None:
+def add(
+    call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any
+) -> None:
     """Make a new task."""
     options["blocked_by"] = split_commas(options["blocked_by"])
     options["prd"] = read_text(None, prd) if prd is not None else None
@@ -57,21 +85,36 @@ def add(call: Invocation, title: str, description: str, prd: Path | None, form: 
     output.print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
 
 
-@cli.command("list", examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"])
+@cli.command(
+    "list",
+    examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"],
+)
 @click.option("--status", type=_STATUS, help="Only those in this state.")
-@click.option("--feature", "feature_id", default="", metavar="ID", help="Only those of this feature.")
+@click.option(
+    "--feature", "feature_id", default="", metavar="ID", help="Only those of this feature."
+)
 @click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
 @opt.formats("table", "json", "quiet")
-def list_(call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str) -> None:
+def list_(
+    call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str
+) -> None:
     """List the tasks in the order in which they should be done: by priority, then the oldest first."""
     state = TaskStatus(status) if status else None
-    tasks, unread = verbs.list_(call.root, status=state, feature_id=feature_id, only_ready=only_ready)
-    nothing = "No task can be begun now; `ralph task list` shows what each waits for." if only_ready else "No tasks."
+    tasks, unread = verbs.list_(
+        call.root, status=state, feature_id=feature_id, only_ready=only_ready
+    )
+    nothing = (
+        "No task can be begun now; `ralph task list` shows what each waits for."
+        if only_ready
+        else "No tasks."
+    )
     print_tasks(tasks, form, nothing)
     _print_unread(unread, call)
 
 
-@cli.command("show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --format json"])
+@cli.command(
+    "show", examples=["ralph task show t-1a2b3c", "ralph task show t-1a2b3c --format json"]
+)
 @_task_id
 @opt.formats("table", "json")
 def show(call: Invocation, task_id: str, form: str) -> None:
@@ -82,14 +125,25 @@ def show(call: Invocation, task_id: str, form: str) -> None:
     problem = worktree.problem_of(call.root, view.listed.task)
     if form == "json":
         parts = {"file": str(view.path), "children": [child.id for child in view.children]}
-        stories = [{"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories]
+        stories = [
+            {"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories
+        ]
         troubles = [str(problem)] if problem else []
-        output.print_json({**task_json(view.listed), **parts, "stories": stories, "troubles": troubles})
+        output.print_json(
+            {**task_json(view.listed), **parts, "stories": stories, "troubles": troubles}
+        )
         return
     listed, task, claim = view.listed, view.listed.task, view.listed.task.claim
-    owner = f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})" if claim is not None else ""
+    owner = (
+        f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})"
+        if claim is not None
+        else ""
+    )
     reason = task.extra.get(REASON)
-    blockers = [f"{name} ({each.status if each else 'there is no such task'})" for name, each in view.blockers]
+    blockers = [
+        f"{name} ({each.status if each else 'there is no such task'})"
+        for name, each in view.blockers
+    ]
     click.echo(click.style(one_line(task.title) or task.id, bold=True))
     output.print_fields(
         {
@@ -117,14 +171,23 @@ def show(call: Invocation, task_id: str, form: str) -> None:
     if view.stories:
         click.echo("\nStories:")
     for story in view.stories:
-        click.echo(f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}")
+        click.echo(
+            f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}"
+        )
     if problem is not None:
         warn(f"{visible(problem.what)}; {visible(problem.hint)}")
 
 
-@cli.command("start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"])
+@cli.command(
+    "start", examples=["ralph task start t-1a2b3c", "ralph task start t-1a2b3c --worktree"]
+)
 @_task_id
-@click.option("--worktree", "in_worktree", is_flag=True, help="Give it a worktree (or mend it), and leave its state.")
+@click.option(
+    "--worktree",
+    "in_worktree",
+    is_flag=True,
+    help="Give it a worktree (or mend it), and leave its state.",
+)
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     """Begin a task by hand; the loop leaves it to you then."""
     if not in_worktree:
@@ -134,7 +197,9 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
 
     created = progress.start_in_worktree(call.root, task_id, tell=say)
     state = "made" if created.new else "there already"
-    click.echo(f"{task_id} has the worktree {created.task.worktree} on the branch {created.branch} ({state})")
+    click.echo(
+        f"{task_id} has the worktree {created.task.worktree} on the branch {created.branch} ({state})"
+    )
 
 
 @cli.command("done", examples=["ralph task done t-1a2b3c"])
@@ -167,7 +232,9 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
     result = merging.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
     warn(*map(visible, result.notes))
     if not result.is_new:
-        click.echo(f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}")
+        click.echo(
+            f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}"
+        )
         return
     from ralph.app.loop_parts import count_noun
 
@@ -181,7 +248,9 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 
 @cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes"])
 @_task_id
-@click.option("--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git.")
+@click.option(
+    "--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git."
+)
 def drop(call: Invocation, task_id: str, yes: bool) -> None:
     """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
 
@@ -207,7 +276,9 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 @opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Give a task up. What waits for it goes on waiting."""
-    _print_change(verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns))
+    _print_change(
+        verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns)
+    )
 
 
 @cli.command("reset", examples=["ralph task reset t-1a2b3c"])
@@ -221,16 +292,26 @@ def reset(call: Invocation, task_id: str, force: bool) -> None:
 @cli.command("block", examples=["ralph task block t-1a2b3c --by t-4d5e6f"])
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
-@click.option("--by", multiple=True, metavar="ID", help="A task that must be done before (several times).")
+@click.option(
+    "--by", multiple=True, metavar="ID", help="A task that must be done before (several times)."
+)
 @opt.allow_secret
-def block(call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool) -> None:
+def block(
+    call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool
+) -> None:
     """Hold a task back: until other tasks are done (--by), or until you start or reset it."""
     if reason and by:
-        raise click.UsageError("give --reason or --by: with --by it goes on by itself once those are done")
+        raise click.UsageError(
+            "give --reason or --by: with --by it goes on by itself once those are done"
+        )
     blockers, patterns = split_commas(by), call.patterns
-    after = verbs.block(call.root, task_id, reason, by=blockers, allow_secret=allow_secret, patterns=patterns)
+    after = verbs.block(
+        call.root, task_id, reason, by=blockers, allow_secret=allow_secret, patterns=patterns
+    )
     if by:
-        click.echo(f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}")
+        click.echo(
+            f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}"
+        )
     else:
         _print_change(after)
 
@@ -244,8 +325,12 @@ def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None
     from ralph.app.tasks import transfer
 
     from_stdin = str(file) == "-"
-    text, source = (read_text("-"), "standard input") if from_stdin else (read_text(None, file), file.name)
-    result = transfer.import_(call.root, text, source, allow_secret=allow_secret, patterns=call.patterns)
+    text, source = (
+        (read_text("-"), "standard input") if from_stdin else (read_text(None, file), file.name)
+    )
+    result = transfer.import_(
+        call.root, text, source, allow_secret=allow_secret, patterns=call.patterns
+    )
     output.print_private(result.private_parts)
     warn(*(f"line {problem.line}: {visible(problem.what)}" for problem in result.warnings))
     parts = {"added": result.added, "finished": result.finished, "there": result.there}
@@ -262,24 +347,34 @@ def export(call: Invocation) -> None:
     output.print_raw(transfer.export(call.root))
 
 
-@click.group(name="feature", cls=Group, examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"])
+@click.group(
+    name="feature",
+    cls=Group,
+    examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"],
+)
 def feature() -> None:
     """Keep what several tasks build together, with a spec and a plan (.ralph/features/)."""
 
 
-@feature.command("add", examples=['ralph feature add "Refunds" --description "Customers get their money back"'])
+@feature.command(
+    "add", examples=['ralph feature add "Refunds" --description "Customers get their money back"']
+)
 @click.argument("title")
 @_description
 @opt.allow_secret
 @opt.formats("table", "json", "quiet")
-def feature_add(call: Invocation, title: str, description: str, allow_secret: bool, form: str) -> None:
+def feature_add(
+    call: Invocation, title: str, description: str, allow_secret: bool, form: str
+) -> None:
     """Make a new feature, with a spec.md and a plan.md for you to fill in; its tasks' prompts hold both."""
     text = read_text(description)
     added = features.add(call.root, title, text, allow_secret=allow_secret, patterns=call.patterns)
     output.print_private(added.private_parts)
     shape = {**feature_json(added), "folder": str(added.folder)}
     folder = call.show_path(added.folder)
-    output.print_item(form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md")
+    output.print_item(
+        form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md"
+    )
 
 
 @feature.command("list", examples=["ralph feature list --format json"])
@@ -292,7 +387,9 @@ def feature_list(call: Invocation, form: str) -> None:
         return one.id, one.status, done, ago(one.created_at), one.title
 
     progress, unread = features.list_(call.root)
-    output.print_rows(progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features.")
+    output.print_rows(
+        progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features."
+    )
     _print_unread(unread, call)
 
 
@@ -317,7 +414,9 @@ def feature_show(call: Invocation, feature_id: str, form: str) -> None:
     for task in view.tasks:
         click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
     for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
-        click.echo(f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet")
+        click.echo(
+            f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet"
+        )
 
 
 def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
@@ -329,16 +428,29 @@ def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
 
     def row(listed: ListedTask) -> Sequence[object]:
         more = len(listed.waits_for) - _MOST_BLOCKERS
-        blockers = ", ".join(listed.waits_for[:_MOST_BLOCKERS]) + (f" and {more} more" if more > 0 else "")
+        blockers = ", ".join(listed.waits_for[:_MOST_BLOCKERS]) + (
+            f" and {more} more" if more > 0 else ""
+        )
         task = listed.task
-        return task.id, _state(listed), task.priority or "-", ago(task.created_at), blockers or "-", task.title
+        return (
+            task.id,
+            _state(listed),
+            task.priority or "-",
+            ago(task.created_at),
+            blockers or "-",
+            task.title,
+        )
 
-    output.print_rows(tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing)
+    output.print_rows(
+        tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing
+    )
 
 
 def _state(listed: ListedTask) -> str:
     abandoned = listed.task.claim is not None and not listed.is_held
-    return listed.task.status + " (left)" * (abandoned and listed.task.status == TaskStatus.IN_PROGRESS.value)
+    return listed.task.status + " (left)" * (
+        abandoned and listed.task.status == TaskStatus.IN_PROGRESS.value
+    )
 
 
 def _print_change(after: TaskChange) -> None:
@@ -347,4 +459,6 @@ def _print_change(after: TaskChange) -> None:
     already = "" if after.changed else "already "
     click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
     for parent in after.parents:
-        click.echo(f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}")
+        click.echo(
+            f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}"
+        )

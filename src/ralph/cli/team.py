@@ -10,7 +10,11 @@ from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, 
 from ralph.context.render import line_text
 from ralph.formats.log import parse_log
 
-_EXAMPLES = ["ralph team join postgresql://ann@db.example.com/ralph", "ralph team push --dry-run", "ralph team pull"]
+_EXAMPLES = [
+    "ralph team join postgresql://ann@db.example.com/ralph",
+    "ralph team push --dry-run",
+    "ralph team pull",
+]
 
 
 @click.group(name="team", cls=Group, examples=_EXAMPLES)
@@ -21,9 +25,16 @@ def cli() -> None:
     """
 
 
-@cli.command("join", examples=["ralph team join postgresql://ann@db.example.com/ralph --project shop"])
+@cli.command(
+    "join", examples=["ralph team join postgresql://ann@db.example.com/ralph --project shop"]
+)
 @click.argument("url")
-@click.option("--project", default="", metavar="NAME", help="Its name on the server [default: the folder's name].")
+@click.option(
+    "--project",
+    default="",
+    metavar="NAME",
+    help="Its name on the server [default: the folder's name].",
+)
 def join(call: Invocation, url: str, project: str) -> None:
     """Share this project through a server; URL is libpq's, without a password, or service=NAME.
 
@@ -64,7 +75,9 @@ def pull(call: Invocation) -> None:
     """Fetch what the other machines share, and remove what was forgotten."""
     with bar("pulling") as progress:
         result = team.pull(call.root, call.config, progress)
-    click.echo(f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone.")
+    click.echo(
+        f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone."
+    )
 
 
 @cli.command("status", examples=["ralph team status"])
@@ -83,7 +96,8 @@ def status(call: Invocation, form: str) -> int:
             "server": state["url"],
             "project": state["project"],
             "shares": ", ".join(state["share"]),
-            "on the server": state["problem"] or f"{state['server_rows']} row(s); as {state['role']}, who may {may}",
+            "on the server": state["problem"]
+            or f"{state['server_rows']} row(s); as {state['role']}, who may {may}",
             "to push": "" if state["problem"] else f"{state['to_push']} source(s)",
             "pulled": pulled if state["pulled_at"] else "never",
         }
@@ -103,22 +117,39 @@ def forget(call: Invocation, name: str) -> None:
 
 
 @cli.command("leave", examples=["ralph team leave --delete-mine"])
-@click.option("--delete-mine", is_flag=True, help="Delete what this machine pushed, on the server, first.")
+@click.option(
+    "--delete-mine", is_flag=True, help="Delete what this machine pushed, on the server, first."
+)
 def leave(call: Invocation, delete_mine: bool) -> None:
     """Stop sharing: remove the server from ralph.local.yml, and what was pulled."""
     removed = team.leave(call.root, call.config.team, delete_mine=delete_mine)
-    click.echo(f"Left the team; {removed} source(s) deleted on the server." if delete_mine else "Left the team.")
+    click.echo(
+        f"Left the team; {removed} source(s) deleted on the server."
+        if delete_mine
+        else "Left the team."
+    )
 
 
 # --- for the administrator -------------------------------------------------------------------------
 
 
-@cli.command("migrate", examples=["ralph team migrate service=ralph --project shop --member ann --member ben"])
+@cli.command(
+    "migrate",
+    examples=["ralph team migrate service=ralph --project shop --member ann --member ben"],
+)
 @click.argument("url")
-@click.option("--project", default="", metavar="NAME", help="The project that members are added to.")
-@click.option("--member", "members", multiple=True, metavar="ROLE", help="A role that may read and write it.")
-@click.option("--reader", "readers", multiple=True, metavar="ROLE", help="A role that may only read it.")
-def migrate(call: Invocation, url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]) -> None:
+@click.option(
+    "--project", default="", metavar="NAME", help="The project that members are added to."
+)
+@click.option(
+    "--member", "members", multiple=True, metavar="ROLE", help="A role that may read and write it."
+)
+@click.option(
+    "--reader", "readers", multiple=True, metavar="ROLE", help="A role that may only read it."
+)
+def migrate(
+    call: Invocation, url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]
+) -> None:
     """For administrators: make or update the tables on a server, and add members to a project."""
     lines = team.migrate(url, project, members, readers)
     for line in lines or ["The schema is up to date."]:
@@ -131,7 +162,11 @@ def check(call: Invocation, url: str) -> int:
     """For administrators: look for rights on tables, changed functions and wrong counts; exit 1 when there are any."""
     version, problems = team.check(url)
     warn(*map(one_line, problems))
-    click.echo(f"Schema {version}: {len(problems)} problem(s)." if problems else f"Schema {version}: no problems.")
+    click.echo(
+        f"Schema {version}: {len(problems)} problem(s)."
+        if problems
+        else f"Schema {version}: no problems."
+    )
     return 1 if problems else 0
 
 

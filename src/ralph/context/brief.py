@@ -35,7 +35,10 @@ _MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
 
 _RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
 RECENT_SESSIONS, _SO_FAR = "Last sessions:", "This session before its compaction:"
-_FURTHER = {Scope.ENCLOSING: "Memories of the project around this one:", Scope.PERSONAL: "Personal memories:"}
+_FURTHER = {
+    Scope.ENCLOSING: "Memories of the project around this one:",
+    Scope.PERSONAL: "Personal memories:",
+}
 SECTIONS = (_SO_FAR, _RULES, _LEARNED, *_FURTHER.values(), RECENT_SESSIONS, _ACTIVE)
 _OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
 _USUAL = " ".join((_RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE))
@@ -80,14 +83,19 @@ class Brief:
 
 
 def filter_memories(
-    memories: Sequence[Record], types: Sequence[MemoryKind] = (), tags: Sequence[str] = (), recent: int = 0
+    memories: Sequence[Record],
+    types: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    recent: int = 0,
 ) -> list[Record]:
     """Return the memories of these types, with any of these tags, of the last `recent` days."""
     query = Query(kinds=tuple(types), tags=tuple(tags), since=ids.first_day(recent))
     return [record for record in memories if query.accepts(record)]
 
 
-def by_use(records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()) -> list[int]:
+def by_use(
+    records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()
+) -> list[int]:
     """Return the indices of the records, the most useful first; behind them stale ones, and those of other projects."""
     order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
@@ -126,7 +134,9 @@ def session_brief(
     own = [each for each in memories if each.scope not in _FURTHER]
     learned, withheld_memories = _candidates(own, uses, stale, may_inject, caps)
     further = {
-        section: _candidates([each for each in memories if each.scope is scope], uses, stale, may_inject, caps)
+        section: _candidates(
+            [each for each in memories if each.scope is scope], uses, stale, may_inject, caps
+        )
         for scope, section in _FURTHER.items()
     }
     withheld = withheld_rules + withheld_memories + sum(count for _, count in further.values())
@@ -144,14 +154,30 @@ def session_brief(
     ]
     rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
     by_strategy = strategy in budget.STRATEGIES
-    chosen = _trim(learned, rest, strategy, uses, stale) if by_strategy else _pieces(_LEARNED, learned, rest)
+    chosen = (
+        _trim(learned, rest, strategy, uses, stale)
+        if by_strategy
+        else _pieces(_LEARNED, learned, rest)
+    )
     before = [BriefPiece(_SO_FAR, so_far, estimate(so_far) + 1)] if so_far else []
-    pieces = [*before, *_lines(_ACTIVE, active), *guards, *recaps[:1], *outside, *chosen, *recaps[1:]]
+    pieces = [
+        *before,
+        *_lines(_ACTIVE, active),
+        *guards,
+        *recaps[:1],
+        *outside,
+        *chosen,
+        *recaps[1:],
+    ]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
     size, cost = render.length(added), estimate(added)
     reserved = caps
-    if 2 * size <= caps.characters and (not caps.tokens or 2 * cost <= caps.tokens):  # else the skill has to fit in
-        reserved = replace(caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost)
+    if 2 * size <= caps.characters and (
+        not caps.tokens or 2 * cost <= caps.tokens
+    ):  # else the skill has to fit in
+        reserved = replace(
+            caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost
+        )
     text, shown = _fill_page(pieces, _lines(_NOTICE, notices), reserved, total)
     has_skill = bool(added) and _is_within(text + added, shown, caps)
     records = tuple(piece for piece in shown if piece.id)
@@ -193,12 +219,18 @@ def _fill_page(
 def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
     if render.length(text) > caps.characters or 0 < caps.tokens < estimate(text):
         return False
-    learned = "\n".join(piece.text for piece in shown if piece.section not in (RECENT_SESSIONS, _ACTIVE, _SO_FAR))
+    learned = "\n".join(
+        piece.text for piece in shown if piece.section not in (RECENT_SESSIONS, _ACTIVE, _SO_FAR)
+    )
     return not 0 < caps.memories < estimate(learned)
 
 
 def _candidates(
-    records: Sequence[Record], uses: Uses, stale: Collection[str], may_inject: Callable[[Record], bool], caps: BriefCaps
+    records: Sequence[Record],
+    uses: Uses,
+    stale: Collection[str],
+    may_inject: Callable[[Record], bool],
+    caps: BriefCaps,
 ) -> tuple[list[Record], int]:
     """Return the first entries that may be shown, three times as much as fits, and how many may not."""
     candidates: list[Record] = []
@@ -230,7 +262,9 @@ def _pieces(section: str, records: Sequence[Record], most: int) -> list[BriefPie
     return [BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
 
 
-def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]) -> list[BriefPiece]:
+def _trim(
+    records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]
+) -> list[BriefPiece]:
     """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
     last_first = list(reversed(records))  # of one date, strategies take the last first
     texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
@@ -244,7 +278,9 @@ def _trim(records: Sequence[Record], most: int, strategy: str, uses: Uses, stale
         for record, layers in zip(last_first, texts, strict=True)
     ]
     pieces = [
-        BriefPiece(_LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id)
+        BriefPiece(
+            _LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id
+        )
         for item in budget.STRATEGIES[strategy](items, most)
     ]
     return sorted(pieces, key=lambda piece: piece.id in stale)
@@ -270,21 +306,35 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
 def _render_record(record: Record, layer: int = 3) -> str:
     kind, files = record.kind.value, record.origin.files
     by = record.origin.by or str(record.extra.get("by") or "")
-    return render.entry(layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by)
+    return render.entry(
+        layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by
+    )
 
 
 def render_journal(
-    recent: Sequence[JournalEntry], others: Sequence[JournalEntry] = (), budget: int = JOURNAL_BUDGET
+    recent: Sequence[JournalEntry],
+    others: Sequence[JournalEntry] = (),
+    budget: int = JOURNAL_BUDGET,
 ) -> str:
     """Render the section Run Journal: this run's entries in order, then those of other runs; 0 is unlimited.
 
     The newest entry goes in first; where the room ends, notes are cut, and none takes more than half of the room.
     """
-    entries = [*((entry, False) for entry in reversed(recent)), *((entry, True) for entry in others)]
+    entries = [
+        *((entry, False) for entry in reversed(recent)),
+        *((entry, True) for entry in others),
+    ]
 
     def join(blocks: Sequence[str], omitted: int = 0) -> str:
         note = [f"_{omitted} more left out; `ralph loop journal` shows them._\n"] if omitted else []
-        return "\n".join([f"{JOURNAL_HEADING}\n", *reversed(blocks[: len(recent)]), *blocks[len(recent) :], *note])
+        return "\n".join(
+            [
+                f"{JOURNAL_HEADING}\n",
+                *reversed(blocks[: len(recent)]),
+                *blocks[len(recent) :],
+                *note,
+            ]
+        )
 
     text = join([journal_block(entry, of_run=other) for entry, other in entries]) if entries else ""
     if budget <= 0 or estimate(text) <= budget:
@@ -292,13 +342,17 @@ def render_journal(
     share = budget // 2 if len(entries) > 1 else budget
     blocks: list[str] = []
     for entry, other in entries:
-        room = min(share, budget - 2 - estimate(join(blocks, len(entries))))  # 2: the blank line between
+        room = min(
+            share, budget - 2 - estimate(join(blocks, len(entries)))
+        )  # 2: the blank line between
         block = journal_block(entry, of_run=other)
         if estimate(block) > room:  # cut the notes
             mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
             frame = estimate(journal_block(replace(entry, notes=mark), of_run=other))
             notes = render.cut(clean(entry.notes).strip().replace("\n", "\n  "), room - frame, "")
-            block = journal_block(replace(entry, notes=notes.replace("\n  ", "\n") + mark), of_run=other)
+            block = journal_block(
+                replace(entry, notes=notes.replace("\n  ", "\n") + mark), of_run=other
+            )
             if not notes or room < _LEAST or estimate(block) > room:
                 break
         blocks.append(block)

@@ -23,7 +23,9 @@ KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS
 """The kinds that say how something ended."""
 
 
-def useful_order(records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0) -> list[int]:
+def useful_order(
+    records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0
+) -> list[int]:
     """Return the indices of the records, the most useful first: kinds take turns, within a kind by use, then by age."""
     groups: dict[str, list[int]] = {}
     keys = [(use(record), record.added_at, index) for index, record in enumerate(records)]
@@ -38,7 +40,10 @@ def _turn(kind: str) -> tuple[int, str]:
 
 
 def fill(
-    records: Sequence[Record], costs: Sequence[int], budget: int | None, order: Sequence[int] | None = None
+    records: Sequence[Record],
+    costs: Sequence[int],
+    budget: int | None,
+    order: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """Return the most useful records whose costs stay within the budget; room for the smallest of each kind is kept."""
     if not budget or sum(costs) <= budget:
@@ -61,11 +66,15 @@ def fill(
     return tuple(sorted(shown))
 
 
-def fit(records: Sequence[Record], budget: int | None, render: Render) -> tuple[str, tuple[int, ...]]:
+def fit(
+    records: Sequence[Record], budget: int | None, render: Render
+) -> tuple[str, tuple[int, ...]]:
     """Return the text that a search over guessed costs fits into the budget, and what it shows; "" if nothing fits."""
     count = len(records)
     costs = [len(record.text) // 4 + 20 for record in records]
-    if not budget or sum(costs) <= 4 * budget + 10_000:  # far above that it cannot fit, and rendering would be slow
+    if (
+        not budget or sum(costs) <= 4 * budget + 10_000
+    ):  # far above that it cannot fit, and rendering would be slow
         text = render(tuple(range(count)), 0)
         if not budget or estimate(text) <= budget:
             return text, tuple(range(count))
@@ -101,13 +110,19 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
     lines = list(scan_lines(text))
 
     def first_within(most: int) -> int:
-        return bisect_left(range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :]))
+        return bisect_left(
+            range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :])
+        )
 
     start = first_within(budget)
     half = estimate(text[lines[start].start :]) // 2 if start < len(lines) else 0
     outside = [number for number in range(start, first_within(half)) if lines[number].is_markdown]
     headings = (number for number in outside if parse_heading(lines[number]))
-    paragraphs = (number for number in outside if number and lines[number - 1].blank and not lines[number].blank)
+    paragraphs = (
+        number
+        for number in outside
+        if number and lines[number - 1].blank and not lines[number].blank
+    )
     start = next(headings, next(paragraphs, next(iter(outside), start)))
     tail = text[lines[start].start :] if start < len(lines) else ""
     if not tail.strip():  # the last words of the last line, which does not fit alone
@@ -148,17 +163,25 @@ def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
     return _take(items, ((index, len(items[index].costs)) for index in _newest(items)), budget)
 
 
-def relevance(items: Sequence[BudgetItem], budget: int, *, least: float = RELATED) -> tuple[ShownItem, ...]:
+def relevance(
+    items: Sequence[BudgetItem], budget: int, *, least: float = RELATED
+) -> tuple[ShownItem, ...]:
     """Keep what relates, the best first: each on its line, then in more detail, as far as the budget goes."""
     best = max((item.score for item in items), default=0.0)
-    ranked = [index for index in _newest(items) if items[index].score > 0 and items[index].score >= least * best]
+    ranked = [
+        index
+        for index in _newest(items)
+        if items[index].score > 0 and items[index].score >= least * best
+    ]
     ranked.sort(key=lambda index: -items[index].score)
     lines = _take(items, ((index, 1) for index in ranked), budget)
     room = budget - sum(line.tokens for line in lines) if budget > 0 else float("inf")
     kept = []
     for line in lines:
         costs = items[line.index].costs
-        layer = max(at for at in range(1, len(costs) + 1) if at == 1 or costs[at - 1] - line.tokens <= room)
+        layer = max(
+            at for at in range(1, len(costs) + 1) if at == 1 or costs[at - 1] - line.tokens <= room
+        )
         room -= costs[layer - 1] - line.tokens
         kept.append(ShownItem(line.index, layer, costs[layer - 1]))
     return tuple(kept)
@@ -194,7 +217,9 @@ def _newest(items: Sequence[BudgetItem]) -> list[int]:
     return sorted(range(len(items)), key=lambda index: (items[index].date, index), reverse=True)
 
 
-def _take(items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int) -> tuple[ShownItem, ...]:
+def _take(
+    items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int
+) -> tuple[ShownItem, ...]:
     kept: list[ShownItem] = []
     room = budget
     for index, layer in order:

@@ -28,7 +28,9 @@ _HOST = re.compile(
     r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
 )
 """Names and addresses of hosts: invented texts use others than real ones."""
-_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'")
+_QUOTED = re.compile(
+    r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'"
+)
 _OVERRIDE = re.compile(
     r"(?:\A|[\n.!?:;,(*>-]\s*|\b(?:please|now|and|then|must|should|to)\s+)\W{0,3}"
     r"(?:ignore|disregard|forget|override|bypass|discard)\b[^.\n]{0,24}"
@@ -48,7 +50,9 @@ def is_injection(text: str) -> bool:
     if plain is None:
         return True
     for variant in _variants(plain):
-        lines = "\n".join(filter(None, map(str.strip, variant.split("\n"))))  # else blank lines take quadratic time
+        lines = "\n".join(
+            filter(None, map(str.strip, variant.split("\n")))
+        )  # else blank lines take quadratic time
         if _OVERRIDE.search(_QUOTED.sub(" ", lines)):
             return True
         if any(score(window) > limit for window, limit in windows(variant)):
@@ -140,17 +144,22 @@ def _unfold(text: str) -> "tuple[str, bool]":
             kept.append(char)
         elif code in (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF):
             hidden += bool(kept) and kept[-1].isascii() and kept[-1].isalpha()
-        elif 0x334 <= code <= 0x338 or 0xE0000 <= code <= 0xE01EF:  # struck out, tags and variation selectors
+        elif (
+            0x334 <= code <= 0x338 or 0xE0000 <= code <= 0xE01EF
+        ):  # struck out, tags and variation selectors
             hidden += 1
         elif 0x202A <= code <= 0x202E:  # the direction of writing
             hidden += 2
         else:
-            styled += 0x1D400 <= code <= 0x1D7FF or 0x24B6 <= code <= 0x24E9 or 0x1F130 <= code <= 0x1F189
+            styled += (
+                0x1D400 <= code <= 0x1D7FF or 0x24B6 <= code <= 0x24E9 or 0x1F130 <= code <= 0x1F189
+            )
             styled += 0x1D00 <= code <= 0x1D2B or 0xFF21 <= code <= 0xFF5A or char in "ɪʀɴʙɢʜʟʏꜰꜱ"
             kept.append(char)
     text = unicodedata.normalize("NFKC", "".join(kept))
     mixed = sum(
-        any("\u0370" <= char <= "\u052f" for char in word) and any("a" <= char <= "z" for char in word.lower())
+        any("\u0370" <= char <= "\u052f" for char in word)
+        and any("a" <= char <= "z" for char in word.lower())
         for word in text.split()
         if not word.isascii()
     )
@@ -185,14 +194,22 @@ def _variants(text: str) -> "list[str]":
     if "revers" in lower or "backward" in lower or "right to left" in lower:
         variants.append(lower[::-1])
     words = lower.split()
-    if sum(word.isalnum() and not word.isalpha() and not word.isdigit() and len(word) > 2 for word in words) > 2:
+    if (
+        sum(
+            word.isalnum() and not word.isalpha() and not word.isdigit() and len(word) > 2
+            for word in words
+        )
+        > 2
+    ):
         variants.append(lower.translate(_DIGITS))
     if "\\x" in lower:
         variants.append(_decode(lower.replace("\\x", "").replace(" ", "")))
     if len(max(words, key=len, default="")) >= _BLOB_LENGTH:
         for char in "'\"()`":
             text = text.replace(char, " ")
-        blobs = (_decode(word) for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii())
+        blobs = (
+            _decode(word) for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii()
+        )
         variants += [f"decoded : {plain}" for plain in blobs if plain]
     return variants
 

@@ -72,8 +72,12 @@ def expand(matches: Sequence[Match], entries: Sequence[Record], hops: int = HOPS
         for source in edge:
             score = source.score * _DECAY
             for target in titles.targets(source.record):
-                if target.id not in reached and score > getattr(nearest.get(target.id), "score", 0.0):
-                    nearest[target.id] = Match(target, score, (f"linked from {source.record.title}",), hop)
+                if target.id not in reached and score > getattr(
+                    nearest.get(target.id), "score", 0.0
+                ):
+                    nearest[target.id] = Match(
+                        target, score, (f"linked from {source.record.title}",), hop
+                    )
         reached |= nearest.keys()
         edge = list(nearest.values())
         linked += edge
@@ -86,7 +90,11 @@ def render(records: Sequence[Record], budget: int = BUDGET) -> str:
 
     def join(shown: Sequence[str]) -> str:
         omitted = len(blocks) - len(shown)
-        note = [f"_{omitted} more did not fit: `ralph memory list --in knowledge` lists them._\n"] if omitted else []
+        note = (
+            [f"_{omitted} more did not fit: `ralph memory list --in knowledge` lists them._\n"]
+            if omitted
+            else []
+        )
         return "\n".join([f"{HEADING}\n", *shown, *note]) if shown else ""
 
     if not budget or estimate(join(blocks)) <= budget:
@@ -109,13 +117,17 @@ def _block(record: Record) -> str:
             if line.role is LineRole.UNCLOSED:
                 closer = closer or fence_mark(line.text.lstrip())
         body = "\n".join([*lines, *filter(None, [closer])])
-    return f"### {one_line(record.title)}\n_Tags: {', '.join(map(one_line, record.tags))}_\n\n{body}\n"
+    return (
+        f"### {one_line(record.title)}\n_Tags: {', '.join(map(one_line, record.tags))}_\n\n{body}\n"
+    )
 
 
 class _TagFinder:
     def __init__(self, texts: Sequence[str]) -> None:
         rows = [" ".join(_pieces(text, parts=parts)) for text in texts for parts in (False, True)]
-        self._phrases = f" {' | '.join(rows)} "  # no term has this character, so no phrase spans two paths
+        self._phrases = (
+            f" {' | '.join(rows)} "  # no term has this character, so no phrase spans two paths
+        )
         words = {word for text in texts for word in terms.split_words(_normalized(text))}
         self._terms = {term for word in words for term in terms.word_terms(word)}
         self._low = "\n".join(terms.fold(text) for text in texts)
@@ -126,7 +138,11 @@ class _TagFinder:
         if terms.is_cjk(folded):  # part of a word; a single character only alone or with a particle
             parts = list(map(re.escape, re.findall(r"[^\W_]+", folded)))
             letters = "".join(parts)
-            pattern = r"[\W_]{0,3}".join(parts) if len(letters) > 1 else rf"\b{letters}[은는이가을를의에로와과도만]?\b"
+            pattern = (
+                r"[\W_]{0,3}".join(parts)
+                if len(letters) > 1
+                else rf"\b{letters}[은는이가을를의에로와과도만]?\b"
+            )
             return bool(letters) and re.search(pattern, self._low) is not None
         pieces = list(_pieces(folded))
         joined = "".join(_JOINTS.sub(" ", folded).split())
@@ -134,7 +150,9 @@ class _TagFinder:
             return False
         if f" {' '.join(pieces)} " in self._phrases:
             return True
-        return len(joined) > 3 and not self._terms.isdisjoint((joined, *terms.word_terms(joined)[:1]))
+        return len(joined) > 3 and not self._terms.isdisjoint(
+            (joined, *terms.word_terms(joined)[:1])
+        )
 
 
 def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
@@ -142,7 +160,13 @@ def _pieces(text: str, *, parts: bool = False) -> Iterator[str]:
     for word in terms.split_words(_normalized(text)):
         for piece in filter(None, _JOINTS.split(word) if word[-1].isalnum() else [word]):
             names = terms.word_terms(piece)
-            yield from names if terms.is_cjk(piece) else names[1:] if parts and len(names) > 1 else names[:1]
+            yield from (
+                names
+                if terms.is_cjk(piece)
+                else names[1:]
+                if parts and len(names) > 1
+                else names[:1]
+            )
 
 
 def _normalized(text: str) -> str:
@@ -175,4 +199,8 @@ class Titles:
     def targets(self, record: Record) -> list[Record]:
         """Return the other entries that one links to, each once, in order."""
         linked = (self.find(link.target) for link in record.links if link.relation == "links_to")
-        return list({entry.id: entry for entry in linked if entry is not None and entry.id != record.id}.values())
+        return list(
+            {
+                entry.id: entry for entry in linked if entry is not None and entry.id != record.id
+            }.values()
+        )

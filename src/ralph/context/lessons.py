@@ -24,10 +24,16 @@ COMMON_NAMES = frozenset(
     "settings models views routes route page layout schema constants common base core".split()
 )
 _WRAPPERS = frozenset("sudo time env exec command nohup npx bunx uvx xvfb-run".split())
-_RUNNERS = tuple("uv run|poetry run|pipenv run|bundle exec|pnpm exec|yarn run|npm exec|python -m|python3 -m".split("|"))
+_RUNNERS = tuple(
+    "uv run|poetry run|pipenv run|bundle exec|pnpm exec|yarn run|npm exec|python -m|python3 -m".split(
+        "|"
+    )
+)
 _GROUPS = frozenset("run compose exec".split())  # after these the next word is the subcommand
 # Programs that do one thing: what follows is what they do it to.
-_SINGLE_PURPOSE = frozenset("pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split())
+_SINGLE_PURPOSE = frozenset(
+    "pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split()
+)
 # Programs whose mere name says nothing about what is done.
 _ORDINARY = frozenset(
     """ls cd cat echo rm cp mv pwd touch mkdir rmdir chmod chown ln head tail less wc sort uniq cut tr sed awk grep rg
@@ -57,27 +63,45 @@ _PART = 0.2  # so much of a lesson must be in the error when no single feature d
 _SHORTEST, _SHORTEST_CODE = 3, 4
 
 
-def on_files(connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter") -> "list[RecordRow]":
+def on_files(
+    connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter"
+) -> "list[RecordRow]":
     """Return the records that name one of these files, the best first."""
     files = files[:_MOST_FILES]
     groups = [group for group in map(_file_terms, files) if group]
-    counts = lookup.frequencies(connection, list({term for group in groups for term in group}), _POSTINGS)
-    groups = [sorted(group, key=lambda term: counts[term]) for group in groups if counts.keys() >= {*group}]
+    counts = lookup.frequencies(
+        connection, list({term for group in groups for term in group}), _POSTINGS
+    )
+    groups = [
+        sorted(group, key=lambda term: counts[term])
+        for group in groups
+        if counts.keys() >= {*group}
+    ]
     matches: list[str] = []
     spent = 0
     for group in sorted(groups, key=lambda group: counts[group[0]]):
         spent += counts[group[0]]
         if spent < _POSTINGS:  # the commonest terms decide little, and take longest
-            matches.append("(" + " AND ".join(f'"{term}"' for term in group if counts[term] < _POSTINGS) + ")")
+            matches.append(
+                "(" + " AND ".join(f'"{term}"' for term in group if counts[term] < _POSTINGS) + ")"
+            )
     rows = _candidates(connection, " OR ".join(matches), keep)
-    return [row for row in rows if any(names_file(f"{row.title}\n{row.text}\n{row.files}", path) for path in files)]
+    return [
+        row
+        for row in rows
+        if any(names_file(f"{row.title}\n{row.text}\n{row.files}", path) for path in files)
+    ]
 
 
-def on_command(connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1) -> "list[RecordRow]":
+def on_command(
+    connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1
+) -> "list[RecordRow]":
     """The lessons that name what a command does, with at least so many words, and those that name a file in it."""
     keys = [key for key in _commands(command) if len(key) >= least]
     phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in keys]
-    match = " OR ".join(f'{{title text}} : "{phrase}"' for phrase in dict.fromkeys(phrases) if phrase)
+    match = " OR ".join(
+        f'{{title text}} : "{phrase}"' for phrase in dict.fromkeys(phrases) if phrase
+    )
     found = {row.key: row for row in _candidates(connection, match, keep)}
     for row in on_files(connection, [word for word in _words(command) if "." in word], keep):
         found.setdefault(row.key, row)
@@ -89,7 +113,9 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
     if not (features := _features(error)):
         return []
     rarest = sorted(features, key=lambda word: -features[word])[:_MOST_WORDS]
-    counts = lookup.frequencies(connection, [term for word in rarest for term in terms.word_terms(word)[-1:]])
+    counts = lookup.frequencies(
+        connection, [term for word in rarest for term in terms.word_terms(word)[-1:]]
+    )
     chosen: list[str] = []
     spent = 0
     for term in sorted(counts, key=lambda term: counts[term]):
@@ -98,7 +124,11 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
             break
         chosen.append(f'"{term}"')
     rows = _candidates(connection, " OR ".join(chosen), keep)
-    weighed = [(weight, row) for row in rows if (weight := _weight(features, f"{row.title}\n{row.text}"[:2_000]))]
+    weighed = [
+        (weight, row)
+        for row in rows
+        if (weight := _weight(features, f"{row.title}\n{row.text}"[:2_000]))
+    ]
     weighed.sort(key=lambda each: -each[0])
     return [row for _, row in weighed]
 
@@ -106,13 +136,18 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
 def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[RecordRow]":
     if not match or not keep:
         return []
-    keys = [key for key, _ in lookup.matching(connection, match, (1.0, 1.0, 1.0, 1.0), _CANDIDATES, keep)]
+    keys = [
+        key
+        for key, _ in lookup.matching(connection, match, (1.0, 1.0, 1.0, 1.0), _CANDIDATES, keep)
+    ]
     rows = lookup.fetch_rows(connection, keys)
     return [rows[key] for key in keys if key in rows]
 
 
 def _parts(path: str) -> list[str]:
-    found = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")]
+    found = [
+        part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")
+    ]
     return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
 
 
@@ -129,12 +164,16 @@ def _file_terms(path: str) -> list[str]:
         return []
     name = parts[-1]
     joined = terms.fold("".join(char for char in name if char.isalnum()))
-    ending = terms.fold(name.rpartition(".")[2])  # `ts` is in every second record, and brings nothing
+    ending = terms.fold(
+        name.rpartition(".")[2]
+    )  # `ts` is in every second record, and brings nothing
     words = [word for part in parts[-1 - common :] for word in terms.split_words(part)]
     all_terms = [term for word in words for term in terms.word_terms(word)]
     if not all_terms or (len(all_terms) == 1 and "." not in name and name.islower()):
         return []
-    return [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[:1]
+    return [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[
+        :1
+    ]
 
 
 def names_file(text: str, path: str) -> bool:
@@ -162,7 +201,9 @@ def _stands_alone(text: str, at: int, name: str) -> bool:
     if before and (before in "_-." or (before.isalnum() and before.isascii() == name[0].isascii())):
         return False
     ends = after[:1] in ("", "_", "-", "/", "\\") or (after[:1].isalnum() and after[:1].isascii())
-    return not (after and (ends or (after[0] == "." and after[1:].isalnum() and after[1:].isascii())))
+    return not (
+        after and (ends or (after[0] == "." and after[1:].isalnum() and after[1:].isascii()))
+    )
 
 
 def _same(named: "Sequence[str]", path: "Sequence[str]") -> bool:
@@ -191,9 +232,18 @@ def _commands(command: str) -> "Iterator[tuple[str, ...]]":
         program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
         rest = [word for word in words[1:] if not word.startswith("-")]
         action = rest[0] if rest and program not in _SINGLE_PURPOSE else ""
-        if action and not action.isdecimal() and all(char.isalnum() or char in "-:_" for char in action):
+        if (
+            action
+            and not action.isdecimal()
+            and all(char.isalnum() or char in "-:_" for char in action)
+        ):
             yield (program, action, *(rest[1:2] if action in _GROUPS else []))
-        elif len(program) >= _SHORTEST and program not in _ORDINARY and program not in EVERYDAY and "." not in program:
+        elif (
+            len(program) >= _SHORTEST
+            and program not in _ORDINARY
+            and program not in EVERYDAY
+            and "." not in program
+        ):
             yield (program,)
 
 
@@ -215,7 +265,11 @@ def _feature_weight(word: str, quoted: bool = False) -> int:
         return int(low.endswith("error") and low != "error")
     letters = [char for char in word if char.isalpha()]
     if not letters or any(char in word for char in "./:\\@"):
-        return 2 if letters and "." in word and not is_common(_parts(word)[-1]) else int(len(word) >= _SHORTEST)
+        return (
+            2
+            if letters and "." in word and not is_common(_parts(word)[-1])
+            else int(len(word) >= _SHORTEST)
+        )
     if terms.is_cjk(word):
         return 1
     capitals = sum(char.isupper() for char in letters)
@@ -228,7 +282,9 @@ def _feature_weight(word: str, quoted: bool = False) -> int:
 def _weight(features: "dict[str, int]", lesson: str) -> int:
     """How much of an error's features a lesson has; 0 when that is not enough."""
     folded = terms.fold(lesson)
-    likely = {name: weight for name, weight in features.items() if terms.fold(name[:_SHORTEST]) in folded}
+    likely = {
+        name: weight for name, weight in features.items() if terms.fold(name[:_SHORTEST]) in folded
+    }
     if sum(likely.values()) < _ENOUGH:
         return 0
     words = terms.split_words(lesson)
@@ -236,7 +292,9 @@ def _weight(features: "dict[str, int]", lesson: str) -> int:
     stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
     total = 0
     for name, weight in likely.items():
-        present = name in exact if weight >= _CODE else name in low or terms.word_terms(name)[0] in stems
+        present = (
+            name in exact if weight >= _CODE else name in low or terms.word_terms(name)[0] in stems
+        )
         if present and weight >= _CODE:
             return _CODE + sum(features[name] for name in features if name in exact)
         total += weight * present

@@ -26,15 +26,26 @@ _GATHERED = 2  # turns of a session that match, at least
 _MOST = 3  # sessions
 _NEAR_BEST = 0.6  # of the best session's score
 _NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
-_COVER, _UNKNOWN, _FEW = 0.5, 0.6, 2  # so much of a short prompt (with an unknown word, more), so many telling words,
-_PART, _MANY, _EVIDENCE = 0.25, 3, 3.0  # a long one by a part, with so many telling words of so much weight
+_COVER, _UNKNOWN, _FEW = (
+    0.5,
+    0.6,
+    2,
+)  # so much of a short prompt (with an unknown word, more), so many telling words,
+_PART, _MANY, _EVIDENCE = (
+    0.25,
+    3,
+    3.0,
+)  # a long one by a part, with so many telling words of so much weight
 _PART_OF_PAIRS = 0.2  # or by a smaller part where words are pairs of CJK characters, some of which end in a particle
 _NAMED = 0.15  # or by less where it names an identifier that few records have
 _TURNS = 2_000  # of a session that are looked at
 _REACH = 6  # turns on either side of a match
 _LONG = 160  # tokens of an agent's turn that may be shortened where not all fits
 _SETTLED = 1_500  # characters of a session's last answer,
-_RARE, _RARE_SHARED = 12, 5  # of whose rarest words a turn of a later session on the same subject has so many
+_RARE, _RARE_SHARED = (
+    12,
+    5,
+)  # of whose rarest words a turn of a later session on the same subject has so many
 _CANDIDATES = 30
 _AMENDS = ", newer than the next passage on this subject, which it amends"
 _SPEAKERS = {"human": "user", "agent": "agent"}
@@ -66,7 +77,11 @@ class Passage:
 
 def is_speech(row: "RecordRow") -> bool:
     """Whether a record is what a person or the agent said in a session."""
-    return row.key % len(lookup.TABLES) == 1 and row.title in render.SPEECH_TITLES and row.by in _SPEAKERS
+    return (
+        row.key % len(lookup.TABLES) == 1
+        and row.title in render.SPEECH_TITLES
+        and row.by in _SPEAKERS
+    )
 
 
 def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
@@ -86,9 +101,15 @@ def _answers_paragraph(matches: "Sequence[RankedRow]", words: "Sequence[Weighted
     if most < min(_FEW, len(telling)):
         return False
     is_known = all(not word.replaced or word.word in together for word in telling)
-    if cover >= (_COVER if is_known else _UNKNOWN) or (cover >= _NAMED and any(each.subject for each in matches)):
+    if cover >= (_COVER if is_known else _UNKNOWN) or (
+        cover >= _NAMED and any(each.subject for each in matches)
+    ):
         return True
-    certain = [word.weight for word in telling if word.certain and not word.replaced and word.word in together]
+    certain = [
+        word.weight
+        for word in telling
+        if word.certain and not word.replaced and word.word in together
+    ]
     pairs = sum(1 for word in words if is_cjk(word.word))
     part = _PART_OF_PAIRS if 2 * pairs > len(words) else _PART
     return cover >= part and sum(certain) >= _EVIDENCE and len(certain) >= _MANY and most >= _MANY
@@ -121,25 +142,43 @@ def gather(
 
 
 def _read_turns(
-    connection: "sqlite3.Connection", passage: Passage, keep: "Filter", may_quote: "Callable[[RecordRow], bool]"
+    connection: "sqlite3.Connection",
+    passage: Passage,
+    keep: "Filter",
+    may_quote: "Callable[[RecordRow], bool]",
 ) -> None:
     """Read the turns of a passage's session that are near a match."""
     passage.keys = lookup.speech(connection, passage.session, render.SPEECH_TITLES, _TURNS)
     places = [at for at, key in enumerate(passage.keys) if key in passage.matches]
-    near = [key for at, key in enumerate(passage.keys) if any(abs(at - place) <= _REACH for place in places)]
+    near = [
+        key
+        for at, key in enumerate(passage.keys)
+        if any(abs(at - place) <= _REACH for place in places)
+    ]
     allowed = lookup.filter_keys(connection, near, keep)
     rows = lookup.fetch_rows(connection, [key for key in near if key in allowed])
-    passage.rows = {key: row for key in near if (row := rows.get(key)) is not None and may_quote(row)}
+    passage.rows = {
+        key: row for key in near if (row := rows.get(key)) is not None and may_quote(row)
+    }
 
 
 def _later_turns(
-    connection: "sqlite3.Connection", passage: Passage, keep: "Filter", may_quote: "Callable[[RecordRow], bool]"
+    connection: "sqlite3.Connection",
+    passage: Passage,
+    keep: "Filter",
+    may_quote: "Callable[[RecordRow], bool]",
 ) -> "dict[str, list[RankedRow]]":
     """Return turns of later sessions with an answer and enough of the rarest words of this one's last, by session."""
     last = [row.text for row in passage.rows.values() if row.by == "agent"][-1:]
-    words = [word for word in query_terms("".join(last)[:_SETTLED]) if word.text.lower() not in EVERYDAY_WORDS]
+    words = [
+        word
+        for word in query_terms("".join(last)[:_SETTLED])
+        if word.text.lower() not in EVERYDAY_WORDS
+    ]
     counts = lookup.frequencies(connection, list(dict.fromkeys(word.terms[0] for word in words)))
-    rarest = [term for term in sorted(counts, key=lambda term: counts[term]) if counts[term] > 1][:_RARE]
+    rarest = [term for term in sorted(counts, key=lambda term: counts[term]) if counts[term] > 1][
+        :_RARE
+    ]
     if len(rarest) < _RARE_SHARED:
         return {}
     until = max(row.created_at for row in passage.rows.values())
@@ -148,11 +187,20 @@ def _later_turns(
     rows = lookup.fetch_rows(connection, list(lookup.filter_keys(connection, list(scores), keep)))
     sessions: dict[str, list[RankedRow]] = {}
     for row in (rows[key] for key in scores if key in rows):
-        if is_speech(row) and row.session != passage.session and row.created_at > until and may_quote(row):
+        if (
+            is_speech(row)
+            and row.session != passage.session
+            and row.created_at > until
+            and may_quote(row)
+        ):
             text = TermMatcher(row.text)
             if sum(1 for term in rarest if text.contains(term)) >= _RARE_SHARED:
                 sessions.setdefault(row.session, []).append(RankedRow(row, scores[row.key]))
-    return {name: turns for name, turns in sessions.items() if any(turn.row.by == "agent" for turn in turns)}
+    return {
+        name: turns
+        for name, turns in sessions.items()
+        if any(turn.row.by == "agent" for turn in turns)
+    }
 
 
 def _with_amendments(
@@ -198,7 +246,9 @@ def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[
     """Return a passage as one block within a budget, and its turns with what each costs; "" where too little fits."""
     first = next(iter(passage.matches.values())).row
     day = max(row.created_at for row in passage.rows.values())[:10]
-    where = "this session before its compaction" if passage.session == session else "an earlier session"
+    where = (
+        "this session before its compaction" if passage.session == session else "an earlier session"
+    )
     head = f"- [{render.one_line(first.id)}] {day}, turns of {where}{_AMENDS if passage.amends else ''}:"
     room = budget - estimate(head) - 1
     texts = {key: _turn(row) for key, row in passage.rows.items()}
@@ -222,7 +272,9 @@ def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[
             lines += [f"  {GAP}"] if 0 <= before < at - 1 else []
             lines.append(texts[key])
             before = at
-    return "\n".join(lines), [(passage.rows[key].id, estimate(texts[key])) for key in passage.keys if key in chosen]
+    return "\n".join(lines), [
+        (passage.rows[key].id, estimate(texts[key])) for key in passage.keys if key in chosen
+    ]
 
 
 def _units(passage: Passage) -> "Iterator[Sequence[int]]":
@@ -237,10 +289,17 @@ def _units(passage: Passage) -> "Iterator[Sequence[int]]":
             units[-1].append(key)
         else:
             units.append([key])
-    scores = [max((match.score for key in unit if (match := passage.matches.get(key))), default=0.0) for unit in units]
-    matching = [number for number, unit in enumerate(units) if not passage.matches.keys().isdisjoint(unit)]
+    scores = [
+        max((match.score for key in unit if (match := passage.matches.get(key))), default=0.0)
+        for unit in units
+    ]
+    matching = [
+        number for number, unit in enumerate(units) if not passage.matches.keys().isdisjoint(unit)
+    ]
     distances = [min(abs(number - other) for other in matching) for number in range(len(units))]
-    order = sorted(range(len(units)), key=lambda number: (distances[number], -scores[number], -number))
+    order = sorted(
+        range(len(units)), key=lambda number: (distances[number], -scores[number], -number)
+    )
     yield from (units[number] for number in order)
 
 

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 ACTION_CHARACTERS = 600  # characters that may be injected before or after an action
 MEMORY_SHARE = 0.15  # the default part of a context window that memories may fill
 HOW = "`ralph search` with words of your task"
-_FRAME = estimate(f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}")
+_FRAME = estimate(
+    f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}"
+)
 # The quick recipe beside other tasks: their records on the same subject must not crowd out all else.
-_CROWDED = ranking.Recipe(candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False)
+_CROWDED = ranking.Recipe(
+    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False
+)
 _RANKED = 20
 PER_SESSION = 2  # records of one earlier session
 MOST = 5  # records for a prompt
@@ -44,7 +48,10 @@ _TIERS = len(_OUTSIDE) + len(lookup.TABLES)
 _CHECKS = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
 """Beginnings of the lines that report a criterion (`model.record.CriterionKind`), above its output."""
 _COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
-_ERROR_LINE, _EXIT = 160, ("exit code", "command failed with exit")  # of a tool's output only this much is injected
+_ERROR_LINE, _EXIT = (
+    160,
+    ("exit code", "command failed with exit"),
+)  # of a tool's output only this much is injected
 _PATH_TITLES = tuple(
     "Read |Grep|Glob|LS|NotebookRead|WebFetch|WebSearch|ToolSearch|TodoWrite|read_|search_file|glob|list_directory|"
     "google_web|web_fetch".split("|")
@@ -54,7 +61,10 @@ CITATIONS_FILE = "citations"  # the name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
 COMPACTED = "compacted "  # in the list of what a session has seen: what it said before this time, it no longer knows
 CITATIONS_BYTES = 4_000_000  # bytes of it that are read
-GONE_SHARE, MOVED_SHARE = 0.5, 0.8  # the factor of a record's score when something that it cites is gone, or has moved
+GONE_SHARE, MOVED_SHARE = (
+    0.5,
+    0.8,
+)  # the factor of a record's score when something that it cites is gone, or has moved
 
 _CITATION_LINES = 40
 _LONGEST_CITATION = 120
@@ -75,7 +85,9 @@ class RecallOptions:
 
     def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
         self.today, self.session, self.seen = today, session, seen
-        self.compacted = max((name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)), default="")
+        self.compacted = max(
+            (name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)), default=""
+        )
 
 
 class Recalled:
@@ -84,7 +96,9 @@ class Recalled:
     judged: "Sequence[RankedRow]" = ()
     words: "Sequence[WeightedWord]" = ()
 
-    def __init__(self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0) -> None:
+    def __init__(
+        self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0
+    ) -> None:
         self.text, self.records, self.layer = text, records, layer
 
 
@@ -101,10 +115,14 @@ def human_question(prompt: str) -> str:
     """Return what a person asks, without what a host put before it; "" for commands and machine-made prompts."""
     prompt = human_prompt(prompt)
     command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
-    return "" if command or is_own_prompt(prompt) else prompt  # our own fetch what they need themselves
+    return (
+        "" if command or is_own_prompt(prompt) else prompt
+    )  # our own fetch what they need themselves
 
 
-def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: RecallOptions) -> Recalled:
+def recall_for_prompt(
+    connection: "sqlite3.Connection", prompt: str, options: RecallOptions
+) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
     keep = prompt_filter(connection, options)
     crowding = lookup.hidden_share(connection, options.task) > 0.5
@@ -121,10 +139,14 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
     own = [] if ranked.weak else [each for each in ranked.best if not passages.is_speech(each.row)]
     quoted: list[passages.Passage] = []
     if passages.SHARE * (options.budget or _NO_LIMIT) >= passages.LEAST:
-        quoted = passages.gather(connection, ranked.best, ranked.words, keep, lambda row: _may_quote(row, options))
+        quoted = passages.gather(
+            connection, ranked.best, ranked.words, keep, lambda row: _may_quote(row, options)
+        )
     if not (quoted or ranked.weak):  # where nothing gathers, single answers are enough
         own = [each for each in ranked.best if each.row.title != _PROMPT]
-    if ranked.best and all(passages.is_speech(each.row) for each in ranked.best):  # many turns alike crowd out the rest
+    if ranked.best and all(
+        passages.is_speech(each.row) for each in ranked.best
+    ):  # many turns alike crowd out the rest
         alone = ranking.rank(
             connection,
             prompt,
@@ -136,11 +158,19 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
             words=ranked.words,
         )
         own = [*(() if alone.weak else alone.best), *own]
-    own = [each for each in own if tier(each.row) != _TIERS - 2 or passages.answers([each], ranked.words)]
+    own = [
+        each
+        for each in own
+        if tier(each.row) != _TIERS - 2 or passages.answers([each], ranked.words)
+    ]
     best = [each for each in fitting(own) if _has_own_words(each, ranked.words)][:MOST]
     keys = {row.row.key for row in best}
-    by_file = [row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys]
-    chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[:MOST]
+    by_file = [
+        row for row in _on_files(connection, prompt[:_QUESTION], keep) if row.row.key not in keys
+    ]
+    chosen = _lower_stale(_choose([*best, *by_file], options)[: _VERIFIED * MOST], options.stale)[
+        :MOST
+    ]
     if not (chosen or quoted):
         return NOTHING
     recalled = render_rows([ranked_row.row for ranked_row in chosen], options, quoted)
@@ -152,7 +182,12 @@ def recall_for_prompt(connection: "sqlite3.Connection", prompt: str, options: Re
 def _may_quote(row: "RecordRow", options: RecallOptions) -> bool:
     """Whether a turn may be part of a passage: new to the session, no command, and no prompt injection."""
     is_machine = row.title == _PROMPT and human_question(row.text) != row.text.strip()
-    return row.id not in options.seen and not is_machine and not is_withheld(row, options) and bool(row.text.strip())
+    return (
+        row.id not in options.seen
+        and not is_machine
+        and not is_withheld(row, options)
+        and bool(row.text.strip())
+    )
 
 
 def render_rows(
@@ -190,7 +225,11 @@ def before_action(
 
 
 def after_failure(
-    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, error: str, options: RecallOptions
+    connection: "sqlite3.Connection",
+    files: "Sequence[str]",
+    command: str,
+    error: str,
+    options: RecallOptions,
 ) -> Recalled:
     """Return lessons about a failure: those that fit the error, then the file or the command."""
     from ralph.context import lessons  # not for prompts
@@ -209,7 +248,10 @@ def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "
     return (
         _memory_filter(connection, options, options.types),
         lookup.observations(
-            not_of=options.session, after=options.compacted, not_called=_PATH_TITLES, task=options.task
+            not_of=options.session,
+            after=options.compacted,
+            not_called=_PATH_TITLES,
+            task=options.task,
         ),
         lookup.journal(task=options.task),
     )
@@ -248,7 +290,9 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     for row in rows:
         _without_output(row)
     rows = [
-        row for row in rows if any(lessons.names_file(f"{row.files} {row.title} {row.text}", name) for name in touched)
+        row
+        for row in rows
+        if any(lessons.names_file(f"{row.files} {row.title} {row.text}", name) for name in touched)
     ]
     rows.sort(key=lambda row: (row.created_at, row.key), reverse=True)
     judged = [ranking.RankedRow(row) for row in rows]
@@ -286,9 +330,13 @@ def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = N
     """
     if is_failed_run(row):  # what was written, and the line of the checks' output with an error
         lines = row.text.split("\n")
-        first = next((number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines))
+        first = next(
+            (number for number, line in enumerate(lines) if line.startswith(_CHECKS)), len(lines)
+        )
         row.own = "\n".join(lines[:first]).rstrip()
-        row.error = next((line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), "")
+        row.error = next(
+            (line.strip() for line in reversed(lines[first:]) if "error" in line.lower()), ""
+        )
     if row.own == row.text:
         return True
     error = "" if row.error.lower().startswith(_EXIT) else row.error[:_ERROR_LINE]
@@ -302,7 +350,9 @@ def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = N
 # --- choosing and rendering ----------------------------------------------------------------------
 
 
-def fitting(best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD) -> "list[RankedRow]":
+def fitting(
+    best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD
+) -> "list[RankedRow]":
     """What passes the gate, by tier: a memory comes before a log with more of the words."""
     passed: list[RankedRow] = []
     for number in range(_TIERS):
@@ -315,7 +365,13 @@ def fitting(best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDA
 def tier(row: "RecordRow") -> int:
     """Return the rank of a record's place: the project's memory, enclosing projects', personal; then the logs."""
     family = row.key % len(lookup.TABLES)
-    return family + len(_OUTSIDE) if family else _OUTSIDE.index(row.scope) + 1 if row.scope in _OUTSIDE else 0
+    return (
+        family + len(_OUTSIDE)
+        if family
+        else _OUTSIDE.index(row.scope) + 1
+        if row.scope in _OUTSIDE
+        else 0
+    )
 
 
 def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
@@ -328,7 +384,9 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
         if row.id in options.seen or row.title == _PROMPT or is_withheld(row, options):
             continue
         # a page of knowledge, its insight and its pattern have the same letters
-        content = "".join(filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha")))
+        content = "".join(
+            filter(str.isalnum, f"{row.title}{row.text}".lower().removeprefix("gotcha"))
+        )
         if content in contents:
             continue
         contents.add(content)
@@ -348,7 +406,9 @@ def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
     if not row.is_order or row.key % len(lookup.TABLES):
         return bool(row.is_order)
     key = render.text_key(row.title, row.text, row.tags).encode()
-    return not any(key in (hook_files.read_file(file) or b"").split() for file in options.accepted_files)
+    return not any(
+        key in (hook_files.read_file(file) or b"").split() for file in options.accepted_files
+    )
 
 
 def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
@@ -395,7 +455,9 @@ def _entries(
     spent = _FRAME
     for row in rows:
         kind = f"{row.scope} {row.kind}" if tier(row) in (1, 2) else row.kind
-        block = render.entry(layer, row.id, kind, row.title, row.text, row.created_at, row.tags, row.files, row.by)
+        block = render.entry(
+            layer, row.id, kind, row.title, row.text, row.created_at, row.tags, row.files, row.by
+        )
         if note := citation_note(row, options.stale):
             block += f"{' ' if layer == 1 else chr(10) + '  '}({' '.join(note.split())})"
         spent += estimate(block) + 1
@@ -405,7 +467,9 @@ def _entries(
     return blocks, [(row.id, estimate(block)) for row, block in zip(rows, blocks, strict=False)]
 
 
-def _render(rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int) -> Recalled:
+def _render(
+    rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int
+) -> Recalled:
     blocks, costs = _entries(rows, layer, options)
     text, kept = render.within(blocks, len(rows), HOW, characters)
     return Recalled(text, [costs[at] for at in kept], layer)
@@ -436,7 +500,11 @@ class CitationCache:
 
     def __init__(self, root: str, content: bytes) -> None:
         self._root = root
-        self._content = content[: content.rfind(b"\n") + 1] if content.startswith(CITATIONS_HEAD) else CITATIONS_HEAD
+        self._content = (
+            content[: content.rfind(b"\n") + 1]
+            if content.startswith(CITATIONS_HEAD)
+            else CITATIONS_HEAD
+        )
 
     def note(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> str:
         """Return the worst stale citation of a record, in a few words; "" when there is none."""
@@ -452,7 +520,9 @@ class CitationCache:
         verdict = self._worst(record_id, text, files)[0]
         return GONE_SHARE if verdict == "gone" else MOVED_SHARE if verdict == "moved" else 1.0
 
-    def _worst(self, record_id: str, text: str, files: "str | Iterable[str]") -> "tuple[str, str, str, str]":
+    def _worst(
+        self, record_id: str, text: str, files: "str | Iterable[str]"
+    ) -> "tuple[str, str, str, str]":
         worst = ("", "", "", "")
         listed = files if isinstance(files, str) else "\n".join(files)
         for kind, verdict, what, place in self._lines(record_id):

@@ -30,11 +30,32 @@ _PIECE = 20  # characters of a part of a word that is too long for a line
 _NEAR = 1_000  # characters on either side of a match that a line may have
 _MARK = NOTE.strip()
 _ESCAPES = r"\x1b(?:\[[0-?!]*[ -/]*.?|[\]PX^_](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|[()*+#%].?|.?)"
-_HOST_TAGS = ("system", "antml", "function_", "tool_result", "tool_use", "command-", "task-notification", "|")
+_HOST_TAGS = (
+    "system",
+    "antml",
+    "function_",
+    "tool_result",
+    "tool_use",
+    "command-",
+    "task-notification",
+    "|",
+)
 _CONTROL_CHARACTERS = (*range(9), *range(14, 32), *range(127, 160))
-_INVISIBLE = (0xAD, 0x061C, 0x180E, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_INVISIBLE = (
+    0xAD,
+    0x061C,
+    0x180E,
+    0x200B,
+    0x200E,
+    0x200F,
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+)
 _INVISIBLE_TAGS = (*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0))
-_REMOVED: dict[int, str | None] = dict.fromkeys((*_CONTROL_CHARACTERS, *_INVISIBLE, *_INVISIBLE_TAGS))
+_REMOVED: dict[int, str | None] = dict.fromkeys(
+    (*_CONTROL_CHARACTERS, *_INVISIBLE, *_INVISIBLE_TAGS)
+)
 _REMOVED.update({0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"})
 
 
@@ -51,16 +72,24 @@ def clean(text: str) -> str:
         if "\x1b" in text or "\x9b" in text or "\x9d" in text:
             import re  # few texts need it
 
-            text = re.sub(_ESCAPES, "", text.replace("\x9b", "\x1b[").replace("\x9d", "\x1b]"), flags=re.DOTALL)
+            text = re.sub(
+                _ESCAPES,
+                "",
+                text.replace("\x9b", "\x1b[").replace("\x9d", "\x1b]"),
+                flags=re.DOTALL,
+            )
         text = text.translate(_REMOVED)
         if not text.isascii():
-            text = text.encode("utf-8", "ignore").decode("utf-8")  # half a character cannot be printed
+            text = text.encode("utf-8", "ignore").decode(
+                "utf-8"
+            )  # half a character cannot be printed
     text = text.replace(_MARK, f"({_MARK[1:-1]})")
     if "<" not in text:
         return text
     first, *pieces = text.split("<")
     return first + "".join(
-        ("&lt;" if piece[:40].lstrip("/ \t\n").lower().startswith(_HOST_TAGS) else "<") + piece for piece in pieces
+        ("&lt;" if piece[:40].lstrip("/ \t\n").lower().startswith(_HOST_TAGS) else "<") + piece
+        for piece in pieces
     )
 
 
@@ -90,7 +119,11 @@ def entry(
         body = f"{title}\n{body}"
     body = body.replace("\n", "\n  ").replace("\n  \n", "\n\n").strip()
     complete = f"{head}{f' ({labels})' if labels else ''}: {body}{f'{chr(10)}  files: {paths}' if paths else ''}"
-    return cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})") if layer <= _PART else complete
+    return (
+        cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})")
+        if layer <= _PART
+        else complete
+    )
 
 
 def short_tracebacks(text: str) -> str:
@@ -121,7 +154,9 @@ def _python_traceback(lines: "Sequence[str]", at: int) -> "tuple[int, list[str]]
         prefix = head.partition(_TRACEBACK)[0]
         at += 1
         while at < len(lines) and lines[at].startswith(f"{prefix} "):
-            place = lines[at] if lines[at].removeprefix(prefix).lstrip().startswith('File "') else place
+            place = (
+                lines[at] if lines[at].removeprefix(prefix).lstrip().startswith('File "') else place
+            )
             at += 1
         end, kept = at + 1, [head, place, *lines[at : at + 1]]
         at = end
@@ -159,7 +194,9 @@ def cut(text: str, most: int, ellipsis: str, least: int = 0) -> str:
             fits = size
     space = max(text.rfind(" ", 0, fits + 1), text.rfind("\n", 0, fits + 1))
     size = space if space > max(fits // 2, least) else fits
-    while size > least and estimate(text[:size].rstrip() + ellipsis) > most:  # an end costs more after a letter
+    while (
+        size > least and estimate(text[:size].rstrip() + ellipsis) > most
+    ):  # an end costs more after a letter
         size -= 1
     return text[:least] if size <= least else text[:size].rstrip() + ellipsis
 
@@ -180,7 +217,9 @@ def hit_lines(hits: "Sequence[tuple[str, str, int]]", *, fit: bool = False) -> l
     return lines
 
 
-def record_line(record: "Record", name: str = "", count: int = 1, budget: int = LINES // FEWEST) -> str:
+def record_line(
+    record: "Record", name: str = "", count: int = 1, budget: int = LINES // FEWEST
+) -> str:
     """Render a record on one line: its id or short name, its kind, and how it begins."""
     return _Window(line_head(record, name, count), line_text(record), 0).resize(budget)
 
@@ -211,9 +250,12 @@ class _Window:
         self.head, self.text = head, text
         self.spans: list[tuple[int, int]] = []
         for word in text[start : at + _NEAR].split(" "):
-            size = (len(word) or 1) if len(word) <= 2 * _PIECE else _PIECE  # a long word is shown in part
+            size = (
+                (len(word) or 1) if len(word) <= 2 * _PIECE else _PIECE
+            )  # a long word is shown in part
             self.spans += (
-                (begin, min(begin + size, start + len(word))) for begin in range(start, start + len(word), size)
+                (begin, min(begin + size, start + len(word)))
+                for begin in range(start, start + len(word), size)
             )
             start += len(word) + 1
         self.spans = self.spans or [(0, 0)]
@@ -249,13 +291,20 @@ class _Window:
 
 
 def record_moment(
-    record: "Record", score: float | None = None, count: int = 1, *, budget: int = NEIGHBOUR_TOKENS, note: str = ""
+    record: "Record",
+    score: float | None = None,
+    count: int = 1,
+    *,
+    budget: int = NEIGHBOUR_TOKENS,
+    note: str = "",
 ) -> str:
     """Render a record on one line of layer 2: id, score, time, count, a note, and how it begins."""
     when, repeats = record.created_at[:16].replace("T", " "), f"{count}x" if count > 1 else ""
     points = f"{score:.2f}".rstrip("0").rstrip(".").lstrip("0") if score else ""
     fields = (record.id, points, when, repeats, f"({note})" if note else "")
-    return _head_and_words(" ".join(filter(None, fields)), _beginning(record, budget), budget, mark="…")
+    return _head_and_words(
+        " ".join(filter(None, fields)), _beginning(record, budget), budget, mark="…"
+    )
 
 
 def _beginning(record: "Record", budget: int = NEIGHBOUR_TOKENS) -> str:
@@ -284,11 +333,19 @@ def record_details(record: "Record", count: int = 1) -> str:
     fields = (
         ("scope", scope_mark(record).strip("() ")),
         ("label", record.label if record.label not in ("", record.kind.value) else ""),
-        ("by", f"{origin.by} (below the command is what it printed)" if origin.by == "tool" else origin.by),
+        (
+            "by",
+            f"{origin.by} (below the command is what it printed)"
+            if origin.by == "tool"
+            else origin.by,
+        ),
         ("tags", ", ".join(record.tags)),
         ("updated", record.updated_at[:10]),
         ("valid until", record.valid_until),
-        ("links", ", ".join(f"{link.relation.replace('_', ' ')} {link.target}" for link in record.links)),
+        (
+            "links",
+            ", ".join(f"{link.relation.replace('_', ' ')} {link.target}" for link in record.links),
+        ),
         ("session", origin.session),
         ("run", origin.run),
         ("task", origin.task),
@@ -303,7 +360,10 @@ def record_details(record: "Record", count: int = 1) -> str:
         ),
     )
     head = f"{record.id} ({record.family.value}, {record.kind.value}) {record.created_at}".rstrip()
-    about = [*filter(None, (head, record.title)), *(f"{name}: {words}" for name, words in fields if words)]
+    about = [
+        *filter(None, (head, record.title)),
+        *(f"{name}: {words}" for name, words in fields if words),
+    ]
     return "\n".join([*about, "", record.text])
 
 
@@ -315,7 +375,9 @@ def cut_details(text: str, budget: int, record_id: str) -> str:
 
 def linked_line(head: str, target: "Record | str") -> str:
     """A line about a linked record, or only its id."""
-    return _head_and_words(head, target if isinstance(target, str) else _beginning(target), NEIGHBOUR_TOKENS)
+    return _head_and_words(
+        head, target if isinstance(target, str) else _beginning(target), NEIGHBOUR_TOKENS
+    )
 
 
 def shown_note(shown: int, total: int, how: str) -> str:
@@ -348,7 +410,11 @@ def notes(lines: "Sequence[str]") -> str:
 
 def framed(line: str, content: str) -> str:
     """A block: its first line, and the content between two fences that nothing in it can close."""
-    runs = "".join(char if char == "`" else " " for char in content).split() if "```" in content else ["``"]
+    runs = (
+        "".join(char if char == "`" else " " for char in content).split()
+        if "```" in content
+        else ["``"]
+    )
     fence = "`" * (max(map(len, runs)) + 1)
     return f"{line}\n{fence}\n{content}\n{fence}\n"
 
@@ -379,7 +445,9 @@ def text_key(title: str, text: str, tags: "str | Iterable[str]") -> str:
     """Return the hash by which a text is known that a person has accepted."""
     import hashlib  # only for texts that look like prompt injection
 
-    return hashlib.sha256(guarded_text(title, text, tags).encode("utf-8", "replace")).hexdigest()[:32]
+    return hashlib.sha256(guarded_text(title, text, tags).encode("utf-8", "replace")).hexdigest()[
+        :32
+    ]
 
 
 def looks_like_instructions(text: str) -> bool:

@@ -31,7 +31,11 @@ _CLASSES = (
     # From here on the first byte in UTF-8: it names the script closely enough.
     (bytes(range(0xC0, 0xC3)), _REST, (80, 115, 92, 80, 80, 80, 83, 96)),  # Latin-1 signs
     (bytes(range(0xC3, 0xCA)), _REST, (33, 79, 145, 68, 76, 57, 79, 108)),  # Latin letters
-    (bytes(range(0xCA, 0xCE)), _REST, (117, 119, 119, 119, 119, 119, 119, 119)),  # phonetic, combining
+    (
+        bytes(range(0xCA, 0xCE)),
+        _REST,
+        (117, 119, 119, 119, 119, 119, 119, 119),
+    ),  # phonetic, combining
     (bytes(range(0xCE, 0xD0)), _REST, (22, 25, 25, 25, 65, 28, 37, 24)),  # Greek
     (bytes(range(0xD0, 0xD4)), _REST, (14, 18, 18, 18, 57, 114, 89, 159)),  # Cyrillic
     (bytes(range(0xD4, 0xD8)), _REST, (37, 37, 37, 37, 37, 37, 37, 37)),  # Armenian, Hebrew
@@ -46,12 +50,18 @@ _CLASSES = (
     (bytes(range(0xF0, 0x100)), _REST, (117, 119, 126, 126, 149, 131, 126, 126)),  # emoji
 )
 
-_GROUP_BITS, _CLASS_BITS = b"\xe0", b"\x1f"  # a character is one byte: its group above, its class (from 1) below
+_GROUP_BITS, _CLASS_BITS = (
+    b"\xe0",
+    b"\x1f",
+)  # a character is one byte: its group above, its class (from 1) below
 
 
 _CODES = bytes.maketrans(
     b"".join(members for members, _, _ in _CLASSES),
-    b"".join(bytes((group << 5 | number,)) * len(members) for number, (members, group, _) in enumerate(_CLASSES, 1)),
+    b"".join(
+        bytes((group << 5 | number,)) * len(members)
+        for number, (members, group, _) in enumerate(_CLASSES, 1)
+    ),
 )
 _WEIGHTS = bytearray(256)
 for _number, _class in enumerate(_CLASSES, 1):

@@ -18,7 +18,9 @@ FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
 _DEPTH = 50
-_UNPRINTABLE = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNPRINTABLE = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
+)
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
 _TRUE, _FALSE, _NULL = {"true", "yes", "on"}, {"false", "no", "off"}, {"", "~", "null"}
@@ -51,7 +53,9 @@ class ParsedConfig(NamedTuple):
 def config_node(value: object, line: int = 0) -> ConfigNode:
     """A Python value as a tree; an unknown type becomes its text."""
     if isinstance(value, Mapping):
-        return ConfigNode({str(name): config_node(item, line) for name, item in value.items()}, line)
+        return ConfigNode(
+            {str(name): config_node(item, line) for name, item in value.items()}, line
+        )
     if isinstance(value, list | tuple):
         return ConfigNode(tuple(config_node(item, line) for item in value), line)
     if isinstance(value, str | int | float | None):
@@ -99,44 +103,65 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
     def convert(node: Any, depth: int) -> ConfigNode:
         start, end = node.start_mark.index, node.end_mark.index
         if id(node) in composed:  # aliases of aliases would grow without bound
-            raise error(start, "an alias repeats this value, and aliases are not read here: write the value itself")
+            raise error(
+                start,
+                "an alias repeats this value, and aliases are not read here: write the value itself",
+            )
         if depth > _DEPTH:
             raise error(start, f"nested deeper than {_DEPTH} levels")
         composed.add(id(node))
         shared = text[start : start + 1] in ("&", "!")  # an anchor or a tag
         if isinstance(node.value, str):
-            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(node.style, "quoted")
-            value: Value = parse_scalar(node.value) if style == "plain" and not shared else node.value
-            return ConfigNode(value, line(start), node.value, start, end, style=style, shared=shared)
+            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(
+                node.style, "quoted"
+            )
+            value: Value = (
+                parse_scalar(node.value) if style == "plain" and not shared else node.value
+            )
+            return ConfigNode(
+                value, line(start), node.value, start, end, style=style, shared=shared
+            )
         if node.id == "sequence":
             items = [convert(item, depth + 1) for item in node.value]
             value = tuple(items)
         else:
             items, value = [], {}
-            for key, item in ((convert(key, depth + 1), convert(item, depth + 1)) for key, item in node.value):
+            for key, item in (
+                (convert(key, depth + 1), convert(item, depth + 1)) for key, item in node.value
+            ):
                 if isinstance(key.value, tuple | Mapping):
                     raise error(key.start, "a key must be a word, not a list or mapping")
                 if (name := key.source) in value:
                     what = f"{name}: also at line {value[name].line}; the last one counts"
-                    problems.append(Problem(key.line, what, "remove one of them", code="duplicate-key"))
+                    problems.append(
+                        Problem(key.line, what, "remove one of them", code="duplicate-key")
+                    )
                 is_shared = item.shared or key.shared
-                value[name] = replace(item, line=key.line, key_start=key.start, key_end=key.end, shared=is_shared)
+                value[name] = replace(
+                    item, line=key.line, key_start=key.start, key_end=key.end, shared=is_shared
+                )
                 items.append(item)
         end = items[-1].end if items and not node.flow_style else end
         style = "flow" if node.flow_style else "block"
         return ConfigNode(value, line(start), start=start, end=end, style=style, shared=shared)
 
     if (forbidden := _UNPRINTABLE.search(text)) is not None:
-        raise error(forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it")
+        raise error(
+            forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
+        )
     if all(each.lstrip(" ")[:1] in ("", "#") for each in text.splitlines()):
-        return ConfigNode(None), []  # a file as `ralph init` makes it, in which nobody has set anything yet
+        return ConfigNode(
+            None
+        ), []  # a file as `ralph init` makes it, in which nobody has set anything yet
     import yaml
 
     try:
         root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
-        raise error(mark.index if mark else 0, failure.problem or failure.context or "") from failure
+        raise error(
+            mark.index if mark else 0, failure.problem or failure.context or ""
+        ) from failure
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
         raise error(0, str(failure)) from failure
     return convert(root, 1) if root is not None else ConfigNode(None), problems
@@ -191,7 +216,9 @@ def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
         while (piece := _SHELL_PIECE.match(text, position)) is not None:
             single, double, escaped, unquoted = piece.groups()
             is_literal &= not re.search(r"[$`]", double or unquoted or "")
-            word += single or re.sub(r'\\([\\"$`\n])', r"\1", double or "") or escaped or unquoted or ""
+            word += (
+                single or re.sub(r'\\([\\"$`\n])', r"\1", double or "") or escaped or unquoted or ""
+            )
             position = piece.end()
         is_literal &= position == len(text) or text[position] in " \t\r\n;&|"
         assignments.append((match[1], ConfigNode(word if is_literal else None, line)))
@@ -241,7 +268,9 @@ class ConfigKey:
         if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
             return self.kind.value
         upward = self.highest >= 10**12
-        return f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
+        return (
+            f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
+        )
 
 
 class ValueMismatch(Exception):

@@ -40,8 +40,12 @@ def nodes_text(nodes: Iterable[Node]) -> str:
 
 def edges_text(edges: Iterable[Edge]) -> str:
     """edges.json, each edge once."""
-    lines = {json.dumps(_edge_members(edge), ensure_ascii=False, sort_keys=True): edge for edge in edges}
-    ordered = sorted(lines, key=lambda line: (lines[line].source, lines[line].relation, lines[line].target, line))
+    lines = {
+        json.dumps(_edge_members(edge), ensure_ascii=False, sort_keys=True): edge for edge in edges
+    }
+    ordered = sorted(
+        lines, key=lambda line: (lines[line].source, lines[line].relation, lines[line].target, line)
+    )
     return _render("edges", (_edge_members(lines[line]) for line in ordered))
 
 
@@ -49,7 +53,12 @@ def embeddings_bytes(embeddings: Embeddings) -> bytes:
     """embeddings.bin."""
     name, size = embeddings.model.encode("utf-8"), 4 * embeddings.dimensions
     count = len(embeddings.rows) // size if size else 0
-    return MAGIC + struct.pack("<IIII", VERSION, embeddings.dimensions, count, len(name)) + name + embeddings.rows
+    return (
+        MAGIC
+        + struct.pack("<IIII", VERSION, embeddings.dimensions, count, len(name))
+        + name
+        + embeddings.rows
+    )
 
 
 def _render(name: str, members: Iterable[Mapping[str, object]]) -> str:
@@ -63,11 +72,17 @@ def _node_members(node: Node) -> dict[str, object]:
     members |= {key: value for key in (*_TIMES, "since") if (value := getattr(node, key))}
     if node.replaced is not None:
         members["replaced"] = node.replaced
-    return members | {key: value for key in ("retired", "task", "text") if (value := getattr(node, key))}
+    return members | {
+        key: value for key in ("retired", "task", "text") if (value := getattr(node, key))
+    }
 
 
 def _edge_members(edge: Edge) -> dict[str, object]:
-    members: dict[str, object] = {"source": edge.source, "relation": edge.relation.value, "target": edge.target}
+    members: dict[str, object] = {
+        "source": edge.source,
+        "relation": edge.relation.value,
+        "target": edge.target,
+    }
     return members | {key: value for key in (*_TIMES, "explicit") if (value := getattr(edge, key))}
 
 
@@ -99,7 +114,9 @@ def stated_edges(record: Record) -> list[StatedEdge]:
 
 def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Record:
     """The record with an edge, in place of one with the same relation and target, or without it."""
-    key = next((key for key in record.extra if parse_relation(key) is edge.relation), edge.relation.value)
+    key = next(
+        (key for key in record.extra if parse_relation(key) is edge.relation), edge.relation.value
+    )
     stated = _texts(record.extra.get(key))
     texts = [text for text in stated if _parse_stated(edge.relation, text).target != edge.target]
     if not remove:
@@ -112,11 +129,21 @@ def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Reco
 
 
 def _texts(value: object) -> list[str]:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+    parts = (
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return [text.strip() for text in parts if isinstance(text, str) and text.strip()]
 
 
 def _parse_stated(relation: Relation, text: str) -> StatedEdge:
     times = _VALIDITY.search(text)
-    target, since, until = (text[: times.start()], times[1] or "", times[2] or "") if times else (text, "", "")
-    return StatedEdge(relation, _CODE.sub(lambda code: chr(int(code[1], 16)), target).strip(), since, until)
+    target, since, until = (
+        (text[: times.start()], times[1] or "", times[2] or "") if times else (text, "", "")
+    )
+    return StatedEdge(
+        relation, _CODE.sub(lambda code: chr(int(code[1], 16)), target).strip(), since, until
+    )

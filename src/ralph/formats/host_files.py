@@ -10,16 +10,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Unreadable
-from ralph.formats.json_text import JsonMember, JsonNode, check_json, dump_json, is_blank, read_json, same_json
+from ralph.formats.json_text import (
+    JsonMember,
+    JsonNode,
+    check_json,
+    dump_json,
+    is_blank,
+    read_json,
+    same_json,
+)
 from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
 _TABLE = "mcp_servers"
 STATUS_LINE = ("statusLine",)
-_RALPH_HOOK = re.compile(r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])")
+_RALPH_HOOK = re.compile(
+    r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])"
+)
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\\r\n]|\\.)*")|,(?=\s*[}\]])')
-_LENIENT = ("mcp", "context_servers", "servers")  # first keys in files of clients that allow trailing commas
+_LENIENT = (
+    "mcp",
+    "context_servers",
+    "servers",
+)  # first keys in files of clients that allow trailing commas
 _BLANKS = " \t\r\n"
 _VERSION_ALONE = '{\n  "version": 1\n}\n'
 _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
@@ -27,7 +41,9 @@ _BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there bu
 
 def _without_comments(text: str) -> str:
     """Comments, which Gemini allows, as spaces, so that every position stays."""
-    return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
+    return _COMMENT.sub(
+        lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text
+    )
 
 
 class _HostFile:
@@ -38,7 +54,9 @@ class _HostFile:
             self.json = _TRAILING_COMMA.sub(lambda match: match[1] or " ", self.json)
         root = read_json(self.json)
         if isinstance(root, Problem):
-            raise Unreadable(f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written")
+            raise Unreadable(
+                f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written"
+            )
         self.root = self.check_type(root, dict, "the file")
         indented = re.search(r"\n([ \t]+)[^ \t\r\n]", self.json)
         self.unit = indented[1] if indented is not None else "  "
@@ -47,14 +65,19 @@ class _HostFile:
         if not isinstance(node.value, kind):
             expected = "an object" if kind is dict else "a list"
             line = self.text.count("\n", 0, node.start) + 1
-            raise Unreadable(f"line {line}: {name} should be {expected}", hint="mend it by hand; nothing was written")
+            raise Unreadable(
+                f"line {line}: {name} should be {expected}",
+                hint="mend it by hand; nothing was written",
+            )
         return node
 
     def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
         nodes, positions = [self.root], []
         for depth, key in enumerate(path):
             self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
-            matches = [position for position, member in enumerate(nodes[-1].members) if member.key == key]
+            matches = [
+                position for position, member in enumerate(nodes[-1].members) if member.key == key
+            ]
             if not matches:
                 break
             positions.append(matches[-1])
@@ -66,15 +89,29 @@ class _HostFile:
         hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
         for event, member in enumerate(hooks):
             for number, group in enumerate(member.node.items):
-                at = next((n for n, inner in reversed(list(enumerate(group.members))) if inner.key == "hooks"), 0)
-                items = group.members[at].node.items if group.members and group.members[at].key == "hooks" else ()
+                at = next(
+                    (
+                        n
+                        for n, inner in reversed(list(enumerate(group.members)))
+                        if inner.key == "hooks"
+                    ),
+                    0,
+                )
+                items = (
+                    group.members[at].node.items
+                    if group.members and group.members[at].key == "hooks"
+                    else ()
+                )
                 if is_ralph_hook(group.value):  # clients without groups
                     yield (positions[0], event, number), HookEntry(member.key, group.value)
                 alone = all(is_ralph_hook(item.value) for item in items)
                 for position, item in enumerate(items):
                     if is_ralph_hook(item.value):
                         path = (positions[0], event, number)
-                        yield path if alone else (*path, at, position), HookEntry(member.key, group.value)
+                        yield (
+                            path if alone else (*path, at, position),
+                            HookEntry(member.key, group.value),
+                        )
 
     def without(self, path: Sequence[int]) -> str | None:
         """The text without a node; containers that were made to hold it go with it."""
@@ -87,7 +124,9 @@ class _HostFile:
             if len(children) > 1:
                 return self._without_one(children, position)
             before = self.text[container.start + 1 : child.start]
-            if not before or before.strip(_BLANKS):  # it was there and empty, or somebody's comment is in it
+            if not before or before.strip(
+                _BLANKS
+            ):  # it was there and empty, or somebody's comment is in it
                 return self.text[: child.start] + self.text[child.end :]
         head, tail = self.text[: self.root.start], self.text[self.root.end :]
         if before == _BLANK_FILE_MARK:
@@ -123,7 +162,9 @@ def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
     return _HostFile(text, lenient=bool(keys) and keys[0] in _LENIENT)
 
 
-def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_list: bool = False) -> str:
+def _insert_value(
+    text: str | None, path: Sequence[str], value: object, *, in_list: bool = False
+) -> str:
     page = _open_file(text, path)
     nodes = page.find_nodes(path)[0] if page is not None else []
     key = ""
@@ -133,10 +174,15 @@ def _insert_value(text: str | None, path: Sequence[str], value: object, *, in_li
             value = {name: value}
         key = dump_json(path[len(nodes) - 1]) + ": "
     elif not in_list:
-        raise Conflict(f"there is a member `{'.'.join(path)}` already", hint="take it out first; nothing was written")
+        raise Conflict(
+            f"there is a member `{'.'.join(path)}` already",
+            hint="take it out first; nothing was written",
+        )
     elif page is not None:
         page.check_type(nodes[-1], list, f"`{'.'.join(path)}`")
-    written = dump_json(value, indent=page.unit if page is not None else "  ", separators=(",", ": "))
+    written = dump_json(
+        value, indent=page.unit if page is not None else "  ", separators=(",", ": ")
+    )
     if text is None:
         return written + "\n"
     if page is None:
@@ -183,9 +229,13 @@ def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
 
 def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
     """The text with one group for each event; a new file of entries without groups has the version of its form."""
-    if text is None and any(isinstance(group, Mapping) and "hooks" not in group for group in groups.values()):
+    if text is None and any(
+        isinstance(group, Mapping) and "hooks" not in group for group in groups.values()
+    ):
         entries = {event: [check_json(entry)] for event, entry in groups.items()}
-        return dump_json({"hooks": entries, "version": 1}, indent="  ", separators=(",", ": ")) + "\n"
+        return (
+            dump_json({"hooks": entries, "version": 1}, indent="  ", separators=(",", ": ")) + "\n"
+        )
     for event, group in groups.items():
         text = _insert_value(text, ["hooks", event], check_json(group), in_list=True)
     return text or ""
@@ -242,7 +292,9 @@ def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
     servers = _parse_toml(text or "").get(_TABLE, {})
     if not isinstance(servers, dict) or SERVER_NAME in servers:
         hint = "mend it by hand, or install with --no-mcp; nothing was written"
-        raise Conflict(f"`{_TABLE}` is no table, or has a server called {SERVER_NAME} already", hint=hint)
+        raise Conflict(
+            f"`{_TABLE}` is no table, or has a server called {SERVER_NAME} already", hint=hint
+        )
     return _edit_toml(text or "", dict(entry))
 
 
@@ -262,7 +314,10 @@ def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
     from tomlkit.exceptions import TOMLKitError
 
     before = _parse_toml(text)
-    expected = {**before, _TABLE: {key: value for key, value in before.get(_TABLE, {}).items() if key != SERVER_NAME}}
+    expected = {
+        **before,
+        _TABLE: {key: value for key, value in before.get(_TABLE, {}).items() if key != SERVER_NAME},
+    }
     if entry is not None:
         expected[_TABLE][SERVER_NAME] = entry
     try:
@@ -289,4 +344,6 @@ def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"this is no TOML: {error}", hint="mend the file by hand; nothing was written") from error
+        raise Unreadable(
+            f"this is no TOML: {error}", hint="mend the file by hand; nothing was written"
+        ) from error

@@ -17,7 +17,9 @@ Members = dict[str, Any]
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 200  # containers within containers that are read; people's files have five
-_DEEPEST = MAX_DEPTH // 2  # what is written stays well below what is read, as values are parts of others
+_DEEPEST = (
+    MAX_DEPTH // 2
+)  # what is written stays well below what is read, as values are parts of others
 _LARGEST = 10**4000  # Python itself reads no number that is much longer
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
 _AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what follows a value; matches everywhere
@@ -101,14 +103,22 @@ def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
                 raise json.JSONDecodeError("expected a key in double quotes", text, at)
             key, key_end = _read_scalar(text, at)
             if (colon := _COLON.match(text, key_end)) is None:
-                raise json.JSONDecodeError("expected a colon after the key", text, _skip_blanks(text, key_end))
+                raise json.JSONDecodeError(
+                    "expected a colon after the key", text, _skip_blanks(text, key_end)
+                )
             node = _read_value(text, colon.end(), depth + 1)
             members.append(JsonMember(str(key), at, key_end, node))
         if (after := _AFTER.match(text, node.end)) is None or after[1] not in (",", closer):
-            raise json.JSONDecodeError(f"expected a comma or {closer}", text, _skip_blanks(text, node.end))
+            raise json.JSONDecodeError(
+                f"expected a comma or {closer}", text, _skip_blanks(text, node.end)
+            )
         more = after[1] == ","
         at = after.end() if more else after.start(1)
-    values = {member.key: member.node.value for member in members} if closer == "}" else [item.value for item in items]
+    values = (
+        {member.key: member.node.value for member in members}
+        if closer == "}"
+        else [item.value for item in items]
+    )
     return JsonNode(start, at + 1, values, tuple(members), tuple(items))
 
 
@@ -123,7 +133,13 @@ def read_json(text: str) -> JsonNode | Problem:
         if (conflict := _CONFLICT.search(text)) is not None:
             line = text.count("\n", 0, conflict.start()) + 1
             hint = "choose a side, delete the marker lines, and save the file"
-            return Problem(line, "there is a git conflict marker in this JSON file", hint, "error", "conflict-marker")
+            return Problem(
+                line,
+                "there is a git conflict marker in this JSON file",
+                hint,
+                "error",
+                "conflict-marker",
+            )
         what = f"this is not JSON: {error.msg} (column {error.colno})"
         hint = "mend the file by hand; until then it is left as it is and not read"
         return Problem(error.lineno, what, hint, "error", "not-json")
@@ -138,7 +154,13 @@ _EXPECTED: dict[str, tuple[type, str]] = {
     "object": (dict, "an object"),
     "any": (object, ""),
 }
-_TYPE_NAMES = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
+_TYPE_NAMES = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+}
 
 
 def read_members(
@@ -200,14 +222,18 @@ class JsonReader:
         """The line at which a node starts."""
         return bisect_left(self._line_ends, node.start) + 1
 
-    def report(self, path: Path, what: str, hint: str, level: str = "warning", code: str = "") -> None:
+    def report(
+        self, path: Path, what: str, hint: str, level: str = "warning", code: str = ""
+    ) -> None:
         """Add a Problem at the value of a path."""
         self.problems.append(Problem(self.line_of(self.node(path)), what, hint, level, code))
 
     def root_members(self) -> Members | None:
         """The members of the object; None, with a Problem, when there is none."""
         if is_blank(self._text):
-            self.problems.append(Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file"))
+            self.problems.append(
+                Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file")
+            )
         elif self.value is None and isinstance(self._root, Problem):
             self.problems.append(self._root)
         elif not isinstance(self.value, dict):
@@ -216,9 +242,17 @@ class JsonReader:
 
     def report_no_object(self, path: Path, what: str, code: str = "wrong-type") -> None:
         """Report a value that should be an object."""
-        self.report(path, what, "write it as { } with its members; the value is kept but not used", "error", code)
+        self.report(
+            path,
+            what,
+            "write it as { } with its members; the value is kept but not used",
+            "error",
+            code,
+        )
 
-    def read_members(self, members: Members, kinds: Mapping[str, str], path: Path = ()) -> tuple[Members, Members]:
+    def read_members(
+        self, members: Members, kinds: Mapping[str, str], path: Path = ()
+    ) -> tuple[Members, Members]:
         """The members that the format names, of the right type, and the others."""
 
         def report(where: Path, name: str, expected: str, value: object) -> None:
@@ -231,7 +265,9 @@ class JsonReader:
 
     def unreadable_error(self) -> Unreadable:
         """The first serious Problem as an error, for an edit."""
-        serious = [problem for problem in self.problems if problem.level == "error"] or self.problems
+        serious = [
+            problem for problem in self.problems if problem.level == "error"
+        ] or self.problems
         return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
 
 
@@ -247,21 +283,34 @@ def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
         return value
     elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {
-            str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth + 1) for key, inner in value.items()
+            str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth + 1)
+            for key, inner in value.items()
         }
     elif isinstance(value, list | tuple):
         return [check_json(inner, nul=nul, depth=depth + 1) for inner in value]
     else:
         what = f"JSON has no form for this value of the type {type(value).__name__}"
-    raise Refused(what, hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys")
+    raise Refused(
+        what,
+        hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys",
+    )
 
 
 def dump_json(
-    value: object, *, indent: str | None = None, separators: tuple[str, str] = (", ", ": "), ordered: bool = False
+    value: object,
+    *,
+    indent: str | None = None,
+    separators: tuple[str, str] = (", ", ": "),
+    ordered: bool = False,
 ) -> str:
     """Serialise a value; only lone surrogates and rare line ends are escaped."""
     text = json.dumps(
-        value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, sort_keys=ordered
+        value,
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=indent,
+        separators=separators,
+        sort_keys=ordered,
     )
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -23,7 +23,9 @@ from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 KNOWLEDGE_LABEL = "knowledge"
 TRUNCATED = "[truncated]"
 
-_MAX_FRONT_MATTER = 16_384  # characters: a larger one is an accident, and parsing YAML is not always linear
+_MAX_FRONT_MATTER = (
+    16_384  # characters: a larger one is an accident, and parsing YAML is not always linear
+)
 _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -76,7 +78,9 @@ def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
         return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")
     front = text[opening : closing.start()]
     try:
-        root, problems = read_yaml("#" * opening + front)  # a comment of that length keeps every position
+        root, problems = read_yaml(
+            "#" * opening + front
+        )  # a comment of that length keeps every position
         if not isinstance(root.value, Mapping):
             raise YamlError(2, "it is not a list of `key: value` lines")
     except YamlError as error:
@@ -94,26 +98,46 @@ def _plain_value(node: ConfigNode) -> object:
         return node.value
     with suppress(ValueError):
         number = json.loads(node.source)
-        if isinstance(number, int | float) and math.isfinite(number) and json.dumps(number) == node.source:
+        if (
+            isinstance(number, int | float)
+            and math.isfinite(number)
+            and json.dumps(number) == node.source
+        ):
             return number
     return node.source
 
 
 def _change_fields(
-    text: str, matter: FrontMatter, values: Mapping[str, object], removed: Iterable[str], newline: str
+    text: str,
+    matter: FrontMatter,
+    values: Mapping[str, object],
+    removed: Iterable[str],
+    newline: str,
 ) -> str:
     edits = []
     for name in removed:
         if (field := matter.fields.get(name)) is not None:
-            edits.append((text.rfind("\n", 0, field.key_start) + 1, text.find("\n", _value_end(text, field)) + 1, ""))
-    new = [write_field(name, value) + newline for name, value in values.items() if name not in matter.fields]
+            edits.append(
+                (
+                    text.rfind("\n", 0, field.key_start) + 1,
+                    text.find("\n", _value_end(text, field)) + 1,
+                    "",
+                )
+            )
+    new = [
+        write_field(name, value) + newline
+        for name, value in values.items()
+        if name not in matter.fields
+    ]
     edits.append((matter.end, matter.end, "".join(new)))
     for name, value in values.items():
         if (field := matter.fields.get(name)) is None:
             continue
         if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
             column = field.start - text.rfind("\n", 0, field.start) - 1
-            written = f"{newline}{' ' * column}".join(f"- {_write_tag(str(item))}" for item in value)
+            written = f"{newline}{' ' * column}".join(
+                f"- {_write_tag(str(item))}" for item in value
+            )
         else:
             written = _write_value(value)
         space = "" if text[field.start - 1] in " \t\n" else " "
@@ -186,7 +210,11 @@ class KnowledgeDocument(TextDocument):
             text = text[:start] + above + expected.text.replace("\n", newline) + below
         before, after = _field_values(old), _field_values(expected)
         key = self.matter.kind_key() or "kind"
-        written = {name: value for name, value in after.items() if name not in before or before[name] != value}
+        written = {
+            name: value
+            for name, value in after.items()
+            if name not in before or before[name] != value
+        }
         if "kind" in written:
             written[key] = written.pop("kind")
         removed = [key if name == "kind" else name for name in before if name not in after]
@@ -222,7 +250,9 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     body = _split(text[matter.body :])[1].replace("\r\n", "\n")
     problems = list(matter.problems)
     if not body.strip():
-        problems.append(Problem(1, "the entry has no text", "write it below the front matter", code="no-text"))
+        problems.append(
+            Problem(1, "the entry has no text", "write it below the front matter", code="no-text")
+        )
     above = text.count("\n", 0, matter.body)
     in_body = filter(None, map(markdown.line_problem, markdown.scan_lines(text[matter.body :])))
     problems += [replace(problem, line=problem.line + above) for problem in in_body]
@@ -234,7 +264,9 @@ def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
 def render_knowledge(record: Record) -> str:
     """A record as a file."""
     expected = normalise_entry(record, "")
-    front = "".join(f"{write_field(name, value)}\n" for name, value in _field_values(expected).items())
+    front = "".join(
+        f"{write_field(name, value)}\n" for name, value in _field_values(expected).items()
+    )
     return f"---\n{front}---\n\n{expected.text}\n"
 
 
@@ -247,7 +279,11 @@ def normalise_entry(record: Record, slug: str) -> Record:
     if not title or not tags:
         raise Refused("a knowledge entry needs a title and at least one tag", hint="give it both")
     text = markdown.check_text(record.text, "entry")
-    label = " ".join(record.label.split()) if kind_of(record.label) is record.kind else record.kind.value
+    label = (
+        " ".join(record.label.split())
+        if kind_of(record.label) is record.kind
+        else record.kind.value
+    )
     if label == MemoryKind.CONTEXT.value and record.label != label:
         label = KNOWLEDGE_LABEL
     extra = {name: value for name, value in record.extra.items() if name not in _RECORD_KEYS}
@@ -280,7 +316,9 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def slug_for(title: str, taken: Mapping[str, str]) -> str:
     """The name of a new entry's file; `taken` has titles by slug."""
     title = unicodedata.normalize("NFC", title)
-    fitting = ids.slug(title).encode("utf-8")[:240].decode("utf-8", "ignore").strip("-")  # `.md` must fit, too
+    fitting = (
+        ids.slug(title).encode("utf-8")[:240].decode("utf-8", "ignore").strip("-")
+    )  # `.md` must fit, too
     base = fitting or ids.derived("entry", title)
     slug, number = base, 1
     while slug in taken and fold_title(taken[slug]) != fold_title(title):
@@ -333,7 +371,9 @@ def links_in(body: str) -> tuple[str, ...]:
     for line in markdown.scan_lines(body) if "[[" in body else ():
         if line.is_markdown and "[[" in line.text:
             edges = [0, *itertools.chain.from_iterable(code_spans(line.text)), len(line.text)]
-            outside_code = "`".join(line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+            outside_code = "`".join(
+                line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)
+            )
             for link in _LINK.findall(outside_code):
                 if title := " ".join(link.split()):
                     titles.setdefault(title.casefold(), title)
@@ -406,7 +446,11 @@ def _field_values(record: Record) -> dict[str, object]:
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
         values["kind"] = record.label
     extra = dict(record.extra)
-    dated = {"feature": extra.pop("feature", None), "created_at": record.created_at, "updated_at": record.updated_at}
+    dated = {
+        "feature": extra.pop("feature", None),
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+    }
     values |= {name: value for name, value in dated.items() if value}
     if record.status is Status.RETIRED:
         values[_STATUS] = record.status.value

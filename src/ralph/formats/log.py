@@ -64,19 +64,26 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
         faults.append(("unknown-kind", what))
         return None
     fields, others = read_members(value, _RECORD, report)
-    for key, default in zip(("status", "scope"), USUAL[family][:2], strict=True):  # Ralph itself writes both
+    for key, default in zip(
+        ("status", "scope"), USUAL[family][:2], strict=True
+    ):  # Ralph itself writes both
         choices = _CHOICES[key]
         if fields.get(key, default) not in choices:
             report((), key, f"one of {', '.join(choices)}", None)
         fields[key] = choices.get(fields.get(key, default), default)
     if "origin" in fields:
         fields["origin"] = Origin(**read_members(fields["origin"], _ORIGIN, report)[0])
-    links = [read_members(link if isinstance(link, dict) else {}, _LINK, report)[0] for link in fields.get("links", ())]
+    links = [
+        read_members(link if isinstance(link, dict) else {}, _LINK, report)[0]
+        for link in fields.get("links", ())
+    ]
     fields["links"] = tuple(Link(**link) for link in links if len(link) == len(_LINK))
     if len(fields["links"]) != len(links):
         report((), "links", "a list of objects with a relation and a target", None)
     fields |= {"kind": kind, "family": family}
-    extra = {key: member for key, member in others.items() if key not in ("v", "type")}  # another writer's members
+    extra = {
+        key: member for key, member in others.items() if key not in ("v", "type")
+    }  # another writer's members
     fields["extra"] = extra | fields.get("extra", {})
     fields.setdefault("text", "")
     return Record(**fields)
@@ -99,7 +106,12 @@ def encode_record(record: Record) -> str:
     members["origin"] = {key: member for key, member in origin.items() if member or member == 0}
     members["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]
     members |= {"scope": record.scope.value, "status": record.status.value}
-    first: Value = {"v": LOG_VERSION, "type": record.family.value, "id": record.id, "kind": record.kind.value}
+    first: Value = {
+        "v": LOG_VERSION,
+        "type": record.family.value,
+        "id": record.id,
+        "kind": record.kind.value,
+    }
     return _join_line(first, {key: value for key, value in members.items() if value})
 
 
@@ -132,7 +144,10 @@ def _read_object(line: str) -> tuple[int, Value | None]:
             value = LENIENT_DECODER.decode(line[start:])
             if isinstance(value, dict):
                 return start, value
-        *_, start = (len(line), *(opening.start() for opening in _OPENING.finditer(line, start + 1)))
+        *_, start = (
+            len(line),
+            *(opening.start() for opening in _OPENING.finditer(line, start + 1)),
+        )
     return len(line), None
 
 
@@ -168,26 +183,37 @@ def parse_log(text: str) -> LogDocument:
     return document
 
 
-def _take_object(document: LogDocument, value: Value, span: tuple[int, int, int], ids: set[str]) -> None:
+def _take_object(
+    document: LogDocument, value: Value, span: tuple[int, int, int], ids: set[str]
+) -> None:
     faults: Faults = []
     record = None
     line_type, version = value.get("type"), value.get("v", 0)
     if type(version) is not int or not isinstance(line_type, str):
-        faults.append(("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number"))
+        faults.append(
+            ("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number")
+        )
     elif version > LOG_VERSION:
         what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
-        document.problems.append(Problem(span[2], what, "update Ralph to read this line", "note", "newer-version"))
+        document.problems.append(
+            Problem(span[2], what, "update Ralph to read this line", "note", "newer-version")
+        )
     elif line_type in _FAMILIES:
         record = _build_record(value, _FAMILIES[line_type], faults)
     read, level = ("used", "warning") if record is not None else ("read", "error")
     for code, what in faults:
         document.problems.append(Problem(span[2], what, f"it is kept but not {read}", level, code))
     if record is None:
-        document.lines.append(LogLine(line_type if isinstance(line_type, str) else "", value, *span))
+        document.lines.append(
+            LogLine(line_type if isinstance(line_type, str) else "", value, *span)
+        )
         return
     document.entries.append(Entry(record, *span))
     if record.id in ids:
-        what, hint = f"a second record has the id {record.id}", "both are read; `forget` removes both"
+        what, hint = (
+            f"a second record has the id {record.id}",
+            "both are read; `forget` removes both",
+        )
         document.problems.append(Problem(span[2], what, hint, "warning", "duplicate-id"))
     ids.add(record.id)
 
@@ -205,8 +231,15 @@ def is_journal_entry(record: Record) -> bool:
 
 def journal_record(entry: JournalEntry) -> Record:
     """The entry as a record; members with the name of one of ours are left out."""
-    values = (entry.feature, entry.model, _finite_number(entry.duration), _finite_number(entry.cost))
-    extra: dict[str, object] = {name: value for name, value in zip(_EXTRA_KEYS, values, strict=True) if value}
+    values = (
+        entry.feature,
+        entry.model,
+        _finite_number(entry.duration),
+        _finite_number(entry.cost),
+    )
+    extra: dict[str, object] = {
+        name: value for name, value in zip(_EXTRA_KEYS, values, strict=True) if value
+    }
     extra |= {name: value for name, value in entry.extra.items() if name not in _EXTRA_KEYS}
     return Record(
         journal_id(entry.run, entry.iteration),
@@ -215,7 +248,9 @@ def journal_record(entry: JournalEntry) -> Record:
         Family.JOURNAL,
         title=entry.title,
         scope=Scope.RUN,
-        origin=Origin("agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files),
+        origin=Origin(
+            "agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files
+        ),
         created_at=entry.created_at,
         extra=extra,
     )

@@ -17,11 +17,25 @@ from ralph.formats import text as markdown
 from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
 from ralph.model import ids
 from ralph.model.graph import Relation
-from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record, Status, kind_of, label_of
+from ralph.model.record import (
+    AT,
+    SECTIONS,
+    Link,
+    MemoryKind,
+    Origin,
+    Record,
+    Status,
+    kind_of,
+    label_of,
+)
 
 SIGN_LABEL = "Sign"
-_KEYS = frozenset({"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"})
-CONFLICTS = "conflicts"  # the entry that another wording of the same one stands below, after a merge
+_KEYS = frozenset(
+    {"tags", "created", "updated", "supersedes", "valid-until", "source", "by", "ralph"}
+)
+CONFLICTS = (
+    "conflicts"  # the entry that another wording of the same one stands below, after a merge
+)
 WHY = "why"  # the reason for superseding another entry
 SPREAD = 40  # from so many entries on, a new one goes to any place in its section
 _OWN_EXTRA = ("source", "via", "who", "session", WHY, AT, CONFLICTS, *Relation)
@@ -29,7 +43,10 @@ _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
-_SEPARATOR, _CODE = re.compile(r"[% \t>]"), re.compile(r"%([0-9A-F]{2})")  # of pairs in the second comment
+_SEPARATOR, _CODE = (
+    re.compile(r"[% \t>]"),
+    re.compile(r"%([0-9A-F]{2})"),
+)  # of pairs in the second comment
 _TORN_MARK = "<!-\0"
 _COMMENT_TOKEN = re.compile(
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
@@ -54,10 +71,14 @@ class Layout:
 
     def template(self, newline: str = "\n") -> str:
         """A new, empty file."""
-        return newline.join([f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""])
+        return newline.join(
+            [f"# {self.title}", *(f"{newline}## {SECTIONS[kind]}" for kind in self.kinds), ""]
+        )
 
 
-MEMORIES = Layout("Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem")
+MEMORIES = Layout(
+    "Memories", (MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.FIX, MemoryKind.CONTEXT), "mem"
+)
 GUARDRAILS = Layout("Guardrails", (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN))
 
 
@@ -90,7 +111,10 @@ class _Section:
     @property
     def canonical(self) -> str:
         kind = kind_of(self.heading)
-        if kind is None or " ".join(self.heading.lower().split()) not in (kind.value, SECTIONS[kind].lower()):
+        if kind is None or " ".join(self.heading.lower().split()) not in (
+            kind.value,
+            SECTIONS[kind].lower(),
+        ):
             return ""
         return SECTIONS[kind]
 
@@ -141,10 +165,20 @@ class _Scan:
             start, end = match.span()
             number += line.text.count("\n", counted, start)
             counted = start
-            text = "\n".join([row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")])
+            text = "\n".join(
+                [row[2:] if row.startswith("> ") else row[1:] for row in quote.split("\n")]
+            )
             kind = section_kind or kind_of(block_id.partition("-")[0]) or MemoryKind.CONTEXT
             fields = _read_metadata(f"ralph:{more}") if more else {}
-            record = Record(block_id, kind, text, label=label, tags=_split_tags(tags), created_at=created_at, **fields)
+            record = Record(
+                block_id,
+                kind,
+                text,
+                label=label,
+                tags=_split_tags(tags),
+                created_at=created_at,
+                **fields,
+            )
             self.blocks.append(Entry(record, line.start + start, line.start + end, number))
 
     def _take(self, line: Line) -> None:
@@ -163,15 +197,21 @@ class _Scan:
             self._block, self._section.closed = None, True
         else:
             self._take_text(line)
-        if line.role is LineRole.UNCLOSED:  # nothing may be put between the lines of an entry that never ends
-            self.barred.append((line.start if self._block is None else self._block.start, len(self._text) + 1))
+        if (
+            line.role is LineRole.UNCLOSED
+        ):  # nothing may be put between the lines of an entry that never ends
+            self.barred.append(
+                (line.start if self._block is None else self._block.start, len(self._text) + 1)
+            )
             what = f"this {'HTML comment' if self._in_comment else 'code fence'} is never closed"
             self._report(line, f"{what}: entries after it are not read", "close it", "unclosed")
 
     def _take_text(self, line: Line) -> None:
         """Text without a quote mark: of a Sign, of an entry without marks, or of nobody."""
         block = self._block
-        is_apart = block is not None and block.quoted and (block.blanks or line.role is not LineRole.TEXT)
+        is_apart = (
+            block is not None and block.quoted and (block.blanks or line.role is not LineRole.TEXT)
+        )
         if block is not None and block.meta is None and not is_apart:
             self._append(block, line)
             return
@@ -209,7 +249,9 @@ class _Scan:
                 return
             name = "" if sign is None else sign[1].strip() or "?"
             end = line.start + len(line.text)
-            self._block = _Block("" if name else title, name, self._section.heading, line.start, end, line.number)
+            self._block = _Block(
+                "" if name else title, name, self._section.heading, line.start, end, line.number
+            )
             self._section.closed = False
             if name == "?":  # its id would change with every edit
                 what = "this Sign has no name: it is kept but not read"
@@ -228,7 +270,11 @@ class _Scan:
             if "-->" in inner:
                 inner = inner.replace("-->", "|").replace("<!--", "")
             pairs = [part.partition(":") for part in inner.split("|")]
-            meta = inner if any(colon and key.strip().lower() in _KEYS for key, colon, _ in pairs) else None
+            meta = (
+                inner
+                if any(colon and key.strip().lower() in _KEYS for key, colon, _ in pairs)
+                else None
+            )
         if meta is not None and block is not None and block.meta is None:
             block.meta, block.end = meta, line.start + len(line.text)
         else:
@@ -272,7 +318,9 @@ def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterable[Entry]:
             taken.add(block.id)
         else:
             fields.setdefault("created_at", ids.date_of(block.id))
-        record = Record(block.id, kind, "\n".join(block.lines), label=label, title=block.name, **fields)
+        record = Record(
+            block.id, kind, "\n".join(block.lines), label=label, title=block.name, **fields
+        )
         yield Entry(record, block.start, block.end, block.line)
 
 
@@ -284,9 +332,17 @@ def _read_metadata(inner: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
     pairs = [part.partition(":") for part in inner.split("|")]
-    own = [pair.partition("=") for word, _, value in pairs if word.strip() == "ralph" for pair in value.split()]
+    own = [
+        pair.partition("=")
+        for word, _, value in pairs
+        if word.strip() == "ralph"
+        for pair in value.split()
+    ]
     pairs = [pair for pair in pairs if pair[0].strip() != "ralph"]
-    pairs += [(key, equals, _CODE.sub(lambda code: chr(int(code[1], 16)), value)) for key, equals, value in own]
+    pairs += [
+        (key, equals, _CODE.sub(lambda code: chr(int(code[1], 16)), value))
+        for key, equals, value in own
+    ]
     for word, colon, value in pairs:
         word, value = word.strip(), value.strip()
         key = word.lower()
@@ -332,11 +388,29 @@ class MemoriesDocument:
         for record, _, _, line in self.entries:
             if (first := lines.setdefault(record.id, line)) != line:
                 hint = "run `ralph doctor --fix` to give it a new one"
-                report(line, f"the id {record.id} is already used at line {first}", hint, "error", "duplicate-id")
+                report(
+                    line,
+                    f"the id {record.id} is already used at line {first}",
+                    hint,
+                    "error",
+                    "duplicate-id",
+                )
             if not record.text.strip():
-                report(line, "this entry has no text", "write it below the heading, after `> `", "warning", "no-text")
+                report(
+                    line,
+                    "this entry has no text",
+                    "write it below the heading, after `> `",
+                    "warning",
+                    "no-text",
+                )
             if (date := record.extra.get("created")) is not None:
-                report(line, f"`created: {date}` is not a date", "write it as YYYY-MM-DD", "warning", "bad-date")
+                report(
+                    line,
+                    f"`created: {date}` is not a date",
+                    "write it as YYYY-MM-DD",
+                    "warning",
+                    "bad-date",
+                )
         for section in self._scan.sections:
             if section.loose and kind_of(section.heading) is not None:
                 what = f"{section.loose} bullet(s) or heading(s) under `## {section.heading}` are not read"
@@ -344,10 +418,22 @@ class MemoriesDocument:
                 report(section.line, what, hint, "note", "loose-bullets")
         if (match := re.search("[\udc80-\udcff\0]", self.text)) is not None:
             line = self.text.count("\n", 0, match.start()) + 1
-            report(line, "not UTF-8, or a NUL character", "save the file as UTF-8 text", "error", "not-utf8")
+            report(
+                line,
+                "not UTF-8, or a NUL character",
+                "save the file as UTF-8 text",
+                "error",
+                "not-utf8",
+            )
         if self._scan.first_text and not self.entries and not explained:
             hint = "add one with `ralph memory add`, or leave it"
-            report(self._scan.first_text, "there is text, but no entries in it", hint, "note", "nothing-read")
+            report(
+                self._scan.first_text,
+                "there is text, but no entries in it",
+                hint,
+                "note",
+                "nothing-read",
+            )
         return markdown.sort_problems(problems)
 
     @property
@@ -360,7 +446,9 @@ class MemoriesDocument:
         """`empty`, `structured`, `legacy` (Signs only) or `mixed`."""
         signs = [is_sign(entry.record) for entry in self.entries]
         ours = {SECTIONS[kind] for kind in self.layout.kinds}
-        structured = not all(signs) or any(section.canonical in ours for section in self._scan.sections)
+        structured = not all(signs) or any(
+            section.canonical in ours for section in self._scan.sections
+        )
         if any(signs):
             return "mixed" if structured else "legacy"
         return "structured" if structured else "empty"
@@ -375,26 +463,44 @@ class MemoriesDocument:
         check_record(record)
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + "\r\n\t "):
-            return MemoriesDocument(self.text + self.layout.template(newline), self.layout).add(record)
+            return MemoriesDocument(self.text + self.layout.template(newline), self.layout).add(
+                record
+            )
         block = render_block(record, newline)
         headings = dict.fromkeys([_heading(record), SECTIONS[MemoryKind(record.kind)]])
         spots = []
         for heading in headings:
-            alike = [section for section in self._scan.sections if heading in (section.heading, section.canonical)]
+            alike = [
+                section
+                for section in self._scan.sections
+                if heading in (section.heading, section.canonical)
+            ]
             for section in sorted(alike, key=lambda section: section.heading != section.canonical):
                 if (at := self._outside(section.end)) > section.start:
                     spots += [(each, block) for each in (*self._spread(section, record.id), at)]
         end = self._outside(len(self.text))
         above = [section.start for section in self._scan.sections if section.start < end]
         # a new section goes to the end, or else before the one in which something is not closed
-        spots += [(at, f"## {heading}{newline * 2}{block}") for heading in headings for at in (end, *above[-1:])]
-        insertions = (markdown.insertion_below(self.text, at, written, newline) for at, written in spots)
-        return self._spliced((self.text[:at] + written + self.text[at:] for at, written in insertions), None, record)
+        spots += [
+            (at, f"## {heading}{newline * 2}{block}")
+            for heading in headings
+            for at in (end, *above[-1:])
+        ]
+        insertions = (
+            markdown.insertion_below(self.text, at, written, newline) for at, written in spots
+        )
+        return self._spliced(
+            (self.text[:at] + written + self.text[at:] for at, written in insertions), None, record
+        )
 
     def _spread(self, section: _Section, record_id: str) -> list[int]:
         """A place behind any entry of a large section, by the id: additions on two branches seldom meet in git."""
         inside = [entry for entry in self.entries if section.start <= entry.start < section.end]
-        ends = [one.end for one, two in itertools.pairwise(inside) if self.text[one.end : two.start].isspace()]
+        ends = [
+            one.end
+            for one, two in itertools.pairwise(inside)
+            if self.text[one.end : two.start].isspace()
+        ]
         if len(inside) < SPREAD or not ends:
             return []
         at = ends[zlib.crc32(record_id.encode("utf-8", "surrogatepass")) % len(ends)]
@@ -404,17 +510,25 @@ class MemoriesDocument:
         """The document with one entry changed, moved when its kind changed."""
         entry = self._changeable(record_id)
         if is_sign(entry.record):
-            raise Refused(f"{record_id} is a legacy Sign", hint="run `ralph memory migrate` first, then edit it")
+            raise Refused(
+                f"{record_id} is a legacy Sign",
+                hint="run `ralph memory migrate` first, then edit it",
+            )
         if record.kind != entry.record.kind:
             return self.remove(record_id).add(replace(record, label=record.kind.value))
         check_record(record)
         written = render_block(record, markdown.newline_of(self.text))
-        return self._spliced([self.text[: entry.start] + written + self.text[entry.end :]], entry, record)
+        return self._spliced(
+            [self.text[: entry.start] + written + self.text[entry.end :]], entry, record
+        )
 
     def remove(self, record_id: str) -> "MemoriesDocument":
         """The document without one entry; its heading stays."""
         entry = self._changeable(record_id)
-        cuts = (markdown.cut_lines(self.text, entry.start, entry.end, apart=apart) for apart in (True, False))
+        cuts = (
+            markdown.cut_lines(self.text, entry.start, entry.end, apart=apart)
+            for apart in (True, False)
+        )
         return self._spliced(cuts, entry, None)
 
     def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
@@ -439,7 +553,9 @@ class MemoriesDocument:
         entry = markdown.find_entry(self.entries, record_id)
         block = self._scan.blocks[self.entries.index(entry)]
         if isinstance(block, _Block) and block.conflict is not None and block.conflict < block.end:
-            raise Refused(f"a merge conflict runs through {record_id}", hint="resolve the merge first")
+            raise Refused(
+                f"a merge conflict runs through {record_id}", hint="resolve the merge first"
+            )
         return entry
 
     def _outside(self, at: int) -> int:
@@ -449,7 +565,9 @@ class MemoriesDocument:
                 at = markdown.text_end(self.text, start)
         return at
 
-    def _spliced(self, texts: Iterable[str], removed: Entry | None, added: Record | None) -> "MemoriesDocument":
+    def _spliced(
+        self, texts: Iterable[str], removed: Entry | None, added: Record | None
+    ) -> "MemoriesDocument":
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
@@ -464,7 +582,10 @@ class MemoriesDocument:
                 return after
         name = added.id if added is not None else removed.record.id if removed is not None else ""
         hint = "run `ralph doctor` on this file and mend what it reports, or edit the file by hand"
-        raise Refused(f"{name}: the change would not read back, or would alter a neighbouring entry", hint=hint)
+        raise Refused(
+            f"{name}: the change would not read back, or would alter a neighbouring entry",
+            hint=hint,
+        )
 
 
 parse_memories = MemoriesDocument
@@ -487,7 +608,9 @@ def _without_sign_id(record: Record) -> Record:
 def check_record(record: Record) -> None:
     """Refuse what the format cannot hold."""
     if "\0" in record.text or "\r" in record.text:
-        raise Refused("the text holds a NUL or carriage return character", hint="remove it and try again")
+        raise Refused(
+            "the text holds a NUL or carriage return character", hint="remove it and try again"
+        )
     if any(mark in record.label for mark in "\0\r\n"):
         raise Refused(f"{record.label!r} cannot be a heading", hint="a label is one line")
     for text in itertools.chain(record.tags, *_shared_pairs(record), *_own_pairs(record)):
@@ -496,14 +619,20 @@ def check_record(record: Record) -> None:
             raise Refused(f"{text!r} cannot be part of the metadata comment", hint=hint)
     for tag in record.tags:
         if "," in tag or not tag or tag != tag.strip():
-            raise Refused(f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces")
+            raise Refused(
+                f"{tag!r} is not a tag", hint="a tag is a word without commas or surrounding spaces"
+            )
     if ids.ID.fullmatch(record.id) is None:
-        raise Refused(f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8")
+        raise Refused(
+            f"{record.id!r} is not an entry id", hint="ids have the form mem-1705751400-a3f8"
+        )
 
 
 def render_block(record: Record, newline: str = "\n") -> str:
     """One entry in its canonical form, without a final newline."""
-    quote = [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
+    quote = (
+        [f"> {line}" if line else ">" for line in record.text.split("\n")] if record.text else []
+    )
     return newline.join([f"### {record.id}", *quote, _render_metadata(record)])
 
 
@@ -512,20 +641,32 @@ def render_memories(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEM
     parts: list[str] = []
     for heading, group in itertools.groupby(sort_by_section(records, kinds), _heading):
         parts.append(f"## {heading}")
-        parts += [_render_sign(record) if is_sign(record) else render_block(record) for record in group]
+        parts += [
+            _render_sign(record) if is_sign(record) else render_block(record) for record in group
+        ]
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
-def sort_by_section(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> list[Record]:
+def sort_by_section(
+    records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds
+) -> list[Record]:
     """Records by their headings, ours first."""
     rank = {SECTIONS[kind]: number for number, kind in enumerate(kinds)}
-    return sorted(records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record)))
+    return sorted(
+        records, key=lambda record: (rank.get(_heading(record), len(rank)), _heading(record))
+    )
 
 
 def _render_sign(record: Record) -> str:
     written = f"### Sign: {record.title}\n{record.text}".rstrip("\n")
-    *_, last = markdown.scan_lines(written, hide_unclosed=True)  # a fence that it leaves open is closed
-    metadata = [_render_metadata(record)] if record.tags or _shared_pairs(record) or _own_pairs(record) else []
+    *_, last = markdown.scan_lines(
+        written, hide_unclosed=True
+    )  # a fence that it leaves open is closed
+    metadata = (
+        [_render_metadata(record)]
+        if record.tags or _shared_pairs(record) or _own_pairs(record)
+        else []
+    )
     return "\n".join([written, *filter(None, [last.closer]), *metadata])
 
 
@@ -537,16 +678,27 @@ def _heading(record: Record) -> str:
 
 def _render_metadata(record: Record) -> str:
     shared = [key if value is None else f"{key}: {value}" for key, value in _shared_pairs(record)]
-    encoded = ((key, _SEPARATOR.sub(lambda match: f"%{ord(match[0]):02X}", value)) for key, value in _own_pairs(record))
+    encoded = (
+        (key, _SEPARATOR.sub(lambda match: f"%{ord(match[0]):02X}", value))
+        for key, value in _own_pairs(record)
+    )
     own = [f"{key}={value}" for key, value in encoded]
-    comments = [" | ".join([f"tags: {', '.join(record.tags)}", *shared]), *([f"ralph: {' '.join(own)}"] if own else [])]
+    comments = [
+        " | ".join([f"tags: {', '.join(record.tags)}", *shared]),
+        *([f"ralph: {' '.join(own)}"] if own else []),
+    ]
     return " ".join(f"<!-- {comment} -->" for comment in comments)
 
 
 def _shared_pairs(record: Record) -> list[tuple[str, str | None]]:
     created = [("created", record.created_at)] if record.created_at else []
-    others = {key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value}
-    return [*created, *((key, None if value is None else str(value)) for key, value in others.items())]
+    others = {
+        key: value for key, value in record.extra.items() if key not in _OWN_EXTRA or not value
+    }
+    return [
+        *created,
+        *((key, None if value is None else str(value)) for key, value in others.items()),
+    ]
 
 
 def _own_pairs(record: Record) -> list[tuple[str, str]]:
@@ -555,5 +707,9 @@ def _own_pairs(record: Record) -> list[tuple[str, str]]:
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
     pairs += [("status", record.status.value)] if record.status is Status.RETIRED else []
-    pairs += [(key, str(value)) for key, value in record.extra.items() if key in _OWN_EXTRA and key != AT and value]
+    pairs += [
+        (key, str(value))
+        for key, value in record.extra.items()
+        if key in _OWN_EXTRA and key != AT and value
+    ]
     return [pair for pair in pairs if pair[1]]

@@ -18,7 +18,14 @@ from typing import Any, NamedTuple, TypeVar
 from ralph.errors import RalphError, Refused
 from ralph.formats import text as markdown
 from ralph.formats.json_text import dump_file
-from ralph.formats.memories import CANONICAL_RUN, CONFLICTS, GUARDRAILS, MemoriesDocument, is_sign, render_block
+from ralph.formats.memories import (
+    CANONICAL_RUN,
+    CONFLICTS,
+    GUARDRAILS,
+    MemoriesDocument,
+    is_sign,
+    render_block,
+)
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
 from ralph.formats.text import BOM, Entry, normalise_text
@@ -38,7 +45,9 @@ _PARSERS: Mapping[str, Parse] = {
     "progress.txt": parse_progress,
     ".ralph/progress.md": parse_progress,
 }
-_MEMORIES = [parse for name, parse in _PARSERS.items() if name.endswith(("memories.md", "guardrails.md"))]
+_MEMORIES = [
+    parse for name, parse in _PARSERS.items() if name.endswith(("memories.md", "guardrails.md"))
+]
 _NEXT, _RUN_MARK = "\n### ", "\ue001"
 _HIDDEN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
 _KNOWLEDGE, _INSIGHTS = ".ralph/knowledge/*.md", ".ralph/tasks/*/memory/insights.json"
@@ -47,7 +56,13 @@ _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTI
 _BLOCKS = "blocks"
 _T = TypeVar("_T")
 _SIGNATURE = ("via", "who", "session")
-_NO_STATE: Mapping[str, Any] = {"status": Status.ACCEPTED, "valid_until": "", "tags": (), "links": (), "extra": {}}
+_NO_STATE: Mapping[str, Any] = {
+    "status": Status.ACCEPTED,
+    "valid_until": "",
+    "tags": (),
+    "links": (),
+    "extra": {},
+}
 
 
 class Merged(NamedTuple):
@@ -72,7 +87,10 @@ def _sections(document: object) -> list[_Section]:
     if isinstance(document, MemoriesDocument):
         return [_Section(each.heading, each.start, each.end) for each in document.sections]
     if isinstance(document, PatternsDocument):
-        return [_Section(each.heading, each.start, each.tail, between="\n") for each in document.sections]
+        return [
+            _Section(each.heading, each.start, each.tail, between="\n")
+            for each in document.sections
+        ]
     if isinstance(document, RegionDocument):
         return [_Section("region", inner - 1, stop, "\n", "\n") for inner, stop in document.regions]
     if not isinstance(document, ProgressDocument):
@@ -101,7 +119,11 @@ class _Version:
         self.section: dict[str, str] = {}
         for name, entry in self.entries.items():
             is_block = entry.record.family is Family.JOURNAL
-            above = (heading for start, heading in reversed(starts) if start < entry.start and heading != _BLOCKS)
+            above = (
+                heading
+                for start, heading in reversed(starts)
+                if start < entry.start and heading != _BLOCKS
+            )
             self.section[name] = _BLOCKS if is_block else next(above, "")
 
     def block(self, name: str) -> str:
@@ -147,7 +169,9 @@ class _Version:
         for anchor, run in runs.items():
             for number, name in enumerate(run):
                 time, *rest = _age(self.entries[name].record)
-                order = () if self.is_memories else (self.entries[run[0]].record.text, number)  # without times
+                order = (
+                    () if self.is_memories else (self.entries[run[0]].record.text, number)
+                )  # without times
                 positions[name] = anchor, (time, *order, *rest)
         return positions
 
@@ -188,14 +212,25 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
                 parse = next(parse for pattern, parse in _PARSERS.items() if path.match(pattern))
                 merged = _merge_document(parse, versions, merge_lines)
             return merged._replace(text=merged.text.replace("\n", style))
-        except (RalphError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (
+            RalphError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+        ) as error:
             why = error if isinstance(error, RalphError) else "it does not have its usual form"
             notes = (f"merged by lines, not by entry: {why}",)
     return Merged(*merge_lines(base, ours, theirs), notes)
 
 
 def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
-    footers = [match for text in versions[1:] if parse is parse_patterns and (match := _FOOTER.search(text))]
+    footers = [
+        match
+        for text in versions[1:]
+        if parse is parse_patterns and (match := _FOOTER.search(text))
+    ]
     if footers:  # which are derived: the newest date counts
         newest = max(footers, key=lambda match: (match[1], match[0]))[0]
         versions = [_FOOTER.sub(lambda _: newest, text) for text in versions]
@@ -210,7 +245,9 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
     """Hide entries between two others that stand so in all versions, and return those: they need not be parsed."""
     lists = [text.split(_NEXT) for text in versions]
     places = [{chunk: at for at, chunk in enumerate(chunks)} for chunks in lists]
-    if any(_RUN_MARK in text for text in versions) or any(len(p) < len(c) for p, c in zip(places, lists, strict=True)):
+    if any(_RUN_MARK in text for text in versions) or any(
+        len(p) < len(c) for p, c in zip(places, lists, strict=True)
+    ):
         return [*versions], []
     spots = [(places[1].get(chunk, -9), places[2].get(chunk, -9)) for chunk in lists[0]]
     hidden: list[str] = []
@@ -218,7 +255,10 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
     at = 1
     while at < len(spots):
         end = at
-        while spots[end + 1 : end + 2] == [(spots[end][0] + 1, spots[end][1] + 1)] and "\n#" not in lists[0][end]:
+        while (
+            spots[end + 1 : end + 2] == [(spots[end][0] + 1, spots[end][1] + 1)]
+            and "\n#" not in lists[0][end]
+        ):
             end += 1
         run = f"{_NEXT}{_NEXT.join(lists[0][at + 1 : end])}"
         if end - at >= 3 and CANONICAL_RUN.fullmatch(run.strip("\n")):
@@ -227,22 +267,31 @@ def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
                 dropped.update(range(first + 1, first + end - at))
             hidden.append(run)
         at = end + 1
-    kept = ((each for at, each in enumerate(chunks) if at not in gone[n]) for n, chunks in enumerate(lists))
+    kept = (
+        (each for at, each in enumerate(chunks) if at not in gone[n])
+        for n, chunks in enumerate(lists)
+    )
     return [_NEXT.join(chunks) for chunks in kept], hidden
 
 
-def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
+def _merge_entries(
+    parse: Parse, base: str, ours: str, theirs: str, merge_lines: MergeLines
+) -> Merged:
     old, one, two = (_Version(parse, text) for text in (base, ours, theirs))
     blocks, notes = _decide(old, one, two)
     same = [name for name in old.entries if name in one.entries and name in two.entries]
     common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
     places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
-    in_order: list[str] = []  # entries that both sides have in the order of the base; the others count as moved
+    in_order: list[
+        str
+    ] = []  # entries that both sides have in the order of the base; the others count as moved
     for name in common:
         if not in_order or all(place[in_order[-1]] < place[name] for place in places):
             in_order.append(name)
     for fixed in (common, in_order):
-        text, conflicts = _merge_prose(old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines)
+        text, conflicts = _merge_prose(
+            old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines
+        )
         is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(fixed)
         if is_whole and not conflicts:
             break
@@ -262,14 +311,18 @@ def _merge_entries(parse: Parse, base: str, ours: str, theirs: str, merge_lines:
 
 
 def _contents(entries: Iterable[Entry]) -> list[str]:
-    return sorted(repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries)
+    return sorted(
+        repr((entry.record.id, entry.record.text, entry.record.tags)) for entry in entries
+    )
 
 
 def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
     """Merge the prose; where only blank lines collide, each run of them becomes one, and none is at the end."""
     merged = "", 1
     for blanks in ("", r"\n+(?=\n\Z)|(?<=\n\n)\n+"):
-        first, second, third = (re.sub(blanks, "", text) if blanks else text for text in (base, ours, theirs))
+        first, second, third = (
+            re.sub(blanks, "", text) if blanks else text for text in (base, ours, theirs)
+        )
         if third in (second, first):
             return second, 0
         if second == first:
@@ -312,7 +365,9 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
         return theirs
     if not one.is_memories:  # the id is made of the words: they differ in case or punctuation
         return max(ours, theirs)
-    newer, older = sorted((one.entries[name].record, two.entries[name].record), key=_age, reverse=True)
+    newer, older = sorted(
+        (one.entries[name].record, two.entries[name].record), key=_age, reverse=True
+    )
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
     base = old.entries[name].record if before is not None else None
@@ -323,7 +378,9 @@ def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: 
     if newer.text == older.text or (base is not None and older.text == base.text):
         return kept
     copy = _copy_id(name, older.text, one, two)
-    if any(copy in version.entries for version in (one, two)):  # after a squash, one side has met this before
+    if any(
+        copy in version.entries for version in (one, two)
+    ):  # after a squash, one side has met this before
         return kept
     times = [record.updated_at or record.added_at for record in (newer, older)]
     which = "one" if times[0].startswith(times[1]) else "the newer"  # a day alone does not decide
@@ -338,7 +395,9 @@ def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
     """Return the newer record with what only the other side changed; the author goes with the words."""
     old = base if base is not None else replace(newer, **_NO_STATE)
     keys = [key for key in dict.fromkeys((*newer.extra, *older.extra)) if key not in _SIGNATURE]
-    extra = {key: _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key)) for key in keys}
+    extra = {
+        key: _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key)) for key in keys
+    }
     signed = {key: value for key, value in newer.extra.items() if key in _SIGNATURE}
     return replace(
         newer,
@@ -353,7 +412,10 @@ def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
 
 def _copy_id(name: str, text: str, *versions: _Version) -> str:
     """Return the id of another wording, made of its text; a longer one where another entry has that id."""
-    head, digest = name.rpartition("-")[0], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    head, digest = (
+        name.rpartition("-")[0],
+        hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+    )
     for size in range(4, 9):
         copy = f"{head}-{digest[:size]}"
         others = [version.entries[copy].record for version in versions if copy in version.entries]
@@ -370,29 +432,41 @@ def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
 def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> None:
     """Let two new entries of different sides with the same words become one: the older one, with both tags."""
     new = [
-        {normalise_text(entry.record.text): entry for name, entry in version.entries.items() if name not in old.entries}
+        {
+            normalise_text(entry.record.text): entry
+            for name, entry in version.entries.items()
+            if name not in old.entries
+        }
         for version in (one, two)
     ]
     for words in new[0].keys() & new[1].keys():
-        first, second = sorted((each[words].record for each in new), key=lambda record: (_age(record), record.id))
+        first, second = sorted(
+            (each[words].record for each in new), key=lambda record: (_age(record), record.id)
+        )
         alike = first.kind == second.kind and first.status == second.status
         if first.id != second.id and first.id in blocks and second.id in blocks and alike:
             blocks[first.id] = render_block(_merge_fields(None, second, first))
             del blocks[second.id]
 
 
-def _mark_rivals(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> Iterator[str]:
+def _mark_rivals(
+    old: _Version, one: _Version, two: _Version, blocks: dict[str, str]
+) -> Iterator[str]:
     """Mark the older of two entries that supersede one and the same, each on its side; yield notes."""
     before, ours, theirs = (_successors(version) for version in (old, one, two))
     for target in sorted(ours.keys() & theirs.keys()):
         sides = (ours[target] - theirs[target], theirs[target] - ours[target])
         names = {*sides[0], *sides[1]} - before.get(target, set()) if all(sides) else set()
-        records = [MemoriesDocument(blocks[name]).entries[0].record for name in names if name in blocks]
+        records = [
+            MemoriesDocument(blocks[name]).entries[0].record for name in names if name in blocks
+        ]
         records.sort(key=lambda record: (_age(record), record.id))
         for record in records[:-1]:
             if "\n### " not in blocks[record.id]:  # else its other wording is below it
                 newest = records[-1].id
-                blocks[record.id] = render_block(replace(record, extra={CONFLICTS: newest, **record.extra}))
+                blocks[record.id] = render_block(
+                    replace(record, extra={CONFLICTS: newest, **record.extra})
+                )
                 yield f"{record.id} and {newest} both supersede {target}: `ralph review` names them"
 
 
@@ -426,7 +500,9 @@ def _place(
     return {anchor: [name for _, name in sorted(entries)] for anchor, entries in placed.items()}
 
 
-def _insert(parse: Parse, text: str, new: Mapping[tuple[str, str], list[str]], blocks: Mapping[str, str]) -> str:
+def _insert(
+    parse: Parse, text: str, new: Mapping[tuple[str, str], list[str]], blocks: Mapping[str, str]
+) -> str:
     """Return the merged prose with all entries in their places; a section of memories that is missing is appended."""
     behind: dict[str, str] = {}
     document = parse(text)
@@ -471,9 +547,14 @@ def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines)
     before = [entry.record for entry in parse_knowledge(base).entries]
     old = before[0] if before else None
     one, two = (document.entries[0].record for document in sides)
-    text, conflicts = merge_lines(*(f"{each.text}\n" if each is not None else "" for each in (old, one, two)))
+    text, conflicts = merge_lines(
+        *(f"{each.text}\n" if each is not None else "" for each in (old, one, two))
+    )
     names = ("title", "kind", "label", "created_at")
-    fields = {name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name)) for name in names}
+    fields = {
+        name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name))
+        for name in names
+    }
     record = replace(_merge_fields(old, older, newer), **fields, text=text.removesuffix("\n"))
     return Merged(str(documents[1].replace(newer.id, record)), conflicts)
 
@@ -492,13 +573,18 @@ def _merge_insights(versions: Sequence[str]) -> Merged:
     """Merge an insights.json by the ids of its insights and by the members of each."""
     whole = [json.loads(text) if text.strip() else {} for text in versions]
     lists = [{each["id"]: each for each in members.get("insights", [])} for members in whole]
-    if any(len(found) < len(members.get("insights", [])) for found, members in zip(lists, whole, strict=True)):
+    if any(
+        len(found) < len(members.get("insights", []))
+        for found, members in zip(lists, whole, strict=True)
+    ):
         raise Refused("two insights with one id")
     old, one, two = lists
     names = [*old, *sorted({*one, *two} - {*old})]
     insights = [_merge_members(old.get(name), one.get(name), two.get(name)) for name in names]
     top = _merge_members(*({**members, "insights": None} for members in whole))
-    return Merged(dump_file({**(top or {}), "insights": [each for each in insights if each is not None]}))
+    return Merged(
+        dump_file({**(top or {}), "insights": [each for each in insights if each is not None]})
+    )
 
 
 def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
@@ -512,10 +598,17 @@ def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
         if theirs in (ours, was) or ours == was:
             value = theirs if ours == was else ours
         elif isinstance(ours, list) and isinstance(theirs, list):
-            value = [*(was or []), *sorted((each for each in (*ours, *theirs) if each not in (was or [])), key=repr)]
+            value = [
+                *(was or []),
+                *sorted((each for each in (*ours, *theirs) if each not in (was or [])), key=repr),
+            ]
             value = [each for at, each in enumerate(value) if each not in value[:at]]
         else:
-            value = max(ours, theirs, key=lambda each: (each if isinstance(each, int) else 0, json.dumps(each)))
+            value = max(
+                ours,
+                theirs,
+                key=lambda each: (each if isinstance(each, int) else 0, json.dumps(each)),
+            )
         if value is not None or key in one or key in two:
             merged[key] = value
     return merged

@@ -49,9 +49,15 @@ class PatternsDocument(TextDocument):
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
             return parse_patterns(self.text + patterns_template(newline)).add(record)
-        fitting = [section for section in self.sections if _section_kind(section.heading) is expected.kind]
+        fitting = [
+            section for section in self.sections if _section_kind(section.heading) is expected.kind
+        ]
         ours = (HEADINGS[MemoryKind(expected.kind)].casefold(), record.label.casefold())
-        named = [section for section in fitting if record.label in (section.heading, label_of(section.heading))]
+        named = [
+            section
+            for section in fitting
+            if record.label in (section.heading, label_of(section.heading))
+        ]
         alike = [section for section in fitting if section.heading.casefold() in ours]
         aliases = [section for section in fitting if kind_of(section.heading) is not None]
         section = next(iter(named or alike or aliases), None)
@@ -60,7 +66,9 @@ class PatternsDocument(TextDocument):
             expected = as_pattern(record, section.heading)
             end = markdown.text_end(self.text, section.tail)
             apart = not section.ends_with_bullet and markdown.is_spaced_below(self.text, end)
-            at, block = markdown.insertion_below(self.text, section.tail, bullet, newline, apart=apart)
+            at, block = markdown.insertion_below(
+                self.text, section.tail, bullet, newline, apart=apart
+            )
         else:
             above = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}"
             at, block = markdown.insertion_below(self.text, self.closing, above + bullet, newline)
@@ -74,7 +82,9 @@ class PatternsDocument(TextDocument):
         expected = dataclasses.replace(as_pattern(record), label=entry.record.label)
         first = self.text[entry.start : entry.end].partition("\n")[0]
         _, pad, index = markdown.bullet_marker(first) or (0, 2, 0)
-        written = markdown.render_bullet(expected.text, markdown.newline_of(self.text), first[:index], pad)
+        written = markdown.render_bullet(
+            expected.text, markdown.newline_of(self.text), first[:index], pad
+        )
         written = written if self.text[: entry.end].endswith("\n") else written.rstrip("\r\n")
         return self._spliced(entry.start, entry.end, written, expected)
 
@@ -86,12 +96,18 @@ class PatternsDocument(TextDocument):
     def stamped(self, date: str, task: str) -> "PatternsDocument":
         """The document with date and task of its last change."""
         if any(char in date + task for char in "\r\n\x00"):
-            raise Refused("the footer's date and task must each be one line", hint="pass a date and a task id")
+            raise Refused(
+                "the footer's date and task must each be one line", hint="pass a date and a task id"
+            )
         line = f"_Last updated: {date} by {task}_"
         if self.footer is not None:
             return parse_patterns(self.text[: self.footer[0]] + line + self.text[self.footer[1] :])
         newline = markdown.newline_of(self.text)
-        rule = "" if markdown.is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2]) else f"---{newline * 2}"
+        rule = (
+            ""
+            if markdown.is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2])
+            else f"---{newline * 2}"
+        )
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
@@ -101,12 +117,16 @@ class PatternsDocument(TextDocument):
         return after
 
 
-def _check_splice(before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record) -> None:
+def _check_splice(
+    before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record
+) -> None:
     above = [entry.record for entry in before if entry.start < start]
     below = [entry.record for entry in before if entry.start >= end]
     if [entry.record for entry in after] != [*above, expected, *below]:
         hint = "close its fences and comments, and do not begin it with list marks or rules"
-        raise Refused("this text cannot be written here: it would not read back the same", hint=hint)
+        raise Refused(
+            "this text cannot be written here: it would not read back the same", hint=hint
+        )
 
 
 def patterns_template(newline: str = "\n") -> str:
@@ -119,7 +139,9 @@ def parse_patterns(text: str) -> PatternsDocument:
     """Parse global-patterns.md; any text is a valid file."""
     scanned = list(markdown.scan_lines(text))
     problems = [*filter(None, map(markdown.line_problem, scanned))]
-    chunks: list[tuple[str | None, list[Line]]] = [(None, [])]  # the lines below each heading; None: no section
+    chunks: list[tuple[str | None, list[Line]]] = [
+        (None, [])
+    ]  # the lines below each heading; None: no section
     footer, closing = None, len(text)
     for line in scanned:
         if (heading := markdown.parse_heading(line)) is not None and heading[0] <= 2:
@@ -144,12 +166,22 @@ def parse_patterns(text: str) -> PatternsDocument:
             first = first_lines.setdefault(record.id, item.number)
             if first != item.number:
                 what = f"this is the same as line {first}"
-                problems.append(Problem(item.number, what, "delete one of the two", "warning", "duplicate-id"))
+                problems.append(
+                    Problem(item.number, what, "delete one of the two", "warning", "duplicate-id")
+                )
         if name is not None:
-            until_rule = itertools.takewhile(lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines)
+            until_rule = itertools.takewhile(
+                lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines
+            )
             tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(PatternSection(name, lines[0].start, tail, any(item.end == tail for item in bullets)))
-    return PatternsDocument(text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing)
+            sections.append(
+                PatternSection(
+                    name, lines[0].start, tail, any(item.end == tail for item in bullets)
+                )
+            )
+    return PatternsDocument(
+        text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing
+    )
 
 
 def as_pattern(record: Record, name: str = "") -> Record:
@@ -157,7 +189,12 @@ def as_pattern(record: Record, name: str = "") -> Record:
     if not isinstance(record.kind, MemoryKind):
         raise Refused(f"{record.id} is no memory", hint="global-patterns.md holds memories only")
     text = markdown.check_text(record.text, "pattern").strip(" \t\n")
-    return Record(id=_pattern_id(text), kind=record.kind, text=text, label=label_of(name or HEADINGS[record.kind]))
+    return Record(
+        id=_pattern_id(text),
+        kind=record.kind,
+        text=text,
+        label=label_of(name or HEADINGS[record.kind]),
+    )
 
 
 def _section_kind(name: str) -> MemoryKind:
@@ -185,7 +222,10 @@ class RegionDocument(TextDocument):
         self._check()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
         if _MARK.search(text):
-            raise Refused("the text holds a mark of the region itself", hint="leave the `<!-- ralph: -->` out of it")
+            raise Refused(
+                "the text holds a mark of the region itself",
+                hint="leave the `<!-- ralph: -->` out of it",
+            )
         expected = _region_record(text)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
@@ -209,7 +249,9 @@ class RegionDocument(TextDocument):
     def _check(self) -> None:
         error = next((problem for problem in self.problems if problem.level == "error"), None)
         if error is not None:
-            raise Refused(f"line {error.line}: {error.what}", hint=f"{error.hint}; nothing was written")
+            raise Refused(
+                f"line {error.line}: {error.what}", hint=f"{error.hint}; nothing was written"
+            )
 
     def _spliced(self, at: int, block: str, expected: Record) -> "RegionDocument":
         after = parse_region(self.text[:at] + block + self.text[at:])
@@ -226,7 +268,11 @@ def parse_region(text: str) -> RegionDocument:
         for line in lines
         if line.role is not LineRole.INSIDE and (mark := _MARK.fullmatch(line.text.strip()))
     ]
-    pairs = [(one, two) for (one, first), (two, last) in itertools.pairwise(marks) if (first, last) == ("start", "end")]
+    pairs = [
+        (one, two)
+        for (one, first), (two, last) in itertools.pairwise(marks)
+        if (first, last) == ("start", "end")
+    ]
     paired = {line.number for pair in pairs for line in pair}
     what = "this mark of a region has no partner"
     hint = f"write {REGION_START} above and {REGION_END} below the bullets"
@@ -242,4 +288,9 @@ def parse_region(text: str) -> RegionDocument:
 
 
 def _region_record(text: str) -> Record:
-    return Record(ids.derived("reg", markdown.normalise_text(text)), MemoryKind.CONTEXT, text, label=REGION_LABEL)
+    return Record(
+        ids.derived("reg", markdown.normalise_text(text)),
+        MemoryKind.CONTEXT,
+        text,
+        label=REGION_LABEL,
+    )

@@ -14,7 +14,18 @@ from ralph.errors import Refused
 from ralph.formats import text as markdown
 from ralph.formats.text import BLANK, BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
 from ralph.model import ids
-from ralph.model.record import Family, Link, MemoryKind, Origin, Outcome, Record, Scope, Status, kind_of, label_of
+from ralph.model.record import (
+    Family,
+    Link,
+    MemoryKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+    kind_of,
+    label_of,
+)
 
 PATTERNS = "Codebase Patterns"
 JOURNAL_KEY = "journal"
@@ -30,23 +41,36 @@ _OUTCOME = re.compile(r"Outcome: (done|failed|retried|blocked|interrupted)")
 _STATED = re.compile(r"[-*_ \t]*(?:status|outcome|result)[*_]{0,2}:", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9']+")
 _DONE = frozenset({"complete", "completed", "done", "pass", "passed", "passes"})
-_NEGATED = frozenset({"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"})
+_NEGATED = frozenset(
+    {"not", "no", "never", "without", "isn't", "aren't", "wasn't", "doesn't", "didn't", "until"}
+)
 
 
 def as_block(record: Record) -> Record:
     """A journal record as this file can hold it."""
     title = " ".join(record.title.split())
     if not isinstance(record.kind, Outcome) or not title or "\x00" in title:
-        raise Refused("a block in progress.txt needs an outcome and a title", hint="title it `<date> - <story>`")
-    body = _trim_blank(markdown.check_text(record.text, "block").split("\n")) if record.text.strip() else []
+        raise Refused(
+            "a block in progress.txt needs an outcome and a title",
+            hint="title it `<date> - <story>`",
+        )
+    body = (
+        _trim_blank(markdown.check_text(record.text, "block").split("\n"))
+        if record.text.strip()
+        else []
+    )
     thread = str(record.extra.get("thread") or _thread_in(body))
     match = _JOURNAL_LINE.fullmatch(_journal_line(str(record.extra.get(JOURNAL_KEY, ""))))
     return _block_record(title, body, record.kind, thread, match[1] if match is not None else "")
 
 
-def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, journal_id: str) -> Record:
+def _block_record(
+    title: str, body: list[str], outcome: Outcome, thread: str, journal_id: str
+) -> Record:
     text = "\n".join(body)
-    moments = (f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title))
+    moments = (
+        f"{match[1]}T{match[2]}" if match[2] else match[1] for match in _DATE.finditer(title)
+    )
     return Record(
         id=ids.derived("prog", f"{title}\n{text}"),
         kind=outcome,
@@ -56,7 +80,9 @@ def _block_record(title: str, body: list[str], outcome: Outcome, thread: str, jo
         title=title,
         scope=Scope.TASK,
         created_at=next(filter(ids.parse_time, moments), ""),
-        extra={key: value for key, value in (("thread", thread), (JOURNAL_KEY, journal_id)) if value},
+        extra={
+            key: value for key, value in (("thread", thread), (JOURNAL_KEY, journal_id)) if value
+        },
     )
 
 
@@ -102,7 +128,9 @@ def _outcome_in(title: str, body: list[str]) -> Outcome:
         for line in group:
             words = _WORD.findall(line.lower())
             if _NEGATED.isdisjoint(words):
-                outcomes |= {word for before, word in zip(["", *words], words, strict=False) if before != "0"}
+                outcomes |= {
+                    word for before, word in zip(["", *words], words, strict=False) if before != "0"
+                }
         if not _DONE.isdisjoint(outcomes):
             return Outcome.DONE
         if "failed" in outcomes:
@@ -137,7 +165,9 @@ def read_learnings(title: str, region: Sequence[Line]) -> Iterator[Bullet]:
             yield from others
             continue
         if inline < len(first.text):
-            yield Bullet(first.start + inline, first.end, first.number, first.text[inline:].rstrip(BLANK))
+            yield Bullet(
+                first.start + inline, first.end, first.number, first.text[inline:].rstrip(BLANK)
+            )
         yield from markdown.read_bullets(region[begin + 1 : at], markdown.ANY_DEPTH)
 
 
@@ -191,7 +221,9 @@ class ProgressDocument(TextDocument):
             return self._spliced(at, block, expected)
         expected = as_progress_pattern(record)
         patterns = [entry.record for entry in self.entries if is_progress_pattern(entry.record)]
-        if markdown.normalise_text(expected.text) in {markdown.normalise_text(record.text) for record in patterns}:
+        if markdown.normalise_text(expected.text) in {
+            markdown.normalise_text(record.text) for record in patterns
+        }:
             return self
         bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
         if self.patterns is not None:
@@ -205,7 +237,9 @@ class ProgressDocument(TextDocument):
     def remove(self, record_id: str) -> "ProgressDocument":
         """The document without one block, pattern or learning."""
         entry = markdown.find_entry(self.entries, record_id)
-        start = max(self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0)
+        start = max(
+            self.text.rfind("\n", 0, entry.start) + 1, len(BOM) if self.text.startswith(BOM) else 0
+        )
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
     def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
@@ -216,7 +250,10 @@ class ProgressDocument(TextDocument):
         same_below = contents[len(contents) - len(below) :] == below
         if contents[: len(above) + 1] != [*above, _content(expected)] or not same_below:
             hint = "put `## ` and `---` lines into a fence, and close its fences and comments"
-            raise Refused("this text cannot be written to progress.txt: it would not read back the same", hint=hint)
+            raise Refused(
+                "this text cannot be written to progress.txt: it would not read back the same",
+                hint=hint,
+            )
         return after
 
 
@@ -276,7 +313,10 @@ def _read_entries(
                 record = _learning_record("found", item.text, MemoryKind.PATTERN, label_of(title))
                 append(record, item.start, item.end, item.number)
             if patterns is None:
-                patterns = title, max((line.end for line in region if not line.blank), default=head.end)
+                patterns = (
+                    title,
+                    max((line.end for line in region if not line.blank), default=head.end),
+                )
             continue
         body = _trim_blank([line.text for line in region if line.role is not LineRole.CONFLICT])
         (thread, journal_id, outcome), length = _read_head(body)
@@ -310,7 +350,9 @@ def without_pointer(text: str) -> str:
 def searchable_entries(document: markdown.Document) -> tuple[Entry, ...]:
     """The entries without blocks that the journal has and learnings that are patterns."""
     records = [entry.record for entry in document.entries]
-    patterns = {markdown.normalise_text(record.text) for record in records if is_progress_pattern(record)}
+    patterns = {
+        markdown.normalise_text(record.text) for record in records if is_progress_pattern(record)
+    }
 
     def is_duplicate(record: Record) -> bool:
         if record.family is Family.JOURNAL:
@@ -340,7 +382,9 @@ def _content(record: Record) -> Record:
     return dataclasses.replace(record, id="", links=())
 
 
-def _learning_record(prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None) -> Record:
+def _learning_record(
+    prefix: str, text: str, kind: MemoryKind, label: str, block: Record | None = None
+) -> Record:
     name = ids.derived(prefix, markdown.normalise_text(text))
     record = Record(name, kind, text, label=label, status=Status.PROPOSED, scope=Scope.TASK)
     if block is None:

@@ -25,18 +25,33 @@ _TAG = re.compile(
     [\s,]*+(?P<void>/)?\s*+>""",
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )
-_ATTRIBUTE = re.compile(r"""([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|“([^”]*+)”|([^\s"'“<>/,]++))""", re.ASCII)
+_ATTRIBUTE = re.compile(
+    r"""([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|“([^”]*+)”|([^\s"'“<>/,]++))""", re.ASCII
+)
 _LINE_ENDS = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}", re.ASCII)
 _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
 _ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
-_LONG = ("journal", "knowledge", "verify-fail")  # their body repeats that of the prompt only as an echo
-_DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")  # alone on a line of the last message
+_LONG = (
+    "journal",
+    "knowledge",
+    "verify-fail",
+)  # their body repeats that of the prompt only as an echo
+_DECISIVE = (
+    "task-done",
+    "promise",
+    "verify-pass",
+    "verify-fail",
+)  # alone on a line of the last message
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _LETTER = re.compile(r"[^\W\d_]")
-_LINE_PREFIX = re.compile(r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE)
+_LINE_PREFIX = re.compile(
+    r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE
+)
 """What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
-_SHORTEST_REPEAT = 4  # words; a shorter body may be in a line of a tool's output by chance, unless it is the line
+_SHORTEST_REPEAT = (
+    4  # words; a shorter body may be in a line of a tool's output by chance, unless it is the line
+)
 _BESIDE = 200  # characters beside a short sigil that are compared with the prompt
 
 
@@ -80,7 +95,9 @@ class _Sigil(NamedTuple):
     body: str
 
 
-def read_sigils(text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0) -> Sigils:
+def read_sigils(
+    text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0
+) -> Sigils:
     """Read an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message."""
     if not (tags := list(_tags(text))):
         return Sigils()
@@ -97,7 +114,10 @@ def without_sigils(text: str) -> str:
     if not tags:
         return text
     pieces, at = [], 0
-    spans = [*((sigil.start, sigil.end) for sigil in _paired(text, tags)), *((tag.start, tag.end) for tag in tags)]
+    spans = [
+        *((sigil.start, sigil.end) for sigil in _paired(text, tags)),
+        *((tag.start, tag.end) for tag in tags),
+    ]
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start >= at:  # else it is inside of another one
             pieces.append(text[at:start].rstrip(" \t"))
@@ -109,13 +129,25 @@ def _tags(text: str) -> Iterator[_Tag]:
     for match in _TAG.finditer(text):
         start = match.start()
         before = text[max(0, start - 8) : start]
-        leads = not before.rpartition("\n")[2].strip(" \t") and ("\n" in before or len(before) == start)
+        leads = not before.rpartition("\n")[2].strip(" \t") and (
+            "\n" in before or len(before) == start
+        )
         name = match["name"].lower().replace("_", "-")
-        yield _Tag(name, start, match.end(), bool(match["close"]), bool(match["void"]), leads, match["attributes"])
+        yield _Tag(
+            name,
+            start,
+            match.end(),
+            bool(match["close"]),
+            bool(match["void"]),
+            leads,
+            match["attributes"],
+        )
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
-    tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}  # a `>` there is no quote
+    tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {
+        0
+    }  # a `>` there is no quote
     hidden: list[tuple[int, int]] = []
     fence: Line | None = None
     for line in scan_lines(text):
@@ -125,12 +157,20 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
             fence = fence if line.closer else None
         elif line.role is LineRole.OPENS and line.closer not in ("", "-->"):
             fence = line
-        elif not line.is_markdown or (line.text.lstrip().startswith(">") and line.start not in tag_ends):
+        elif not line.is_markdown or (
+            line.text.lstrip().startswith(">") and line.start not in tag_ends
+        ):
             hidden.append((line.start, line.end))
         elif "`" in line.text and not _only_sigils(line.text.strip(" \t`")):
-            hidden += [(line.start + start, line.start + end) for start, end in code_spans(line.text)]
+            hidden += [
+                (line.start + start, line.start + end) for start, end in code_spans(line.text)
+            ]
     starts = [start for start, _ in hidden]
-    return [tag for tag in tags if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]]
+    return [
+        tag
+        for tag in tags
+        if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]
+    ]
 
 
 def _only_sigils(text: str) -> bool:
@@ -169,14 +209,18 @@ def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
     for tag in tags:
         if tag.closes:
             if openings := waiting.pop(tag.name, []):
-                opening = max(reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads))
+                opening = max(
+                    reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads)
+                )
                 body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
                 yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
         elif tag.void:
             yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
         else:
             waiting.setdefault(tag.name, []).append(tag)
-    for tag in waiting.pop("verify-pass", []):  # it has nothing inside, so that its end is easily forgotten
+    for tag in waiting.pop(
+        "verify-pass", []
+    ):  # it has nothing inside, so that its end is easily forgotten
         if tag.leads and _LINE_ENDS.match(text, tag.end):
             yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
 
@@ -187,7 +231,9 @@ def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
     if of_journal and not tags[of_journal[-1]].closes and tags[of_journal[-1]].leads:
         opening, *after = tags[of_journal[-1] :]
         end = after[0].start if after else len(text)
-        yield _Sigil("journal", opening.attributes, opening.start, end, text[opening.end : end].strip())
+        yield _Sigil(
+            "journal", opening.attributes, opening.start, end, text[opening.end : end].strip()
+        )
 
 
 def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
@@ -203,7 +249,9 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
             case "knowledge":
                 values = _values(sigil.attributes)
                 tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
-                knowledge.append(KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body))
+                knowledge.append(
+                    KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body)
+                )
             case "task-done":
                 finished.update(dict.fromkeys(_task_ids(sigil)))
             case "task-failed":
@@ -218,7 +266,9 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
                 verified = verified is not False
             case "verify-fail":
                 verified, reason = False, sigil.body or reason
-    return Sigils(journal, tuple(knowledge), tuple(finished), failed, promise, model, verified, reason)
+    return Sigils(
+        journal, tuple(knowledge), tuple(finished), failed, promise, model, verified, reason
+    )
 
 
 def _task_ids(sigil: _Sigil) -> list[str]:
@@ -234,7 +284,9 @@ def _task_ids(sigil: _Sigil) -> list[str]:
 def _failures(sigil: _Sigil) -> dict[str, str]:
     """Without a task the current one is meant, "": a failure must not get lost."""
     values = _values(sigil.attributes)
-    names = [name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)]
+    names = [
+        name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)
+    ]
     why = sigil.body or values.get("reason", "")
     if not names:
         return {"": why} if why else {}
@@ -250,7 +302,9 @@ def _values(attributes: str) -> dict[str, str]:
     return values
 
 
-def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Sequence[str]) -> list[_Sigil]:
+def _without_repeats(
+    sigils: list[_Sigil], answer: str, prompt: str, outputs: Sequence[str]
+) -> list[_Sigil]:
     """A repeat of the prompt is the same text beside the same text."""
     texts: set[str] = set()
     lines: set[str] = set()
@@ -263,7 +317,9 @@ def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Se
         lines.add(line)
         neighbours.update(((text, above), (text, below)))
         bodies.add(_one_line(sigil.body))
-    printed = [_LINE_PREFIX.sub("", output.replace("\\n", "\n")) for output in outputs]  # JSON escapes line ends
+    printed = [
+        _LINE_PREFIX.sub("", output.replace("\\n", "\n")) for output in outputs
+    ]  # JSON escapes line ends
     printed_sigils: set[str] = set()
     for output in printed:
         inside = _outermost(_paired(output, _tags(output)))
@@ -282,7 +338,11 @@ def _without_repeats(sigils: list[_Sigil], answer: str, prompt: str, outputs: Se
         if text not in texts:
             return False
         line, *near = _echo_position(answer, sigil)
-        return line in lines if line != text else any(row and (text, row) in neighbours for row in near)
+        return (
+            line in lines
+            if line != text
+            else any(row and (text, row) in neighbours for row in near)
+        )
 
     return [sigil for sigil in sigils if not is_repeated(sigil)]
 

@@ -22,7 +22,9 @@ class Problem:
     line: int
     what: str
     hint: str
-    level: str = "warning"  # read, but maybe not as meant; or `error` (not read, or may get lost), or `note`
+    level: str = (
+        "warning"  # read, but maybe not as meant; or `error` (not read, or may get lost), or `note`
+    )
     code: str = ""
 
 
@@ -84,7 +86,9 @@ def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     """The one entry with this id, else NotFound or Conflict."""
     if not (matches := [entry for entry in entries if entry.record.id == record_id]):
-        raise NotFound(f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids")
+        raise NotFound(
+            f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids"
+        )
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)
         hint = "run `ralph doctor --fix` to give each its own id"
@@ -148,18 +152,30 @@ def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
         starts, lengths = fences[closer[1][0]]
         starts.append(closer.start())
         lengths.append(len(closer[1]))
-    return {mark: (starts, [*accumulate(lengths[::-1], max)][::-1]) for mark, (starts, lengths) in fences.items()}
+    return {
+        mark: (starts, [*accumulate(lengths[::-1], max)][::-1])
+        for mark, (starts, lengths) in fences.items()
+    }
 
 
-def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False) -> Iterator[Line]:
+def scan_lines(
+    text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
+) -> Iterator[Line]:
     """Every line; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
     fences, last_comment_end = _closing_fences(text), text.rfind("-->")
     closer, in_conflict, number = "", False, 0
     position = len(BOM) if text.startswith(BOM) else 0
     while position <= len(text):
         number += 1
-        if skip is not None and not closer and not in_conflict and (block := skip.match(text, position)) is not None:
-            yield Line(number, position, min(block.end() + 1, len(text)), block[0], LineRole.BLOCK, "")
+        if (
+            skip is not None
+            and not closer
+            and not in_conflict
+            and (block := skip.match(text, position)) is not None
+        ):
+            yield Line(
+                number, position, min(block.end() + 1, len(text)), block[0], LineRole.BLOCK, ""
+            )
             number += block[0].count("\n")
             position = block.end() + 1
             continue
@@ -171,7 +187,11 @@ def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed:
         if closer:
             role = LineRole.INSIDE
             mark = line.strip(BLANK)
-            if "-->" in line if closer == "-->" else mark.startswith(closer) and not mark.strip(closer[0]):
+            if (
+                "-->" in line
+                if closer == "-->"
+                else mark.startswith(closer) and not mark.strip(closer[0])
+            ):
                 closer = ""
         elif content.startswith("<!--") and len(line) - len(content) <= 3:
             role = LineRole.OPENS
@@ -182,11 +202,16 @@ def scan_lines(text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed:
             in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
         ):
             role, in_conflict = LineRole.CONFLICT, not line.startswith(">")
-        elif content and (mark := fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)):
+        elif content and (
+            mark := fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)
+        ):
             starts, lengths = fences[mark[0]]
             at = bisect_right(starts, position)
             closes = at < len(lengths) and lengths[at] >= len(mark)
-            role, closer = LineRole.OPENS if closes else LineRole.UNCLOSED, mark if closes or hide_unclosed else ""
+            role, closer = (
+                LineRole.OPENS if closes else LineRole.UNCLOSED,
+                mark if closes or hide_unclosed else "",
+            )
         yield Line(number, position, min(stop + 1, len(text)), line, role, closer)
         position = stop + 1
 
@@ -244,7 +269,9 @@ def continues_paragraph(line: Line) -> bool:
     return parse_heading(line) is None and not is_rule(content)
 
 
-def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool = True) -> tuple[int, str]:
+def insertion_below(
+    text: str, at: int, block: str, newline: str, *, apart: bool = True
+) -> tuple[int, str]:
     """Where a block goes below the last text before `at`, and what to write: `cut_lines` finds all its line ends."""
     if position := text_end(text, at):
         # `\r` before `\n` would look like one line end, of which `cut_lines` would take both halves
@@ -252,7 +279,9 @@ def insertion_below(text: str, at: int, block: str, newline: str, *, apart: bool
         return position, above * (2 if apart else 1) + block
     if text_end(text, len(text)):
         return len(BOM) if text.startswith(BOM) else 0, block + newline * 2
-    return len(text), ("" if text in ("", BOM) or text.endswith("\n") else newline) + block + newline
+    return len(text), (
+        "" if text in ("", BOM) or text.endswith("\n") else newline
+    ) + block + newline
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
@@ -297,7 +326,9 @@ def normalise_text(text: str) -> str:
 def check_text(text: str, what: str) -> str:
     """A text as these files can hold it; Refused when empty or with a NUL."""
     if "\x00" in text:
-        raise Refused(f"the {what} holds a NUL character", hint="remove it: text files cannot keep it")
+        raise Refused(
+            f"the {what} holds a NUL character", hint="remove it: text files cannot keep it"
+        )
     clean = text.replace("\r\n", "\n")
     if not clean.strip():
         raise Refused(f"the {what} is empty", hint="write in a sentence what to remember")
@@ -351,8 +382,12 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
                 continues = in_block and line.role is LineRole.INSIDE
             else:
                 column = indentation(line.text)
-                lazy = in_paragraph and line.role is LineRole.TEXT and bullet_marker(line.text) is None
-                continues = column >= indent + 2 or column > deepest or (lazy and continues_paragraph(line))
+                lazy = (
+                    in_paragraph and line.role is LineRole.TEXT and bullet_marker(line.text) is None
+                )
+                continues = (
+                    column >= indent + 2 or column > deepest or (lazy and continues_paragraph(line))
+                )
                 in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
             if continues:
                 parts += [*waiting, dedent(line.text, pad)]
@@ -382,4 +417,6 @@ def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> st
     """A bullet; further lines are indented to its words."""
     first, *rest = text.split("\n")
     indent = " " * pad
-    return "".join([lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)])
+    return "".join(
+        [lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)]
+    )

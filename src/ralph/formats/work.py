@@ -28,9 +28,15 @@ _CLAIM = {"run": "text", "host": "text", "pid": "number", "expires_at": "text"}
 _STORY = {"id": "text", "title": "text", "description": "text", "acceptanceCriteria": "texts"}
 _STORY |= {"priority": "number", "passes": "flag", "notes": "text"}
 _PRD = {"project": "text", "branchName": "text", "description": "text", "userStories": "list"}
-_INSIGHT = dict.fromkeys(INSIGHT_KEYS, "text") | {"tags": "texts", "files": "texts", "source": "object"}
+_INSIGHT = dict.fromkeys(INSIGHT_KEYS, "text") | {
+    "tags": "texts",
+    "files": "texts",
+    "source": "object",
+}
 _INSIGHT |= {"links": "list"}
-_SOURCE = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text") | {"iteration": "number"}
+_SOURCE = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text") | {
+    "iteration": "number"
+}
 _LINK = {"relation": "text", "target": "text"}
 _OPTIONAL_INSIGHT_KEYS = frozenset({"title", "updated_at", "valid_until", "links"})
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
@@ -42,12 +48,25 @@ def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> boo
         reader.report(path, f"a {noun} without an id is not read", hint, "error", "no-id")
         return False
     if noun != "story" and (values["id"] in (".", "..") or set(values["id"]) & set("/\\\0")):
-        what = f"the id {values['id'][:80]!r} cannot be the name of a folder: the {noun} is not read"
-        reader.report((*path, "id"), what, "use letters, digits, `-`, `_` and `.`, as in t-1a2b3c", "error", "bad-id")
+        what = (
+            f"the id {values['id'][:80]!r} cannot be the name of a folder: the {noun} is not read"
+        )
+        reader.report(
+            (*path, "id"),
+            what,
+            "use letters, digits, `-`, `_` and `.`, as in t-1a2b3c",
+            "error",
+            "bad-id",
+        )
         return False
     if "title" not in values:
         values["title"] = ""
-        reader.report(path, f"{noun} {values['id']} has no title", 'add a "title" of one line', code="no-title")
+        reader.report(
+            path,
+            f"{noun} {values['id']} has no title",
+            'add a "title" of one line',
+            code="no-title",
+        )
     return True
 
 
@@ -56,7 +75,10 @@ def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
         raise Refused("an id is missing", hint="mint one, such as t-1a2b3c")
     for key in extra:
         if key in named:
-            raise Refused(f"`extra` holds `{key}`, which the format itself names", hint="set the field of that name")
+            raise Refused(
+                f"`extra` holds `{key}`, which the format itself names",
+                hint="set the field of that name",
+            )
     return {**named, **extra}
 
 
@@ -89,8 +111,14 @@ class TaskDocument:
         stored = self._reader.value
         if not isinstance(stored, dict):
             raise self._reader.unreadable_error()
-        merged = _merge_members(stored, _task_members(self.task) if self.task else {}, _task_members(task))
-        return self if json_text.same_json(merged, stored) else parse_task(json_text.dump_file(merged, nul=True))
+        merged = _merge_members(
+            stored, _task_members(self.task) if self.task else {}, _task_members(task)
+        )
+        return (
+            self
+            if json_text.same_json(merged, stored)
+            else parse_task(json_text.dump_file(merged, nul=True))
+        )
 
 
 def parse_task(text: str) -> TaskDocument:
@@ -119,16 +147,25 @@ def _build_task(reader: JsonReader, members: Members) -> Task | None:
     if "claim" in values:
         claim, _ = reader.read_members(values.pop("claim"), _CLAIM, ("claim",))
         if "run" in claim and "pid" in claim:
-            values["claim"] = Claim(claim["run"], claim.get("host", ""), claim["pid"], claim.get("expires_at", ""))
+            values["claim"] = Claim(
+                claim["run"], claim.get("host", ""), claim["pid"], claim.get("expires_at", "")
+            )
         else:
             what = "the claim names no run and process, so it does not count"
-            reader.report(("claim",), what, 'set "claim" to null, or name "run" and "pid"', code="broken-claim")
+            reader.report(
+                ("claim",),
+                what,
+                'set "claim" to null, or name "run" and "pid"',
+                code="broken-claim",
+            )
     return Task(**values, extra=extra)
 
 
 def _task_members(task: Task) -> Members:
     claim = task.claim and {key: getattr(task.claim, key) for key in _CLAIM}
-    return _join_members({key: getattr(task, key) for key in TASK_KEYS} | {"claim": claim}, task.extra)
+    return _join_members(
+        {key: getattr(task, key) for key in TASK_KEYS} | {"claim": claim}, task.extra
+    )
 
 
 def render_task(task: Task) -> str:
@@ -171,8 +208,12 @@ def parse_prd(text: str) -> PrdDocument:
             reader.report(path, what, "give each of them its own id", code="duplicate-id")
         ids.add(story["id"])
         stories.append(Story(acceptance_criteria=story.pop("acceptanceCriteria", ()), **story))
-    project, branch, description = (values.get(key, "") for key in ("project", "branchName", "description"))
-    return PrdDocument(text, project, branch, description, tuple(stories), sort_problems(reader.problems))
+    project, branch, description = (
+        values.get(key, "") for key in ("project", "branchName", "description")
+    )
+    return PrdDocument(
+        text, project, branch, description, tuple(stories), sort_problems(reader.problems)
+    )
 
 
 def pass_stories(text: str) -> str:
@@ -192,13 +233,17 @@ def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
     feature = None
     if (members := reader.root_members()) is not None:
         values, extra = reader.read_members(members, dict.fromkeys(FEATURE_KEYS, "text"))
-        feature = Feature(**values, extra=extra) if _is_named(reader, values, "feature", ()) else None
+        feature = (
+            Feature(**values, extra=extra) if _is_named(reader, values, "feature", ()) else None
+        )
     return feature, sort_problems(reader.problems)
 
 
 def render_feature(feature: Feature) -> str:
     """Render a new feature.json."""
-    return json_text.dump_file(_join_members({key: getattr(feature, key) for key in FEATURE_KEYS}, feature.extra))
+    return json_text.dump_file(
+        _join_members({key: getattr(feature, key) for key in FEATURE_KEYS}, feature.extra)
+    )
 
 
 def new_spec(feature: Feature) -> str:
@@ -230,14 +275,22 @@ class InsightsDocument(TextDocument):
         ids = set(self._positions)
         for record in records:
             if record.id in ids:
-                raise Conflict(f"there is an insight {record.id} already", hint="draw another id, or replace that one")
+                raise Conflict(
+                    f"there is an insight {record.id} already",
+                    hint="draw another id, or replace that one",
+                )
             ids.add(record.id)
-        return self._with_list([*self._list(), *(json_text.check_json(_insight_members(record)) for record in records)])
+        return self._with_list(
+            [*self._list(), *(json_text.check_json(_insight_members(record)) for record in records)]
+        )
 
     def replace(self, record_id: str, record: Record) -> "InsightsDocument":
         """The document with one insight changed; unknown members of it are kept."""
         if record.id != record_id and record.id in self._positions:
-            raise Conflict(f"there is an insight {record.id} already", hint="choose another id, or replace that one")
+            raise Conflict(
+                f"there is an insight {record.id} already",
+                hint="choose another id, or replace that one",
+            )
         return self.replace_all({record_id: record})
 
     def replace_all(self, records: Mapping[str, Record]) -> "InsightsDocument":
@@ -285,7 +338,9 @@ def parse_insights(text: str) -> InsightsDocument:
     entries: list[Entry] = []
     positions: dict[str, int] = {}
     nodes = reader.node(("insights",)).items if values.get("insights") else ()
-    for position, (element, node) in enumerate(zip(values.get("insights", ()), nodes, strict=False)):
+    for position, (element, node) in enumerate(
+        zip(values.get("insights", ()), nodes, strict=False)
+    ):
         if (record := _build_insight(reader, element, ("insights", position))) is None:
             continue
         if record.id in positions:
@@ -337,10 +392,18 @@ def _insight_members(record: Record) -> Members:
         raise Refused("insights.json holds memories of one task", hint=hint)
     origin = record.origin
     source = {"session": origin.session, "run": origin.run, "iteration": origin.iteration}
-    source |= {key: getattr(origin, key) for key in _SOURCE if key not in source and getattr(origin, key)}
+    source |= {
+        key: getattr(origin, key) for key in _SOURCE if key not in source and getattr(origin, key)
+    }
     links = [{"relation": link.relation, "target": link.target} for link in record.links]
-    others: Members = {"kind": record.kind.value, "status": record.status.value, "files": origin.files}
+    others: Members = {
+        "kind": record.kind.value,
+        "status": record.status.value,
+        "files": origin.files,
+    }
     others |= {"source": source, "links": links}
     named = {key: others[key] if key in others else getattr(record, key) for key in INSIGHT_KEYS}
     joined = _join_members(named, record.extra)
-    return {key: value for key, value in joined.items() if value or key not in _OPTIONAL_INSIGHT_KEYS}
+    return {
+        key: value for key, value in joined.items() if value or key not in _OPTIONAL_INSIGHT_KEYS
+    }

@@ -53,16 +53,23 @@ def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
         return event, raw
     if host in _ADAPTERS:
         _ADAPTERS[host](event, payload)
-    if event == "UserPromptSubmit" and not payload.get("prompt"):  # Qwen sends one with the results of tools
+    if event == "UserPromptSubmit" and not payload.get(
+        "prompt"
+    ):  # Qwen sends one with the results of tools
         return "", raw
     tool, given = payload.get("tool_name"), payload.get("tool_input")
     if isinstance(tool, str):
         payload["tool_name"] = tool = _TOOLS.get(tool, tool)
         if isinstance(given, dict) and tool in ("Read", "Write", "Edit"):
-            payload["tool_input"] = {_PARAMETERS.get(name, name): value for name, value in given.items()}
+            payload["tool_input"] = {
+                _PARAMETERS.get(name, name): value for name, value in given.items()
+            }
     code = payload.get("exit_code")
     if event == "AfterTool" and isinstance(code, int) and code:
-        event, payload["error"] = "PostToolUseFailure", f"Exit code {code}\n{payload.pop('tool_response', '')}"
+        event, payload["error"] = (
+            "PostToolUseFailure",
+            f"Exit code {code}\n{payload.pop('tool_response', '')}",
+        )
     kept = {name: payload[name] for name in _MEMBERS if payload.get(name) not in (None, "")}
     return event, json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -71,13 +78,23 @@ def write_answer(host: str, answer: bytes) -> bytes:
     """Return an answer as the client reads it."""
     if host not in _ANSWERS:
         return answer.replace(b'"hookEventName": "AfterTool"', b'"hookEventName": "PostToolUse"', 1)
-    return json.dumps({_ANSWERS[host]: json.loads(answer)["hookSpecificOutput"]["additionalContext"]}).encode()
+    return json.dumps(
+        {_ANSWERS[host]: json.loads(answer)["hookSpecificOutput"]["additionalContext"]}
+    ).encode()
 
 
 def _qwen(event: str, payload: "Json") -> None:
     answer = payload.get("tool_response")
-    text = payload.get("error") if event == "PostToolUseFailure" else answer and answer.get("llmContent")
-    if payload.get("tool_name") != "run_shell_command" or not isinstance(text, str) or "\nOutput: " not in text:
+    text = (
+        payload.get("error")
+        if event == "PostToolUseFailure"
+        else answer and answer.get("llmContent")
+    )
+    if (
+        payload.get("tool_name") != "run_shell_command"
+        or not isinstance(text, str)
+        or "\nOutput: " not in text
+    ):
         return
     output, _, report = text.partition("\nOutput: ")[2].rpartition("\nError: ")
     error, _, rest = report.partition("\nExit Code: ")
@@ -109,7 +126,9 @@ def _last_answer(path: str) -> str:
         text = hook_files.read_file(path, _TAIL, end=True) or b""
         if text.rfind(b'"agentStop"') > text.rfind(b'"type":"user.message"'):
             break
-        time.sleep(0.05)  # there is nothing to wait on; the reads are few, and the hook has its deadline
+        time.sleep(
+            0.05
+        )  # there is nothing to wait on; the reads are few, and the hook has its deadline
     for line in reversed(text.split(b"\n")):
         if line.startswith(b'{"type":"assistant.message"') and b'"content":""' not in line:
             return str(json.loads(line)["data"]["content"])
@@ -117,7 +136,9 @@ def _last_answer(path: str) -> str:
 
 
 def _cline(event: str, payload: "Json") -> None:
-    context, result, turn = (payload.get(name) or {} for name in ("sessionContext", "tool_result", "turn"))
+    context, result, turn = (
+        payload.get(name) or {} for name in ("sessionContext", "tool_result", "turn")
+    )
     payload["session_id"] = context.get("rootSessionId") or payload.get("taskId")
     payload["cwd"] = next(iter(payload.get("workspaceRoots") or []), "")
     payload["agent_id"] = payload.get("agent_id") if payload.get("parent_agent_id") else None
@@ -126,15 +147,27 @@ def _cline(event: str, payload: "Json") -> None:
     if not result:
         return
     given, output = dict(result.get("input") or {}), result.get("output")
-    results = [each for each in (output if isinstance(output, list) else [output]) if isinstance(each, dict)]
-    text = "\n".join(str(each.get("result") or each.get("error") or "") for each in results) or output
+    results = [
+        each
+        for each in (output if isinstance(output, list) else [output])
+        if isinstance(each, dict)
+    ]
+    text = (
+        "\n".join(str(each.get("result") or each.get("error") or "") for each in results) or output
+    )
     if isinstance(given.get("commands"), list):
         given["command"] = "\n".join(map(str, given.pop("commands")))
     errors = [str(each.get("error")) for each in results if each.get("success") is False]
     code = errors[0].rpartition(" with code ")[2] if errors else ""
     payload["exit_code"] = int(code) if code.isdecimal() else None
-    payload["tool_response"] = {"isError": True, "content": text} if errors and not code.isdecimal() else text
-    payload |= {"tool_name": result.get("name"), "tool_input": given, "tool_use_id": result.get("id")}
+    payload["tool_response"] = (
+        {"isError": True, "content": text} if errors and not code.isdecimal() else text
+    )
+    payload |= {
+        "tool_name": result.get("name"),
+        "tool_input": given,
+        "tool_use_id": result.get("id"),
+    }
 
 
 def _cursor(event: str, payload: "Json") -> None:
@@ -157,15 +190,27 @@ def _cursor(event: str, payload: "Json") -> None:
 def _windsurf(event: str, payload: "Json") -> None:
     info: Json = payload.get("tool_info") or {}
     payload["session_id"], payload["cwd"] = payload.get("trajectory_id"), os.getcwd()
-    payload["prompt"], payload["last_assistant_message"] = info.get("user_prompt"), info.get("response")
+    payload["prompt"], payload["last_assistant_message"] = (
+        info.get("user_prompt"),
+        info.get("response"),
+    )
     if "command_line" in info:
         payload |= {"tool_name": "Bash", "tool_input": {"command": info["command_line"]}}
     elif "edits" in info:
-        payload |= {"tool_name": "Edit", "tool_input": {name: info.get(name) for name in ("file_path", "edits")}}
+        payload |= {
+            "tool_name": "Edit",
+            "tool_input": {name: info.get(name) for name in ("file_path", "edits")},
+        }
     elif "mcp_tool_name" in info:
         name = f"mcp__{info.get('mcp_server_name')}__{info['mcp_tool_name']}"
         payload |= {"tool_name": name, "tool_input": info.get("mcp_tool_arguments")}
         payload["tool_response"] = info.get("mcp_result")
 
 
-_ADAPTERS = {"qwen": _qwen, "copilot": _copilot, "cline": _cline, "cursor": _cursor, "windsurf": _windsurf}
+_ADAPTERS = {
+    "qwen": _qwen,
+    "copilot": _copilot,
+    "cline": _cline,
+    "cursor": _cursor,
+    "windsurf": _windsurf,
+}

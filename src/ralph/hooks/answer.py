@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _REDACTED = "[redacted: "
 _OTHER_NAMES = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
 """Gemini and others read no answer before a tool: theirs comes with its result."""
-_FILE_TOOLS = tuple("Edit Write MultiEdit NotebookEdit Read apply_patch replace write_file read_file".split())
+_FILE_TOOLS = tuple(
+    "Edit Write MultiEdit NotebookEdit Read apply_patch replace write_file read_file".split()
+)
 """Tools that touch the files that they name, of all hosts."""
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_FILES = 8
@@ -32,7 +34,9 @@ SUBAGENT_TOKENS = 600  # that a subagent is given at most
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
 
-def answer_event(host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]") -> bytes:
+def answer_event(
+    host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]"
+) -> bytes:
     """Return what to print about an event; b"" when memory has nothing that relates."""
     name = _OTHER_NAMES.get(event, event)
     question, is_subagent = "", name == "SubagentStart"
@@ -41,7 +45,9 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
     elif name == "UserPromptSubmit":
         question = _question(host, payload)
     files, command = _files(payload), payload.object("tool_input").text("command")
-    if not (question or files or command) or (not question and name in ("UserPromptSubmit", "SubagentStart")):
+    if not (question or files or command) or (
+        not question and name in ("UserPromptSubmit", "SubagentStart")
+    ):
         return b""
     connection = hook_files.open_index(project.index)
     if connection is None:
@@ -58,7 +64,9 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
         elif name == "PreToolUse":
             memory = recall.before_action(connection, files, command, options)
         else:
-            memory = recall.after_failure(connection, files, command, payload.text("error"), options)
+            memory = recall.after_failure(
+                connection, files, command, payload.text("error"), options
+            )
     finally:
         connection.close()
     runs = _running_loops(project, options.seen) if name == "UserPromptSubmit" else []
@@ -66,8 +74,13 @@ def answer_event(host: str, event: str, payload: Payload, project: "Project", en
     if not text or len(text) > MOST_CHARACTERS:
         return b""
     try:
-        _note_injection(project, session, event, memory, [] if is_subagent else runs, seen=not is_subagent)
-    except (OSError, hook_files.Unsure) as error:  # a full or read-only disk must not hold an answer back
+        _note_injection(
+            project, session, event, memory, [] if is_subagent else runs, seen=not is_subagent
+        )
+    except (
+        OSError,
+        hook_files.Unsure,
+    ) as error:  # a full or read-only disk must not hold an answer back
         hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
     inner = f'{{"hookEventName": {_quote(event)}, "additionalContext": {_quote(text)}}}'
     said = ""
@@ -93,7 +106,9 @@ def _question(host: str, payload: Payload) -> str:
 def _subagent_task(payload: Payload, project: "Project") -> str:
     """Return the task of a subagent that starts: the oldest one for its type that no other has taken."""
     session, kind = session_name(payload.text("session_id")), payload.text("agent_type")
-    lines = (hook_files.read_file(f"{project.state}/cache/subagents/{session}", 1 << 20) or b"").split(b"\n")
+    lines = (
+        hook_files.read_file(f"{project.state}/cache/subagents/{session}", 1 << 20) or b""
+    ).split(b"\n")
     tasks = [task for line in lines if (task := Payload(line)).text("subagent_type") == kind]
     taken = sum(1 for line in lines if Payload(line).text("taken") == kind)
     if not kind or taken >= len(tasks):
@@ -106,11 +121,17 @@ def _running_loops(project: "Project", seen: "Collection[str]") -> "list[str]":
     """Return the loops that run now, by their heartbeats, and that the session has not been told of."""
     folder = f"{project.state}/cache/runs"
     try:
-        names = [name.removesuffix(".alive") for name in os.listdir(folder) if name.endswith(".alive")]
+        names = [
+            name.removesuffix(".alive") for name in os.listdir(folder) if name.endswith(".alive")
+        ]
         ages = {name: time.time() - os.stat(f"{folder}/{name}.alive").st_mtime for name in names}
     except OSError:
         return []
-    return [name for name in sorted(names) if name not in seen and ages[name] < _SILENCE and session_name(name) == name]
+    return [
+        name
+        for name in sorted(names)
+        if name not in seen and ages[name] < _SILENCE and session_name(name) == name
+    ]
 
 
 def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "RecallOptions":
@@ -119,9 +140,13 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     settings = project.settings
     path = f"{project.state}/cache/injected/{session_name(session)}"
     injected = (hook_files.read_file(path, 1 << 20) if session else None) or b""
-    names = frozenset(injected.decode("utf-8", "replace").split("\n")) if session else frozenset[str]()
+    names = (
+        frozenset(injected.decode("utf-8", "replace").split("\n")) if session else frozenset[str]()
+    )
     options = recall.RecallOptions(hook_files.timestamp()[:10], session, names)
-    options.task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
+    options.task = (
+        env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
+    )
     options.enabled = settings.enabled
     options.types, options.tags = settings.types, settings.tags
     options.accepted_files = (
@@ -130,7 +155,9 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
     )
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
     folder = f"worktrees/{project.worktree}/" if project.worktree else ""
-    verified = hook_files.read_file(f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
+    verified = hook_files.read_file(
+        f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES
+    )
     options.stale = recall.CitationCache(project.root, verified) if verified else None
     if settings.recent:
         then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
@@ -143,9 +170,17 @@ def _files(payload: Payload) -> list[str]:
     if payload.text("tool_name") not in _FILE_TOOLS:
         return []
     parameters = payload.object("tool_input")
-    names = [parameters.text(key) for key in ("file_path", "notebook_path", "path", "absolute_path")]
-    patch = payload.text("tool_input") or next(filter(None, map(parameters.text, ("command", "input", "patch"))), "")
-    patched = [line.partition(": ")[2].strip() for line in patch.split("\n") if line.startswith(_PATCH_LINES)]
+    names = [
+        parameters.text(key) for key in ("file_path", "notebook_path", "path", "absolute_path")
+    ]
+    patch = payload.text("tool_input") or next(
+        filter(None, map(parameters.text, ("command", "input", "patch"))), ""
+    )
+    patched = [
+        line.partition(": ")[2].strip()
+        for line in patch.split("\n")
+        if line.startswith(_PATCH_LINES)
+    ]
     return [name for name in names if name] or patched[:_MOST_FILES]
 
 
@@ -153,7 +188,13 @@ def _files(payload: Payload) -> list[str]:
 
 
 def _note_injection(
-    project: "Project", session: str, event: str, memory: "Recalled", runs: "list[str]", *, seen: bool
+    project: "Project",
+    session: str,
+    event: str,
+    memory: "Recalled",
+    runs: "list[str]",
+    *,
+    seen: bool,
 ) -> None:
     """Write what was injected to the ledger and, where it was `seen`, to the session's list, also runs of the loop."""
     at = hook_files.timestamp()
@@ -162,7 +203,11 @@ def _note_injection(
         f'"record": {_quote(record)}, "session": {_quote(session)}, "tokens": {tokens}}}\n'
         for record, tokens in memory.records
     )
-    names = "".join(f"{name}\n" for name in (*runs, *(record for record, _ in memory.records)) if "\n" not in name)
+    names = "".join(
+        f"{name}\n"
+        for name in (*runs, *(record for record, _ in memory.records))
+        if "\n" not in name
+    )
     if lines:
         project.append(discovery.LOG, "injections.jsonl", lines.encode("utf-8", "replace"))
     if session and seen:

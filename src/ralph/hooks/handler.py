@@ -23,11 +23,15 @@ RECORDED = tuple(
     """PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent
     beforeSubmitPrompt""".split()
 )
-ANSWERED = tuple("UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent AfterTool".split())
+ANSWERED = tuple(
+    "UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent AfterTool".split()
+)
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
 _RECORDING, _ANSWERING, _HANDLING = 2.0, 3.0, 5.0
-_SECONDS = dict.fromkeys(ANSWERED, _ANSWERING) | dict.fromkeys(HANDLED, _HANDLING) | {"SessionEnd": 1.2}
+_SECONDS = (
+    dict.fromkeys(ANSWERED, _ANSWERING) | dict.fromkeys(HANDLED, _HANDLING) | {"SessionEnd": 1.2}
+)
 """When an event that takes the slow path gives up, before its host ends it; recording takes 2 seconds at most."""
 _LOCK_SECONDS = 0.5  # how long the app waits for each lock
 _TRIES = (1.0, 0.4, 0.2)
@@ -47,9 +51,13 @@ def main(arguments: list[str]) -> None:
             pieces, size = [], 0
             while piece := os.read(0, 1 << 20):
                 size += len(piece)
-                if size <= _LARGEST:  # the rest of a larger one is read, so that the host is not kept waiting
+                if (
+                    size <= _LARGEST
+                ):  # the rest of a larger one is read, so that the host is not kept waiting
                     pieces.append(piece)
-            answer = run_event(host, event, b"".join(pieces), os.environ, _set_deadline, cut=size > _LARGEST)
+            answer = run_event(
+                host, event, b"".join(pieces), os.environ, _set_deadline, cut=size > _LARGEST
+            )
     try:
         while answer:
             answer = answer[os.write(1, answer) :]
@@ -117,7 +125,9 @@ def _handle(
         _prepare_app(lambda: set_deadline(seconds))
         from ralph.app.hook import handle_event
 
-        printed = handle_event(project.folder, host, event, payload.raw, env=env, project=bool(project.root))
+        printed = handle_event(
+            project.folder, host, event, payload.raw, env=env, project=bool(project.root)
+        )
         return printed.encode("utf-8", "replace")
     if project.load_settings(env) is None:
         _prepare_app(lambda: set_deadline(seconds))
@@ -143,8 +153,16 @@ def _handle(
 
         update_index(project.root, event)
         return b""
-    if event == "PreToolUse" and payload.text("tool_name") in ("Agent", "Task") and project.settings.capture:
-        stored = None if _forgets(event, payload, project) else _redact_in_time(payload, project, event, set_deadline)
+    if (
+        event == "PreToolUse"
+        and payload.text("tool_name") in ("Agent", "Task")
+        and project.settings.capture
+    ):
+        stored = (
+            None
+            if _forgets(event, payload, project)
+            else _redact_in_time(payload, project, event, set_deadline)
+        )
         if stored is not None:  # the event of the subagent's start does not say what it shall do
             name = session_name(payload.text("session_id"))
             project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
@@ -189,7 +207,11 @@ def _is_installed_twice(event: str) -> bool:
     home, project = os.environ.get("HOME"), os.environ.get("CLAUDE_PROJECT_DIR")
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
     files = [f"{folder}/settings.json"] if folder else []
-    files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"] if project else []
+    files += (
+        [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"]
+        if project
+        else []
+    )
     for text in [hook_files.read_file(file, 1 << 22) or b"" for file in files]:
         if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
             continue
@@ -208,22 +230,40 @@ def _can_start(hook: "Mapping[str, object]") -> bool:
     """Check that the launcher, or the interpreter and the file, that a hook of ours names can be started."""
     words, launcher = hook.get("args"), hook.get("command")
     if isinstance(launcher, str) and launcher.endswith("/ralph/bin/ralph-hook"):
-        note = (hook_files.read_file(f"{launcher[:-14]}interpreter") or b"").decode("utf-8", "surrogateescape")
+        note = (hook_files.read_file(f"{launcher[:-14]}interpreter") or b"").decode(
+            "utf-8", "surrogateescape"
+        )
         python, runner = (*note.split("\n"), "", "")[:2]
         # the launcher looks for run.py in the interpreter's environment, as the plugin that started us did
-        is_there = os.access(runner, os.R_OK) or __file__.startswith(f"{python.rpartition('/bin/')[0]}/lib/")
+        is_there = os.access(runner, os.R_OK) or __file__.startswith(
+            f"{python.rpartition('/bin/')[0]}/lib/"
+        )
         return is_there and os.access(launcher, os.X_OK) and os.access(python, os.X_OK)
     texts = [word for word in (words if isinstance(words, list) else []) if isinstance(word, str)]
     runner = next((word for word in texts if word.endswith("ralph/hooks/run.py")), "")
     command = hook.get("command")
-    programs = [word for word in (command, *texts) if isinstance(word, str) and word.startswith("/") and word != runner]
+    programs = [
+        word
+        for word in (command, *texts)
+        if isinstance(word, str) and word.startswith("/") and word != runner
+    ]
     can_run = bool(runner and programs) and os.access(runner, os.R_OK)
-    return can_run and all("\0" not in program and os.access(program, os.X_OK) for program in programs)
+    return can_run and all(
+        "\0" not in program and os.access(program, os.X_OK) for program in programs
+    )
 
 
 # --- the payload ---------------------------------------------------------------------------------
 
-_ESCAPES = (('\\"', '"'), ("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r"), ("\\/", "/"), ("\\b", "\b"), ("\\f", "\f"))
+_ESCAPES = (
+    ('\\"', '"'),
+    ("\\n", "\n"),
+    ("\\t", "\t"),
+    ("\\r", "\r"),
+    ("\\/", "/"),
+    ("\\b", "\b"),
+    ("\\f", "\f"),
+)
 
 
 class Payload:
@@ -327,7 +367,11 @@ class Project:
         if self.root:
             location = discovery.locate(self.root)
             self.worktree, self.task = location.worktree, location.task
-            self.state, self.index, self.boundary = location.state, location.index, location.boundary
+            self.state, self.index, self.boundary = (
+                location.state,
+                location.index,
+                location.boundary,
+            )
 
     def append(self, folders: str, name: str, line: bytes) -> None:
         """Append one line to a file below the state folder, without following a link on the way there."""
@@ -337,7 +381,9 @@ class Project:
     def load_settings(self, env: "Mapping[str, str]") -> "HookSettings | None":
         """Return the cached settings and remember them; None when they are out of date."""
         own = f"-{os.stat(self.root).st_ino}" if self.worktree else ""
-        settings = hook_files.read_settings(f"{self.state}/cache/hook{own}", self.root, env, _user_config(env))
+        settings = hook_files.read_settings(
+            f"{self.state}/cache/hook{own}", self.root, env, _user_config(env)
+        )
         if settings is not None:
             self.settings = settings
             if settings.patterns:
@@ -360,7 +406,9 @@ READING_TOOLS = frozenset(
     read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch""".split()
 )
 """Tools whose results are files and pages: only their parameters are recorded."""
-_FILE_TOOLS = READING_TOOLS.union("Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write".split())
+_FILE_TOOLS = READING_TOOLS.union(
+    "Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write".split()
+)
 """Tools that read or change files: `ralph forget` is not called there."""
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
 """Members that the host fills by itself: nothing is searched there."""
@@ -369,9 +417,15 @@ _ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _LONGEST_ID = 80
 
 
-def append_event(host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]") -> bool:
+def append_event(
+    host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]"
+) -> bool:
     """Append a payload to its session's log in our envelope; False when it cannot be written, which is counted."""
-    run, iteration, task = env.get("RALPH_RUN", ""), env.get("RALPH_ITERATION", ""), env.get("RALPH_TASK")
+    run, iteration, task = (
+        env.get("RALPH_RUN", ""),
+        env.get("RALPH_ITERATION", ""),
+        env.get("RALPH_TASK"),
+    )
     task = task or project.task
     head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}", "host": "{host}", "event": "{event}"'
     head += f', "run": "{run}"' if _is_id(run) else ""
@@ -395,7 +449,9 @@ def append_event(host: str, event: str, stored: Payload, project: Project, env: 
         try:
             hook_files.spill(project.state, name, line)
         except (OSError, hook_files.Unsure):
-            hook_files.count_failure(project.state, event, f"cannot append: {getattr(error, 'strerror', '') or error}")
+            hook_files.count_failure(
+                project.state, event, f"cannot append: {getattr(error, 'strerror', '') or error}"
+            )
             return False
     return True
 
@@ -410,7 +466,9 @@ def session_name(session: str) -> str:
 
 
 def _is_id(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
+    return (
+        0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
+    )
 
 
 def stored_payload(payload: Payload, settings: "HookSettings") -> Payload | None:
@@ -442,14 +500,18 @@ def _redact_in_time(
         except DeadlineExceeded as error:
             if not error.pattern:
                 break
-            hook_files.count_failure(project.state, event, f"privacy.patterns: {error.pattern} took too long")
+            hook_files.count_failure(
+                project.state, event, f"privacy.patterns: {error.pattern} took too long"
+            )
             hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
             project.settings.switch_off({error.pattern})
         else:
             set_deadline(_SECONDS.get(event, _RECORDING) - seconds)
             return stored
     set_deadline(_RECORDING - sum(_TRIES))
-    hook_files.count_failure(project.state, event, "too large or too slow to redact: stored without its texts")
+    hook_files.count_failure(
+        project.state, event, "too large or too slow to redact: stored without its texts"
+    )
     return _without_texts(payload)
 
 
@@ -459,7 +521,11 @@ def _without_read_results(payload: Payload) -> Payload:
         return payload
     start, end = payload.members["tool_response"]
     result = payload.raw[start:end].replace(b" ", b"")
-    flags = [name for name in ("interrupted", "isError", "is_error") if f'"{name}":true'.encode() in result]
+    flags = [
+        name
+        for name in ("interrupted", "isError", "is_error")
+        if f'"{name}":true'.encode() in result
+    ]
     shorter = ", ".join(f'"{name}": true' for name in flags)
     return Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
 
@@ -467,9 +533,17 @@ def _without_read_results(payload: Payload) -> Payload:
 def _needs_redaction(payload: Payload, settings: "HookSettings") -> bool:
     """Check whether anything in a payload may be private, or too long to be stored as it is."""
     raw = searched = payload.raw
-    if len(raw) > _SMALL or settings.patterns or b"\\u" in raw or b"NaN" in raw or b"Infinity" in raw:
+    if (
+        len(raw) > _SMALL
+        or settings.patterns
+        or b"\\u" in raw
+        or b"NaN" in raw
+        or b"Infinity" in raw
+    ):
         return True
-    for start, end in sorted((payload.members.get(name, (0, 0)) for name in _HOST_MEMBERS), reverse=True):
+    for start, end in sorted(
+        (payload.members.get(name, (0, 0)) for name in _HOST_MEMBERS), reverse=True
+    ):
         searched = searched[:start] + searched[end:]
     text = _unescape(searched.decode("utf-8", "replace"))
     return needs_rules(text) or (bool(settings.paths) and may_match_glob(text, settings.paths))
@@ -487,7 +561,9 @@ def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
     if settings.paths and mentions_private_path(value, settings.paths):
         return None
     redacted = redact_payload(value, settings.patterns)
-    return Payload(json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    return Payload(
+        json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    )
 
 
 def _forgets(event: str, payload: Payload, project: Project) -> bool:
@@ -496,13 +572,17 @@ def _forgets(event: str, payload: Payload, project: Project) -> bool:
     calls = f"{project.state}/{hook_files.FORGETS}/{name}"
     mark = b"0\n" if "prompt" in payload.members and os.path.exists(calls) else b""
     may_quote = event == "SubagentStop" or payload.text("tool_name").endswith(("Output", "_stdin"))
-    if (may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED) or _calls_forget(payload):
+    if (
+        may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED
+    ) or _calls_forget(payload):
         mark = hook_files.CALLED
     try:
         if mark:
             project.append(hook_files.FORGETS, name, mark)
     except (OSError, hook_files.Unsure) as error:  # the event itself is stored all the same
-        hook_files.count_failure(project.state, event, f"cannot note a call of `ralph forget`: {error}")
+        hook_files.count_failure(
+            project.state, event, f"cannot note a call of `ralph forget`: {error}"
+        )
     return mark == hook_files.CALLED
 
 
@@ -533,12 +613,18 @@ def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
 
     from ralph.model import FORGET_COMMAND
 
-    members: dict[str, object] = {name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")}
+    members: dict[str, object] = {
+        name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")
+    }
     parameters = payload.object("tool_input")
     path = next(filter(None, map(parameters.text, _PATH_MEMBERS)), "")
     members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
     exit_line = payload.text("error").partition("\n")[0]
     members["prompt"] = FORGET_COMMAND if forgets and "prompt" in payload.members else ""
-    members["error"] = exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
+    members["error"] = (
+        exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
+    )
     stored = {name: value for name, value in members.items() if value}
-    return Payload(json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    return Payload(
+        json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    )

@@ -34,14 +34,22 @@ def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
     """Return what is remembered here and what this session was given, or why nothing is."""
     payload = Payload(raw)
     places = payload.object("workspace")
-    folders = [env.get("CLAUDE_PROJECT_DIR"), places.text("project_dir"), payload.text("cwd"), os.getcwd()]
+    folders = [
+        env.get("CLAUDE_PROJECT_DIR"),
+        places.text("project_dir"),
+        payload.text("cwd"),
+        os.getcwd(),
+    ]
     project = Project(next(folder for folder in folders if folder and folder.startswith("/")))
     if not project.root:
         return ""
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return "Ralph: paused"
     memories = b"\n" + (hook_files.read_file(f"{project.root}/.agent/memories.md", _LARGEST) or b"")
-    parts = [f"{count} {'memory' if count == 1 else 'memories'}" for count in (memories.count(b"\n### mem-"),)]
+    parts = [
+        f"{count} {'memory' if count == 1 else 'memories'}"
+        for count in (memories.count(b"\n### mem-"),)
+    ]
     count, tokens = _injected(project, payload.text("session_id"))
     parts += [f"{count} injected ({tokens} tokens)"] if count else []
     return f"Ralph: {', '.join(parts)}"
@@ -50,8 +58,17 @@ def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
 def _injected(project: Project, session: str) -> tuple[int, int]:
     """Return how many records this session was given, and their tokens."""
     text = (
-        session and hook_files.read_file(f"{project.state}/{discovery.LOG}/injections.jsonl", _LARGEST, end=True)
+        session
+        and hook_files.read_file(
+            f"{project.state}/{discovery.LOG}/injections.jsonl", _LARGEST, end=True
+        )
     ) or b""
     lines = [Payload(line) for line in text.split(b"\n") if session.encode() in line]
-    given = [line for line in lines if line.text("type") == "injection" and line.text("session") == session]
-    return len({line.text("record") for line in given}), sum(int(line.value("tokens") or 0) for line in given)
+    given = [
+        line
+        for line in lines
+        if line.text("type") == "injection" and line.text("session") == session
+    ]
+    return len({line.text("record") for line in given}), sum(
+        int(line.value("tokens") or 0) for line in given
+    )

@@ -24,7 +24,15 @@ _IGNORED = frozenset(
     """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
     .pytest_cache .hypothesis .gradle .idea .DS_Store .coverage""".split()
 )
-_GIT = ("git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_GIT = (
+    "git",
+    "--no-optional-locks",
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+)
 _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", ":/")
 
 
@@ -39,7 +47,9 @@ class DiskSnapshot:
     def fingerprint(self) -> str:
         """The same for the same contents."""
         listing = "\n".join(f"{path}\0{content}" for path, content in sorted(self.files.items()))
-        return hashlib.sha256(f"{self.by_git}\n{listing}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return hashlib.sha256(
+            f"{self.by_git}\n{listing}".encode("utf-8", "surrogateescape")
+        ).hexdigest()[:16]
 
 
 def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
@@ -59,7 +69,11 @@ class ChangeTracker:
         self._base = self.folder.as_posix().rstrip("/") + "/"
         self._cache: dict[str, tuple[tuple[int, ...], str]] = {}
         top = discovery.find_top(self.folder.as_posix())
-        is_ignored = bool(top) and self.folder != Path(top) and self._git("check-ignore", "-q", ".") is not None
+        is_ignored = (
+            bool(top)
+            and self.folder != Path(top)
+            and self._git("check-ignore", "-q", ".") is not None
+        )
         self._by_git = bool(top) and not is_ignored
 
     def snapshot(self) -> DiskSnapshot:

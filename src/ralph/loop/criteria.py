@@ -41,7 +41,11 @@ class Criterion:
     @property
     def label(self) -> str:
         """Its kind, and what is run or searched for."""
-        what = self.marker if self.kind is CriterionKind.MARKER else self.command or shlex.join(self.argv)
+        what = (
+            self.marker
+            if self.kind is CriterionKind.MARKER
+            else self.command or shlex.join(self.argv)
+        )
         code = f" (exit code {self.expected})" if self.expected else ""
         return f"{self.kind}: {what}{code}" if what else self.kind.value
 
@@ -58,7 +62,9 @@ class CheckResult(NamedTuple):
     @property
     def report(self) -> str:
         """The result with its output, for the next prompt and the journal."""
-        return f"{self.criterion.label}: {self.message}" + (f"\n{self.tail}" if self.tail and not self.passed else "")
+        return f"{self.criterion.label}: {self.message}" + (
+            f"\n{self.tail}" if self.tail and not self.passed else ""
+        )
 
 
 class CriteriaVerdict(NamedTuple):
@@ -77,7 +83,9 @@ class CriteriaVerdict(NamedTuple):
     def failures(self) -> str:
         """A report of every criterion that does not hold; "" when all do."""
         parts = [check.report for check in self.checks if not check.passed]
-        return "\n\n".join([*parts, *(["stopped before all criteria were checked"] if self.stopped else [])])
+        return "\n\n".join(
+            [*parts, *(["stopped before all criteria were checked"] if self.stopped else [])]
+        )
 
 
 def check(
@@ -92,7 +100,9 @@ def check(
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
     """Run all criteria; `text` is the agent's, `echo` and `outputs` are what it might repeat."""
-    markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER] or [MARKER]
+    markers = [
+        criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER
+    ] or [MARKER]
     marked = any(has_marker(text, marker, echo, outputs) for marker in markers)
     checks: list[CheckResult] = []
     for criterion in criteria:
@@ -110,7 +120,9 @@ def check(
         if ran is None or ran.stopped:
             return CriteriaVerdict(tuple(checks), marked, stopped=True)
         passed = not ran.timed_out and ran.code == criterion.expected
-        not_found = not passed and (ran.missing or ran.code in (126, 127))  # the codes of shells, npm and env
+        not_found = not passed and (
+            ran.missing or ran.code in (126, 127)
+        )  # the codes of shells, npm and env
         if ran.timed_out:
             message = f"took longer than {limit:g} s and was stopped"
         elif not_found:
@@ -118,18 +130,27 @@ def check(
             advice = f"install it, or name another command for {criterion.kind}"
             message = f"{program} is missing or cannot be started; {advice}"
         else:
-            message = "passed" if passed else f"ended with {ran.code} instead of {criterion.expected}"
+            message = (
+                "passed" if passed else f"ended with {ran.code} instead of {criterion.expected}"
+            )
         missing = not_found and "/" not in argv[0]
-        checks.append(CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing))
+        checks.append(
+            CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing)
+        )
     return CriteriaVerdict(tuple(checks), marked)
 
 
-def has_marker(text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()) -> bool:
+def has_marker(
+    text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()
+) -> bool:
     """Whether the marker is alone on a line, and repeats neither the prompt (`echo`) nor a tool (`outputs`)."""
     if any(True for output in outputs for _ in _marker_lines(output, marker)):
         return False
     repeated = {before for _, before in _marker_lines(echo, marker) if before}
-    return any(is_markdown and before not in repeated for is_markdown, before in _marker_lines(text, marker))
+    return any(
+        is_markdown and before not in repeated
+        for is_markdown, before in _marker_lines(text, marker)
+    )
 
 
 def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str]]:
@@ -164,7 +185,9 @@ def command_argv(command: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError:
-        raise UsageError(f"{command}: a quote is not closed", hint="close it, or write it twice") from None
+        raise UsageError(
+            f"{command}: a quote is not closed", hint="close it, or write it twice"
+        ) from None
 
 
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
@@ -182,13 +205,18 @@ def _parse_criterion(text: str) -> Criterion:
     if name not in set(CriterionKind):
         if match is None:
             return _parse_command(CriterionKind.CUSTOM, text)
-        raise UsageError(f"{word}: there is no such criterion", hint=f"{hint}; a command may need custom: before it")
+        raise UsageError(
+            f"{word}: there is no such criterion",
+            hint=f"{hint}; a command may need custom: before it",
+        )
     kind = CriterionKind(name)
     if match is None:
         return Criterion(kind)
     if not rest:
         raise UsageError(f"{text}: nothing follows the colon", hint=hint)
-    return Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
+    return (
+        Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
+    )
 
 
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:
@@ -207,12 +235,20 @@ def add_detected_commands(
     complete = []
     for criterion in criteria:
         kind = criterion.kind
-        if kind is not CriterionKind.MARKER and not criterion.command.strip() and not criterion.argv:
+        if (
+            kind is not CriterionKind.MARKER
+            and not criterion.command.strip()
+            and not criterion.argv
+        ):
             if kind is CriterionKind.CUSTOM:
-                raise UsageError("custom: no command", hint='write it behind a colon: "custom:./check.sh"')
+                raise UsageError(
+                    "custom: no command", hint='write it behind a colon: "custom:./check.sh"'
+                )
             if kind not in detected:
                 hint = f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml'
-                raise NotFound(f"{kind}: no command for it was found in this project's files", hint=hint)
+                raise NotFound(
+                    f"{kind}: no command for it was found in this project's files", hint=hint
+                )
             criterion = replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
         complete.append(criterion)
     return tuple(complete)
@@ -221,12 +257,18 @@ def add_detected_commands(
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
 _VARYING = (
     (re.compile(r"\s+"), " "),
-    (re.compile(r"(?:/private)?/(?:var/folders|tmp|var/tmp|dev/shm|run/user)/[^\s:'\"`)\]>,]*"), "<tmp>"),
+    (
+        re.compile(r"(?:/private)?/(?:var/folders|tmp|var/tmp|dev/shm|run/user)/[^\s:'\"`)\]>,]*"),
+        "<tmp>",
+    ),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
     (re.compile(r"\b0x[0-9a-f]+\b", re.IGNORECASE), "<hex>"),
     (re.compile(r"\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}\b"), "<hex>"),
     (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
-    (re.compile(r"# ?(?:ns|us|µs|ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)\b"), "#"),
+    (
+        re.compile(r"# ?(?:ns|us|µs|ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)\b"),
+        "#",
+    ),
     (re.compile(r"#(?: ?#)+"), "#"),
     (re.compile(r"[-=_*.~]{3,}"), "---"),
 )
@@ -247,8 +289,12 @@ def failure_signature(text: str) -> str:
     """Return a short name of a failure, the same whatever the numbers in it."""
     if not (masked := [line for line in map(mask_line, text.splitlines()) if line]):
         return ""
-    digest = hashlib.sha256("\n".join(sorted(set(masked))).encode("utf-8", "surrogatepass")).hexdigest()
-    gist = min(filter(_FAILURE_LINE.search, masked), default=masked[0])  # not the first: parallel tests have no order
+    digest = hashlib.sha256(
+        "\n".join(sorted(set(masked))).encode("utf-8", "surrogatepass")
+    ).hexdigest()
+    gist = min(
+        filter(_FAILURE_LINE.search, masked), default=masked[0]
+    )  # not the first: parallel tests have no order
     return f"{digest[:12]} {gist[:160]}"
 
 

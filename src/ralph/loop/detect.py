@@ -24,18 +24,55 @@ _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why
 _PYTEST = r"^[^#\n]*\bpytest\b"
 _PYTHON = (
     (
-        *(TEST, "pytest", "{pytest}", r"pyproject.toml ~ ^\[tool\.pytest[.\]]", "pytest.ini", "conftest.py"),
-        *("tests/conftest.py", r"setup.cfg ~ ^\[(?:tool:)?pytest\]", r"tox.ini ~ ^\[(?:tool:)?pytest\]"),
-        *(f"pyproject.toml ~ {_PYTEST}", f"setup.cfg ~ {_PYTEST}", f"requirements*.txt ~ {_PYTEST}"),
+        *(
+            TEST,
+            "pytest",
+            "{pytest}",
+            r"pyproject.toml ~ ^\[tool\.pytest[.\]]",
+            "pytest.ini",
+            "conftest.py",
+        ),
+        *(
+            "tests/conftest.py",
+            r"setup.cfg ~ ^\[(?:tool:)?pytest\]",
+            r"tox.ini ~ ^\[(?:tool:)?pytest\]",
+        ),
+        *(
+            f"pyproject.toml ~ {_PYTEST}",
+            f"setup.cfg ~ {_PYTEST}",
+            f"requirements*.txt ~ {_PYTEST}",
+        ),
     ),
-    (LINT, "ruff", "{ruff} check .", r"pyproject.toml ~ ^\[tool\.ruff[.\]]", "ruff.toml", ".ruff.toml"),
-    (TYPES, "mypy", "{mypy}{mypy_target}", r"pyproject.toml ~ ^\[tool\.mypy\]", "mypy.ini", r"setup.cfg ~ ^\[mypy\]"),
+    (
+        LINT,
+        "ruff",
+        "{ruff} check .",
+        r"pyproject.toml ~ ^\[tool\.ruff[.\]]",
+        "ruff.toml",
+        ".ruff.toml",
+    ),
+    (
+        TYPES,
+        "mypy",
+        "{mypy}{mypy_target}",
+        r"pyproject.toml ~ ^\[tool\.mypy\]",
+        "mypy.ini",
+        r"setup.cfg ~ ^\[mypy\]",
+    ),
     (TYPES, "pyright", "pyright", r"pyproject.toml ~ ^\[tool\.pyright\]", "pyrightconfig.json"),
 )
 _NODE = (  # counts when the tool is installed
     (TEST, "vitest", "vitest run", r'package.json ~ "vitest"\s*:', "vitest.config.*"),
     (TEST, "jest", "jest", r'package.json ~ "jest"\s*:', "jest.config.*"),
-    (LINT, "eslint", "eslint .", "eslint.config.*", ".eslintrc", ".eslintrc.*", r'package.json ~ "eslintConfig"'),
+    (
+        LINT,
+        "eslint",
+        "eslint .",
+        "eslint.config.*",
+        ".eslintrc",
+        ".eslintrc.*",
+        r'package.json ~ "eslintConfig"',
+    ),
     (TYPES, "typescript", "tsc --build --noEmit", r'tsconfig.json ~ "references"\s*:'),
     (TYPES, "typescript", "tsc --noEmit", "tsconfig.json"),
 )
@@ -44,14 +81,24 @@ _OTHERS = (
     (TEST, "cargo", "cargo test --offline --workspace", "Cargo.toml"),
     (BUILD, "cargo", "cargo build --offline --workspace", "Cargo.toml"),
     (TYPES, "cargo", "cargo check --all-targets --offline --workspace", "Cargo.toml"),
-    (LINT, "clippy", "cargo clippy --offline --workspace --all-targets -- -D warnings", "Cargo.toml"),
+    (
+        LINT,
+        "clippy",
+        "cargo clippy --offline --workspace --all-targets -- -D warnings",
+        "Cargo.toml",
+    ),
     (LINT, "golangci-lint", "golangci-lint run", ".golangci.y*ml"),
     (TEST, "go", f"{_GO} test ./...", "go.mod", "go.work"),
     (BUILD, "go", f"{_GO} build -o /dev/null ./...", "go.mod", "go.work"),
     (LINT, "go", f"{_GO} vet ./...", "go.mod", "go.work"),
     (TYPES, "go", f"{_GO} vet ./...", "go.mod", "go.work"),
 )
-_MANAGERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "package-lock.json": "npm"}
+_MANAGERS = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "package-lock.json": "npm",
+}
 _SCRIPTS = {
     TEST: "test test:ci test:unit",
     BUILD: "build compile",
@@ -91,7 +138,11 @@ class _Project:
                 name = path.relative_to(self.folder).as_posix()
                 text = self.text(name) if regex else ""
                 if (match := re.search(regex, text, re.MULTILINE)) is not None:
-                    return f"{name}:{text.count(chr(10), 0, match.start(match.lastindex or 0)) + 1}" if regex else name
+                    return (
+                        f"{name}:{text.count(chr(10), 0, match.start(match.lastindex or 0)) + 1}"
+                        if regex
+                        else name
+                    )
         return ""
 
     def package(self, key: str) -> dict[str, object]:
@@ -108,7 +159,13 @@ class _Project:
             return program
         if python := self.find(".venv/bin/python", "venv/bin/python"):
             return f"{python} -m {name}"
-        runner = "uv run --offline" if self.find("uv.lock") else "poetry run" if self.find("poetry.lock") else ""
+        runner = (
+            "uv run --offline"
+            if self.find("uv.lock")
+            else "poetry run"
+            if self.find("poetry.lock")
+            else ""
+        )
         if runner:
             return f"{runner} python -m {name}"
         return name if name == "ruff" else f"python3 -m {name}"
@@ -118,7 +175,9 @@ def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
     """Return a criterion for each kind whose command is found."""
     project = _Project(folder)
     commands: dict[CriterionKind, Criterion] = {}
-    for kind, command, why in chain(_from_tables(project), _make_targets(project), _python_tests(project)):
+    for kind, command, why in chain(
+        _from_tables(project), _make_targets(project), _python_tests(project)
+    ):
         commands.setdefault(kind, Criterion(kind, argv=tuple(command.split()), why=why))
     return {kind: commands[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in commands}
 
@@ -147,7 +206,11 @@ def _scripts(project: _Project) -> _Detected:
     scripts = project.package("scripts")
     for kind, name in ((kind, name) for kind, names in _SCRIPTS.items() for name in names.split()):
         lines = [str(scripts.get(f"{when}{name}", "")) for when in ("", "pre", "post")]
-        if lines[0].strip() and "no test specified" not in lines[0] and not any(map(_UNSUITABLE.search, lines)):
+        if (
+            lines[0].strip()
+            and "no test specified" not in lines[0]
+            and not any(map(_UNSUITABLE.search, lines))
+        ):
             command = "npm test" if (manager, name) == ("npm", "test") else f"{manager} run {name}"
             why = project.find(rf'package.json ~ "scripts"\s*:[\s\S]*?("{re.escape(name)}")\s*:')
             yield kind, command, f'{why}: the script "{name}"'
@@ -157,7 +220,11 @@ def _make_targets(project: _Project) -> _Detected:
     file = project.find("GNUmakefile", "makefile", "Makefile")
     text = project.text(file) if file else ""
     names = [name for targets in (*_TARGETS.values(), "check") for name in targets.split()]
-    rules = {name: match for name in names if (match := re.search(_TARGET.format(name), text, re.MULTILINE))}
+    rules = {
+        name: match
+        for name in names
+        if (match := re.search(_TARGET.format(name), text, re.MULTILINE))
+    }
     # `check` is the tests if nothing else is, else the linter
     check = LINT if any(name in rules for name in _TARGETS[TEST].split()) else TEST
     for kind, targets in (*_TARGETS.items(), (check, "check")):
@@ -171,8 +238,12 @@ def _python_tests(project: _Project) -> _Detected:
     for folder in ("tests", "test", "."):
         if test := project.find("test_*.py" if folder == "." else f"{folder}/**/test_*.py"):
             command = project.python_tool("pytest")
-            of_unittest = re.search(r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE)
+            of_unittest = re.search(
+                r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE
+            )
             if of_unittest and not command.endswith("/bin/pytest"):
-                top = " -t ." if project.find(f"{folder}/__init__.py") else ""  # only a package can be imported
+                top = (
+                    " -t ." if project.find(f"{folder}/__init__.py") else ""
+                )  # only a package can be imported
                 command = f"{project.python_tool('unittest')} discover -s {folder}{top}"
             yield TEST, command, f"{test}: a test{' of unittest' if of_unittest else ''}"

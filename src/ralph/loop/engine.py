@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import CriteriaVerdict, failure_signature
-from ralph.loop.state import EndReason, IterationResult, Limits, Run, RunEnd, end_run, find_limit, retry_delay
+from ralph.loop.state import (
+    EndReason,
+    IterationResult,
+    Limits,
+    Run,
+    RunEnd,
+    end_run,
+    find_limit,
+    retry_delay,
+)
 from ralph.model.ids import timestamp
 from ralph.model.record import Outcome
 from ralph.model.work import Ask, JournalEntry, Reply, StopReason, Task
@@ -59,12 +68,18 @@ class Judgement(NamedTuple):
 class Parts:
     """The world, as the engine sees it."""
 
-    assign: Callable[[Run], Task | None]  # the task to work on, claimed by this run; None when nothing is left
+    assign: Callable[
+        [Run], Task | None
+    ]  # the task to work on, claimed by this run; None when nothing is left
     begin: Callable[[Run, Task], Run]
     """Begin a task: note which criteria fail already; without the task when a person stopped that."""
-    ask: Callable[[Run, Task], Ask]  # the prompt of the next iteration, of which a snapshot is stored
+    ask: Callable[
+        [Run, Task], Ask
+    ]  # the prompt of the next iteration, of which a snapshot is stored
     work: Callable[[Ask], AgentWork]  # run the agent
-    learn: Callable[[Run, Task, AgentWork], None]  # store what was learned, however the iteration ended
+    learn: Callable[
+        [Run, Task, AgentWork], None
+    ]  # store what was learned, however the iteration ended
     check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
     verify: Callable[[Run, Task, AgentWork], Judgement]
     """A second opinion on a task that is done: the same, or why not; blocked when it gives no verdict."""
@@ -73,7 +88,9 @@ class Parts:
     explain: Callable[[Run], str]  # why no task is ready
     save: Callable[[Run], Run]
     stop: Callable[[], EndReason | None]  # whether a person wants the run to end
-    feedback: Callable[[Run], Run | None]  # after Ctrl-C: the run with a person's feedback, or None to end here
+    feedback: Callable[
+        [Run], Run | None
+    ]  # after Ctrl-C: the run with a person's feedback, or None to end here
     pause: Callable[[float], None]
     cooldown: float = 0.0
 
@@ -105,7 +122,9 @@ def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]
     return parts.save(end_run(state, end.reason, end.message, timestamp()))
 
 
-def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult]) -> tuple[Run, RunEnd | None]:
+def _iterate(
+    state: Run, task: Task, parts: Parts, results: list[IterationResult]
+) -> tuple[Run, RunEnd | None]:
     ask = parts.ask(state, task)
     state = parts.save(replace(state, step="agent"))
     work = _run_agent(ask, state.model, parts)
@@ -119,7 +138,11 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)
-    results.append(IterationResult(state.iterations + 1, judgement.signature, work.disk, judgement.outcome.value))
+    results.append(
+        IterationResult(
+            state.iterations + 1, judgement.signature, work.disk, judgement.outcome.value
+        )
+    )
     if judgement.uses_retry:
         state = replace(state, attempt_failure=judgement.reason)
     state = parts.save(_advance(parts.settle(state, task, judgement), work, judgement.reason))
@@ -130,7 +153,9 @@ def _iterate(state: Run, task: Task, parts: Parts, results: list[IterationResult
         end = _all_tasks_ended(state, parts)
     elif work.sigils.promise:
         reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
-        end = RunEnd(reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip())
+        end = RunEnd(
+            reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip()
+        )
     return state, end
 
 
@@ -141,11 +166,15 @@ def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
         if work.reply.stop is not StopReason.UNAVAILABLE or parts.stop():
             break
         parts.pause(retry_delay(attempt))
-        work = parts.work(replace(ask, model=model))  # the model it had requested may be the problem
+        work = parts.work(
+            replace(ask, model=model)
+        )  # the model it had requested may be the problem
     return work
 
 
-def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool) -> Judgement:
+def judge(
+    task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool
+) -> Judgement:
     """Return the outcome of an iteration; `failing`: a criterion failed when the task began.
 
     A task is done only when all criteria pass, and one of them failed before or the agent says so: a suite that was
@@ -159,19 +188,27 @@ def judge(task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *,
     if failed is not None and task.id not in sigils.done:
         outcome, reasons = Outcome.FAILED, [f"the agent says that it failed: {failed}"]
     elif reply.stop in _FAILED_STOPS:
-        outcome, reasons = Outcome.FAILED, [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures]
+        outcome, reasons = (
+            Outcome.FAILED,
+            [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures],
+        )
     elif reply.stop is StopReason.UNAVAILABLE:
         outcome, reasons = Outcome.BLOCKED, [f"the agent could not be reached: {reply.error}"]
     elif verdict.passed and (says_done or (failing and verdict.checks)):
         outcome, reasons = Outcome.DONE, []
     elif says_done:
-        outcome, reasons = Outcome.RETRIED, ["it was called done, but the criteria do not agree", verdict.failures]
+        outcome, reasons = (
+            Outcome.RETRIED,
+            ["it was called done, but the criteria do not agree", verdict.failures],
+        )
     else:
         why = _UNFINISHED_STOPS.get(reply.stop, "the agent did not say that the task is done")
         names = (*sigils.done, *sigils.failed)
         others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
         outcome, reasons = Outcome.BLOCKED, [why, others, verdict.failures]
-    return Judgement(outcome, "\n".join(reason.strip().removesuffix(":") for reason in reasons if reason.strip()))
+    return Judgement(
+        outcome, "\n".join(reason.strip().removesuffix(":") for reason in reasons if reason.strip())
+    )
 
 
 def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, parts: Parts) -> None:
@@ -200,11 +237,15 @@ def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[R
     feedback = "" if resumed is None else resumed.feedback
     judgement = Judgement(Outcome.INTERRUPTED, f"{FEEDBACK}{feedback}" if feedback else "")
     _journal(state, task, work, judgement, parts)
-    state = parts.save(replace(_advance(state, work, state.failure), feedback=feedback or state.feedback))
+    state = parts.save(
+        replace(_advance(state, work, state.failure), feedback=feedback or state.feedback)
+    )
     if resumed is not None:
         return state, None
     reason = parts.stop() or EndReason.INTERRUPTED
-    return state, RunEnd(reason, "stopped in the middle of an iteration; `ralph loop resume` goes on")
+    return state, RunEnd(
+        reason, "stopped in the middle of an iteration; `ralph loop resume` goes on"
+    )
 
 
 def _advance(state: Run, work: AgentWork, failure: str) -> Run:

@@ -32,20 +32,45 @@ class EndReason(StrEnum):
         return member
 
     SUCCESS = "success", 0, _SUCCESS, "everything it was to do is done, and the checks agree"
-    ALREADY_PASSING = "already_passing", 0, _SUCCESS, "all criteria of --criteria passed before the first iteration"
+    ALREADY_PASSING = (
+        "already_passing",
+        0,
+        _SUCCESS,
+        "all criteria of --criteria passed before the first iteration",
+    )
     NOTHING_READY = "nothing_ready", 0, _SUCCESS, "no task was ready"
     TASK_FAILED = "task_failed", 10, _FAILED, "a task failed after all its retries"
-    GAVE_UP = "gave_up", 11, _FAILED, "the agent promised COMPLETE or FAILURE, and the checks do not say success"
+    GAVE_UP = (
+        "gave_up",
+        11,
+        _FAILED,
+        "the agent promised COMPLETE or FAILURE, and the checks do not say success",
+    )
     MAX_ITERATIONS = "max_iterations", 12, _FAILED, "the limit of iterations was reached"
     TIME = "time", 13, _FAILED, "the limit of time was reached"
     COST = "cost", 14, _FAILED, "the limit of cost was reached"
-    NO_PROGRESS = "no_progress", 15, _FAILED, "the same failure several times, with no change on disk"
+    NO_PROGRESS = (
+        "no_progress",
+        15,
+        _FAILED,
+        "the same failure several times, with no change on disk",
+    )
     THRASHING = "thrashing", 16, _FAILED, "the files went back and forth between the same states"
-    AGENT_UNAVAILABLE = "agent_unavailable", 17, _FAILED, "the agent could not be reached, again and again"
+    AGENT_UNAVAILABLE = (
+        "agent_unavailable",
+        17,
+        _FAILED,
+        "the agent could not be reached, again and again",
+    )
     STOPPED = "stopped", 18, _STOPPED, "somebody asked it to stop"
     INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
     DIED = "died", 19, _STOPPED, "its process was killed"
-    ERROR = "error", 1, _FAILED, "something it needs failed: a full disk, an unreadable file; or Ralph itself did"
+    ERROR = (
+        "error",
+        1,
+        _FAILED,
+        "something it needs failed: a full disk, an unreadable file; or Ralph itself did",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +111,9 @@ class Run:
 
 def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
     """Return the run with its end."""
-    return replace(run, status=reason.status, reason=reason.value, words=message, ended_at=at, step="")
+    return replace(
+        run, status=reason.status, reason=reason.value, words=message, ended_at=at, step=""
+    )
 
 
 def describe_fault(error: BaseException) -> str:
@@ -132,11 +159,16 @@ class RunEnd(NamedTuple):
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
     """Return the limit that was reached, the most informative first."""
-    times, last = limits.no_progress, results[-limits.no_progress :] if limits.no_progress > 0 else ()
+    times, last = (
+        limits.no_progress,
+        results[-limits.no_progress :] if limits.no_progress > 0 else (),
+    )
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
     attempts = (Outcome.RETRIED, Outcome.FAILED)  # which the task's retries limit
     if same and last[-1].failure and not any(result.outcome in attempts for result in last):
-        message = f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
+        message = (
+            f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
+        )
         return RunEnd(EndReason.NO_PROGRESS, message)
     for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle that the disk has repeated
         last = results[-length * CYCLES :]
@@ -149,9 +181,13 @@ def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> 
     count = max(run.iterations, results[-1].iteration if results else 0)
     if 0 < limits.max_iterations <= count:
         noun = "iteration" if count == 1 else "iterations"
-        return RunEnd(EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}")
+        return RunEnd(
+            EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}"
+        )
     if 0 < limits.seconds <= run.seconds:
-        time, most = (timedelta(seconds=round(seconds)) for seconds in (run.seconds, limits.seconds))
+        time, most = (
+            timedelta(seconds=round(seconds)) for seconds in (run.seconds, limits.seconds)
+        )
         return RunEnd(EndReason.TIME, f"{time} h of at most {most} h")
     if 0 < limits.cost <= run.cost:
         return RunEnd(EndReason.COST, f"${run.cost:.2f} of at most ${limits.cost:.2f}")

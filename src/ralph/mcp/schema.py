@@ -85,13 +85,17 @@ class Tool(NamedTuple):
 TOOLS: dict[str, Tool] = {}
 
 
-def tool(*, writes: bool = False, asks: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def tool(
+    *, writes: bool = False, asks: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as a tool; clients see its name and docstring."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
         about = " ".join((function.__doc__ or "").split())
-        sdk = SdkTool.from_function(function, name, description=about, context_kwarg="call", structured_output=False)
+        sdk = SdkTool.from_function(
+            function, name, description=about, context_kwarg="call", structured_output=False
+        )
         TOOLS[name] = Tool(name, function, sdk, writes, asks)
         return function
 
@@ -107,7 +111,11 @@ def _shorten(schema: Any) -> Any:
     if len(options) == 1:
         schema = {**options[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
     short = {
-        key: ({name: _shorten(each) for name, each in value.items()} if key == "properties" else _shorten(value))
+        key: (
+            {name: _shorten(each) for name, each in value.items()}
+            if key == "properties"
+            else _shorten(value)
+        )
         for key, value in schema.items()
         if key not in ("title", "default", "additionalProperties")
     }
@@ -166,10 +174,14 @@ class ToolAnswer(NamedTuple):
 def report(sentence: str, members: Mapping[str, object], notes: Sequence[str] = ()) -> ToolAnswer:
     """Return what a tool did, in a sentence."""
     remarks = [note for note in notes if note]
-    return ToolAnswer({**members, **({"notes": remarks} if remarks else {})}, "\n".join([sentence, *remarks]))
+    return ToolAnswer(
+        {**members, **({"notes": remarks} if remarks else {})}, "\n".join([sentence, *remarks])
+    )
 
 
-def frame(content: str, members: Mapping[str, object], notes: Sequence[str] = (), nothing: str = "") -> ToolAnswer:
+def frame(
+    content: str, members: Mapping[str, object], notes: Sequence[str] = (), nothing: str = ""
+) -> ToolAnswer:
     """Return remembered text, marked as data; `nothing` is the note when there is none."""
     remarks = [render.one_line(note) for note in notes if note]
     if not content and nothing:
@@ -188,7 +200,10 @@ def one_line(text: str, limit: int = 0) -> str:
 
 def memory_members(record: Record, source: str) -> dict[str, object]:
     """Return a memory in full, without empty members and with nothing that a host would obey."""
-    members = record_json(record, source) | {"text": render.clean(record.text), "title": one_line(record.title)}
+    members = record_json(record, source) | {
+        "text": render.clean(record.text),
+        "title": one_line(record.title),
+    }
     required = ("id", "type", "text", "tags")
     names = (*required, "title", "created_at", "updated_at", "source", "by", "via")
     return {name: members[name] for name in names if members[name] or name in required}

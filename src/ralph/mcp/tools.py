@@ -37,7 +37,9 @@ LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
 """How many hits, memories, events, neighbors, sessions and tasks an answer has unless the caller names a limit."""
 _PROMPT_LENGTH = 160
 _LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
-_WITHHELD = "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
+_WITHHELD = (
+    "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
+)
 TOOLS = s.TOOLS  # every tool by its name; each function here adds itself
 Name = Annotated[s.Text, StringConstraints(strip_whitespace=True)]
 
@@ -51,7 +53,9 @@ def _private(parts: int) -> str:
 
 
 @tool(writes=True)
-def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []) -> ToolAnswer:
+def memory_add(
+    call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []
+) -> ToolAnswer:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
     added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
     record, source = added.stored.record, call.source(added.stored)
@@ -64,12 +68,18 @@ def memory_add(call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags:
 
 @tool()
 def memory_search(
-    call: ToolCall, query: s.Text, type: s.KindNames = [], tags: s.Words = [], limit: s.Number = LIMIT
+    call: ToolCall,
+    query: s.Text,
+    type: s.KindNames = [],
+    tags: s.Words = [],
+    limit: s.Number = LIMIT,
 ) -> ToolAnswer:
     """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
     request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
     notes: list[str] = []
-    result, _ = memory.search(call.root, request, in_=_LISTED, embedding=call.config.embedding, warn=notes.append)
+    result, _ = memory.search(
+        call.root, request, in_=_LISTED, embedding=call.config.embedding, warn=notes.append
+    )
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes += [*describe_replacements(result.instead), _more(result.total - len(shown))]
     notes += [WEAK] if shown and all(each.hit.weak for each in shown) else []
@@ -87,14 +97,24 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
         except NotFound:
             raise missing from None
         record, text = result.shown[0].hit.record, result.shown[0].text
-        members = {"id": record.id, "type": record.kind.value, "text": render.clean(text), "tags": list(record.tags)}
+        members = {
+            "id": record.id,
+            "type": record.kind.value,
+            "text": render.clean(text),
+            "tags": list(record.tags),
+        }
         return frame(text, members, result.notes)
     source = call.source(stored)
-    return frame(f"{render.record_details(stored.record)}\n\nfile: {source}", s.memory_members(stored.record, source))
+    return frame(
+        f"{render.record_details(stored.record)}\n\nfile: {source}",
+        s.memory_members(stored.record, source),
+    )
 
 
 @tool()
-def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []) -> ToolAnswer:
+def memory_list(
+    call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []
+) -> ToolAnswer:
     """The newest memories, a line each."""
     kinds = memory.kinds_named(type)
     entries = memory.list_(call.root, in_=_LISTED, kinds=kinds, tags=tuple(tags), last=sys.maxsize)
@@ -105,21 +125,36 @@ def memory_list(call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], 
     return _lines_answer(shown, len(entries), notes, "No memories yet.")
 
 
-def _lines_answer(shown: Sequence[ShownHit], total: int, notes: Sequence[str], nothing: str) -> ToolAnswer:
-    return frame("\n".join(each.text for each in shown), {"hits": [*map(_line, shown)], "total": total}, notes, nothing)
+def _lines_answer(
+    shown: Sequence[ShownHit], total: int, notes: Sequence[str], nothing: str
+) -> ToolAnswer:
+    return frame(
+        "\n".join(each.text for each in shown),
+        {"hits": [*map(_line, shown)], "total": total},
+        notes,
+        nothing,
+    )
 
 
 def _line(shown: ShownHit) -> dict[str, object]:
     record = shown.hit.record
     name = shown.name or record.id
-    text = shown.text if "\n" in shown.text else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
+    text = (
+        shown.text
+        if "\n" in shown.text
+        else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
+    )
     text = render.clean(text.strip())
     return {"id": name, "type": record.kind.value, "text": text, **mark_weak(shown.hit.weak)}
 
 
 @tool(writes=True)
 def memory_edit(
-    call: ToolCall, id: Name, text: s.Text | None = None, type: s.KindName | None = None, tags: s.Words | None = None
+    call: ToolCall,
+    id: Name,
+    text: s.Text | None = None,
+    type: s.KindName | None = None,
+    tags: s.Words | None = None,
 ) -> ToolAnswer:
     """Correct a memory: what is given replaces its text, type or tags."""
     if text is None and type is None and tags is None:
@@ -138,10 +173,16 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     """Delete a memory; a person may be asked first. Gives its text back."""
     deleted = memory.delete(call.root, id, expect=call.agreed)
     record, source = deleted.record, call.source(deleted)
-    notes = [f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."]
+    notes = [
+        f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."
+    ]
     if render.clean(record.text) != record.text:
-        notes.append("Characters and tags that a host would obey are left out here; git may have it as it was.")
-    return frame(render.record_details(record), {"deleted": True, **s.memory_members(record, source)}, notes)
+        notes.append(
+            "Characters and tags that a host would obey are left out here; git may have it as it was."
+        )
+    return frame(
+        render.record_details(record), {"deleted": True, **s.memory_members(record, source)}, notes
+    )
 
 
 @tool()
@@ -170,7 +211,9 @@ def search(
     else:
         answer = searching.search(call.root, words, embedding=call.config.embedding, fit=fit)
     more = _more(answer.found.total - sum(each.count for each in answer.shown))
-    return _hits_answer(call.root, answer, detail, [*describe_replacements(answer.found.instead), more])
+    return _hits_answer(
+        call.root, answer, detail, [*describe_replacements(answer.found.instead), more]
+    )
 
 
 @tool()
@@ -179,8 +222,12 @@ def timeline(
 ) -> ToolAnswer:
     """What happened around a record (id), or in a stretch of time (since, until)."""
     if not (id or since or until):
-        raise UsageError("there is nothing to look around", hint="name a record's id, or a time with since: 7d")
-    answer = searching.timeline(call.root, id, since=when(since), until=when(until), limit=limit, task=call.task)
+        raise UsageError(
+            "there is nothing to look around", hint="name a record's id, or a time with since: 7d"
+        )
+    answer = searching.timeline(
+        call.root, id, since=when(since), until=when(until), limit=limit, task=call.task
+    )
     return _hits_answer(call.root, answer, Detail.INDEX)
 
 
@@ -193,20 +240,27 @@ def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
         notes.append("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     if prompt:
         if config.memories.inject is not Inject.AUTO:
-            notes.append(f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt")
+            notes.append(
+                f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt"
+            )
         answer = injected_context.answer_prompt(call.root, config, prompt, task=call.task)
         text, records = answer.text, list(answer.reasons)
         notes += [] if text else ["Nothing relates to that."]
     else:  # without the skill, which teaches the command line: the list of tools teaches enough
         config = replace(config, memories=replace(config.memories, skill_injection=False))
         brief = injected_context.brief_session(call.root, config, "", task=call.task)
-        text, records = brief.text, [{"id": each.id, "tokens": each.tokens} for each in brief.records]
+        text, records = (
+            brief.text,
+            [{"id": each.id, "tokens": each.tokens} for each in brief.records],
+        )
         notes += [] if text else ["There is nothing to give."]
     members = {"text": text, "records": records, **({"notes": notes} if notes else {})}
     return ToolAnswer(members, (text + render.notes(notes)).rstrip("\n"))
 
 
-def _hits_answer(root: Path, answer: SearchAnswer, layer: Detail, notes: Sequence[str] = ()) -> ToolAnswer:
+def _hits_answer(
+    root: Path, answer: SearchAnswer, layer: Detail, notes: Sequence[str] = ()
+) -> ToolAnswer:
     texts, hits = _safe_hits(root, answer, layer)
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     members = {"hits": hits, "total": max(answer.found.total, len(hits)), "tokens": answer.tokens}
@@ -214,7 +268,9 @@ def _hits_answer(root: Path, answer: SearchAnswer, layer: Detail, notes: Sequenc
     return frame(separator.join(texts), members, notes, "Nothing found.")
 
 
-def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[str], list[dict[str, object]]]:
+def _safe_hits(
+    root: Path, answer: SearchAnswer, layer: Detail
+) -> tuple[list[str], list[dict[str, object]]]:
     """Return the text of each hit and its members; prompt injections are withheld unless found by their id."""
     texts: list[str] = []
     hits: list[dict[str, object]] = []
@@ -228,7 +284,9 @@ def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[st
                 text = f"{each.name or record.id} {_WITHHELD}"
             elif layer is Detail.TIMELINE and "\n" in text:
                 text = "\n".join(  # who wrote a line around the hit is unknown, so any that gives orders is withheld
-                    f"{name} {_WITHHELD}" if name != record.id and render.looks_like_instructions(line) else line
+                    f"{name} {_WITHHELD}"
+                    if name != record.id and render.looks_like_instructions(line)
+                    else line
                     for name, line in ((line.partition(" ")[0], line) for line in text.split("\n"))
                 )
         texts.append(text)
@@ -237,10 +295,16 @@ def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> tuple[list[st
 
 
 @tool(writes=True)
-def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, feature: s.Text = "") -> ToolAnswer:
+def knowledge_add(
+    call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, feature: s.Text = ""
+) -> ToolAnswer:
     """Keep what needs a page of up to 500 words. The same title is updated."""
     written = knowledge.add(call.root, title, text, tags, feature=feature, **call.author)
-    verbs = {memory.Change.NEW: "Added", memory.Change.UPDATED: "Updated", memory.Change.UNCHANGED: "Already there:"}
+    verbs = {
+        memory.Change.NEW: "Added",
+        memory.Change.UPDATED: "Updated",
+        memory.Change.UNCHANGED: "Already there:",
+    }
     name, source = written.stored.record.id, call.source(written.stored)
     notes = [
         f"the text before is kept as {written.replaced}" if written.replaced else "",
@@ -252,12 +316,19 @@ def knowledge_add(call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, fe
 
 
 @tool()
-def knowledge_match(call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []) -> ToolAnswer:
+def knowledge_match(
+    call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []
+) -> ToolAnswer:
     """Knowledge pages whose tags fit a task described in words: whole."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
     text = pages.render([each.record for each in matches])
     rows = [
-        {"id": each.record.id, "title": one_line(each.record.title), "score": each.score, "why": list(each.why)}
+        {
+            "id": each.record.id,
+            "title": one_line(each.record.title),
+            "score": each.score,
+            "why": list(each.why),
+        }
         for each in matches
     ]
     return frame(text, {"text": text, "entries": rows}, nothing="Nothing matches.")
@@ -274,15 +345,24 @@ def journal_search(
     limit: s.Number = LIMIT,
 ) -> ToolAnswer:
     """How earlier iterations of Ralph's loop ended."""
-    which = journal.JournalFilter(run, task, Outcome(outcome) if outcome else None, when(since), call.task)
+    which = journal.JournalFilter(
+        run, task, Outcome(outcome) if outcome else None, when(since), call.task
+    )
     matches, total = journal.search(call.root, query, which, limit=limit)
     hits = []
     for each in matches:
         name = str(journal_json(each.entry)["id"])
-        text = render.cut_details(journal_block(each.entry, of_run=True).strip(), searching.PART, name)
-        hits.append({"id": name, "type": each.entry.outcome.value, "text": text, **mark_weak(each.weak)})
+        text = render.cut_details(
+            journal_block(each.entry, of_run=True).strip(), searching.PART, name
+        )
+        hits.append(
+            {"id": name, "type": each.entry.outcome.value, "text": text, **mark_weak(each.weak)}
+        )
     content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
-    notes = [*([WEAK] if matches and all(each.weak for each in matches) else []), _more(total - len(hits))]
+    notes = [
+        *([WEAK] if matches and all(each.weak for each in matches) else []),
+        _more(total - len(hits)),
+    ]
     return frame(content, {"hits": hits, "total": total}, notes, "Nothing found.")
 
 
@@ -298,7 +378,9 @@ def task_list(
     state = TaskStatus(status) if status else None
     matching, unread = tasks.list_(call.root, status=state, feature_id=feature, only_ready=ready)
     rows = [_task_members(each) for each in matching[:limit]]
-    notes = [f"{each.path.name} in {each.path.parent.name} is not read: {each.what}" for each in unread]
+    notes = [
+        f"{each.path.name} in {each.path.parent.name} is not read: {each.what}" for each in unread
+    ]
     notes.append(_more(len(matching) - len(rows)))
     lines = "\n".join(map(_task_line, matching[:limit]))
     return frame(lines, {"tasks": rows, "total": len(matching)}, notes, "No tasks.")
@@ -316,14 +398,23 @@ def task_show(call: ToolCall, id: Name) -> ToolAnswer:
         "worktree": task.worktree,
         "attempts": task.attempts,
         "parts": [each.id for each in view.children],
-        "stories": [{"id": each.id, "title": one_line(each.title), "passes": each.passes} for each in view.stories],
+        "stories": [
+            {"id": each.id, "title": one_line(each.title), "passes": each.passes}
+            for each in view.stories
+        ],
         "last_failure": render.clean(tasks.retry_note(task)),
     }
     members = {**_task_members(view.listed), "description": render.clean(task.description)}
     members |= {name: value for name, value in details.items() if value}
     lines = [_task_line(view.listed), *([task.description] if task.description else [])]
-    lines += [f"{name}: {value}" for name, value in details.items() if value and isinstance(value, str | int)]
-    lines += [f"[{'x' if each.passes else ' '}] {each.id} {one_line(each.title)}" for each in view.stories]
+    lines += [
+        f"{name}: {value}"
+        for name, value in details.items()
+        if value and isinstance(value, str | int)
+    ]
+    lines += [
+        f"[{'x' if each.passes else ' '}] {each.id} {one_line(each.title)}" for each in view.stories
+    ]
     return frame("\n".join(lines), members)
 
 
@@ -336,46 +427,76 @@ def _task_members(task: ListedTask) -> dict[str, object]:
 def _task_line(entry: ListedTask) -> str:
     task = entry.task
     rank = f" priority {task.priority}" if task.priority else ""
-    waits = f" (waits for {', '.join(entry.waits_for)})" if entry.waits_for else " (ready)" * entry.is_ready
+    waits = (
+        f" (waits for {', '.join(entry.waits_for)})"
+        if entry.waits_for
+        else " (ready)" * entry.is_ready
+    )
     return one_line(f"{task.id} {task.status}{rank}: {task.title}{waits}")
 
 
 @tool()
-def session_list(call: ToolCall, limit: s.Number = SESSIONS, since: s.When = "", task: Name = "") -> ToolAnswer:
+def session_list(
+    call: ToolCall, limit: s.Number = SESSIONS, since: s.When = "", task: Name = ""
+) -> ToolAnswer:
     """Recorded sessions, newest first."""
-    page, total = sessions.list_(call.root, limit=limit, since=when(since), task=task, within=call.task)
+    page, total = sessions.list_(
+        call.root, limit=limit, since=when(since), task=task, within=call.task
+    )
     if task and not total:
         board.find(call.root, task)  # NotFound, where the task does not exist either
     members = {"sessions": [_session_members(each) for each in page], "total": total}
-    return frame("\n".join(map(_session_line, page)), members, [_more(total - len(page))], "No sessions.")
+    return frame(
+        "\n".join(map(_session_line, page)), members, [_more(total - len(page))], "No sessions."
+    )
 
 
 @tool()
-def session_show(call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Number = SESSIONS) -> ToolAnswer:
+def session_show(
+    call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Number = SESSIONS
+) -> ToolAnswer:
     """A session's summary and what happened in it; without id, the newest."""
     detail = Detail(layer)
     session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
     texts, hits = _safe_hits(call.root, answer, detail)
     earlier = answer.found.total - sum(each.count for each in answer.shown)
-    lines = session.summary.split("\n")  # lines of tools that give orders go; what a person asked for stays
+    lines = session.summary.split(
+        "\n"
+    )  # lines of tools that give orders go; what a person asked for stays
     summary = render.clean(
-        "\n".join(line for line in lines if line.startswith("Goal: ") or not render.looks_like_instructions(line))
+        "\n".join(
+            line
+            for line in lines
+            if line.startswith("Goal: ") or not render.looks_like_instructions(line)
+        )
     )
-    members = {**_session_members(session), "summary": summary, "hits": hits, "total": answer.found.total}
+    members = {
+        **_session_members(session),
+        "summary": summary,
+        "hits": hits,
+        "total": answer.found.total,
+    }
     separator = "\n\n" if detail is Detail.FULL else "\n"
     content = "\n\n".join(filter(None, (_session_line(session), summary, separator.join(texts))))
-    return frame(content, members, [f"{earlier} earlier; a higher limit shows them" if earlier > 0 else ""])
+    return frame(
+        content, members, [f"{earlier} earlier; a higher limit shows them" if earlier > 0 else ""]
+    )
 
 
 def _session_members(session: Session) -> dict[str, object]:
     members = session_json(session)
     names = ("id", "started_at", "ended_at", "host", "task", "observations")
-    return {**{name: members[name] for name in names}, "prompt": one_line(session.prompt, _PROMPT_LENGTH)}
+    return {
+        **{name: members[name] for name in names},
+        "prompt": one_line(session.prompt, _PROMPT_LENGTH),
+    }
 
 
 def _session_line(session: Session) -> str:
     start = session.started_at[:16].replace("T", " ")
-    about = ", ".join(filter(None, (start, session.host, session.task, f"{session.observations} observations")))
+    about = ", ".join(
+        filter(None, (start, session.host, session.task, f"{session.observations} observations"))
+    )
     return one_line(f"{session.id} ({about}) {one_line(session.prompt, _PROMPT_LENGTH)}")
 
 
@@ -392,14 +513,22 @@ def graph_neighbors(
     """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
     types, links = node_types(type), relations(relation)
     name = full_id(call.root, id)
-    reached = graph.neighbors(call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task)
+    reached = graph.neighbors(
+        call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task
+    )
     nodes: list[dict[str, object]] = []
     for node, hops_away, _, edge, *_ in reached[:limit]:
-        other = "" if edge is None else f"of {edge.source}" if edge.target == node.id else edge.target
+        other = (
+            "" if edge is None else f"of {edge.source}" if edge.target == node.id else edge.target
+        )
         by = one_line(f"({edge.relation.value} {other})") if edge is not None else ""
         title = "" if node.id.endswith(f":{node.name}") else one_line(node.name, 200)
-        nodes.append({"id": node.id, "type": node.type.value, "name": title, "by": by, "hops": hops_away})
-    lines = "\n".join(" ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes)
+        nodes.append(
+            {"id": node.id, "type": node.type.value, "name": title, "by": by, "hops": hops_away}
+        )
+    lines = "\n".join(
+        " ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes
+    )
     notes = [_more(len(reached) - len(nodes))]
     return frame(lines, {"nodes": nodes, "total": len(reached)}, notes, "Nothing is near it.")
 

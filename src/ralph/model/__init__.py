@@ -7,7 +7,13 @@ content, the content, and the fence again; lines that start with `NOTE` may foll
 NOTE = "[ralph] "
 INJECTED = NOTE + "Reference from earlier work"
 
-_WRAPPERS = ("system-reminder", "hook_context", "session_context", "environment_context", "user_instructions")
+_WRAPPERS = (
+    "system-reminder",
+    "hook_context",
+    "session_context",
+    "environment_context",
+    "user_instructions",
+)
 """Tags of what a host puts before a prompt; and every `ide_...`."""
 _MACHINE_TAGS = frozenset(
     "task-notification command-name command-message command-args command-contents bash-input bash-stdout bash-stderr "
@@ -29,7 +35,11 @@ def human_prompt(prompt: str) -> str:
         if end < 0:
             return ""
         prompt = prompt[end + len(tag) + 3 :].lstrip()
-    machine = tag in _MACHINE_TAGS or tag.startswith("local-command-") or prompt.startswith(_MACHINE_PROMPTS)
+    machine = (
+        tag in _MACHINE_TAGS
+        or tag.startswith("local-command-")
+        or prompt.startswith(_MACHINE_PROMPTS)
+    )
     return "" if machine else prompt
 
 
@@ -52,7 +62,13 @@ def is_own_prompt(prompt: str) -> bool:
 
 _SEPARATORS = str.maketrans(dict.fromkeys(";&|()[]`<>{}$\\,=:", " ") | dict.fromkeys("'\"", ""))
 PROSE = 4  # words from `ralph` to `forget` in a prompt or an answer; a command has options and variables between them
-_OUR_PROGRAMS = ("ralph_", "ralph-memory", "ralph.cli", "ralph.exe", "ralph.cmd")  # beginnings, beside `ralph` itself
+_OUR_PROGRAMS = (
+    "ralph_",
+    "ralph-memory",
+    "ralph.cli",
+    "ralph.exe",
+    "ralph.cmd",
+)  # beginnings, beside `ralph` itself
 _EDGE = 200_000  # characters at both ends of a text that are searched: less of it is stored
 _NEGATIONS = ("not", "dont", "don’t", "never")
 FORGET_COMMAND = "/mem-forget"
@@ -70,8 +86,14 @@ def calls_forget(text: str, reach: int = 12) -> bool:
     words, program = lowered.translate(_SEPARATORS).split(), -reach - 1
     for number, word in enumerate(words):
         name, previous = word.rpartition("/")[2].strip("@*.!?"), words[max(0, number - 1)]
-        if name == "ralph" or name.startswith(_OUR_PROGRAMS):  # a folder may have the name of a user or a project
+        if name == "ralph" or name.startswith(
+            _OUR_PROGRAMS
+        ):  # a folder may have the name of a user or a project
             program = number
-        elif word == "forget" and previous not in _NEGATIONS and ("ralph" in previous or number - program <= reach):
+        elif (
+            word == "forget"
+            and previous not in _NEGATIONS
+            and ("ralph" in previous or number - program <= reach)
+        ):
             return True
     return False

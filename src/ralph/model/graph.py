@@ -107,7 +107,9 @@ def entity_type(node_id: str) -> NodeType | None:
 
 def parse_relation(word: str) -> Relation | None:
     """The relation that somebody's word means: `affects`, `Depends-On`, `related to`."""
-    return _BY_WORD.get(word) or _BY_WORD.get("_".join(word.lower().replace("-", " ").replace("_", " ").split()))
+    return _BY_WORD.get(word) or _BY_WORD.get(
+        "_".join(word.lower().replace("-", " ").replace("_", " ").split())
+    )
 
 
 def _within(at: str, since: str, until: str) -> bool:

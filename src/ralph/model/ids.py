@@ -14,7 +14,9 @@ from ralph.errors import Conflict, NotFound
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id in files: a word, digits, and hex or other alphanumerics."""
 
-_SHORTENED = re.compile(r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)")
+_SHORTENED = re.compile(
+    r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)"
+)
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
 SHORTEST_TAIL = 4
 _CANDIDATES = 5
@@ -35,7 +37,9 @@ def today() -> str:
 def first_day(recent: int) -> str:
     """Return the first of the last so many days; "" for all (0)."""
     day = now().date()
-    return (day - timedelta(days=min(recent, day.toordinal() - 1))).isoformat() if recent > 0 else ""
+    return (
+        (day - timedelta(days=min(recent, day.toordinal() - 1))).isoformat() if recent > 0 else ""
+    )
 
 
 def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str:
@@ -106,7 +110,11 @@ def derived(prefix: str, text: str) -> str:
 
 def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     """Map ids to short forms: the kind and the shortest unique tail of at least four."""
-    shortened = [(record_id, match) for record_id in set(all_ids) if (match := _SHORTENED.fullmatch(record_id))]
+    shortened = [
+        (record_id, match)
+        for record_id in set(all_ids)
+        if (match := _SHORTENED.fullmatch(record_id))
+    ]
     uses: Counter[tuple[str, str]] = Counter()
     for _, match in shortened:
         kind, rest = match.groups()
@@ -115,7 +123,14 @@ def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
     for record_id, match in shortened:
         kind, rest = match.groups()
         starts = range(len(rest) - SHORTEST_TAIL, -1, -1)
-        tail = next((rest[start:] for start in starts if uses[kind, rest[start:]] == 1 and rest[start] != "-"), rest)
+        tail = next(
+            (
+                rest[start:]
+                for start in starts
+                if uses[kind, rest[start:]] == 1 and rest[start] != "-"
+            ),
+            rest,
+        )
         short[record_id] = f"{kind}-{tail}"
     return short
 
@@ -129,7 +144,9 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     if len(tail) < SHORTEST_TAIL:
         return []
     matches = filter(None, map(_SHORTENED.fullmatch, known_ids))
-    return sorted(match[0] for match in matches if match["kind"] == kind and match["rest"].endswith(tail))
+    return sorted(
+        match[0] for match in matches if match["kind"] == kind and match["rest"].endswith(tail)
+    )
 
 
 def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
@@ -139,5 +156,7 @@ def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str
     if len(matches) > 1:
         more = "" if len(matches) <= _CANDIDATES else f" and {len(matches) - _CANDIDATES} more"
         candidates = ", ".join(matches[:_CANDIDATES])
-        raise Conflict(f"{name} means {len(matches)} ids: {candidates}{more}", hint="give more of the id")
+        raise Conflict(
+            f"{name} means {len(matches)} ids: {candidates}{more}", hint="give more of the id"
+        )
     return matches[0]

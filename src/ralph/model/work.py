@@ -187,14 +187,18 @@ class Reply:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that its tools wrote, each once."""
-        return tuple(dict.fromkeys(file for call in self.calls if call.writes for file in call.files))
+        return tuple(
+            dict.fromkeys(file for call in self.calls if call.writes for file in call.files)
+        )
 
 
 class Agent(Protocol):
     """Somebody who works on a prompt."""
 
     name: str
-    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify without changing anything
+    reads_only: (
+        bool  # whether `Ask.read_only` is enforced, so that it can verify without changing anything
+    )
 
     def run(self, ask: Ask) -> Reply:
         """Work on the prompt until done."""
@@ -210,7 +214,10 @@ class ServerStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)  # servers with these are not passed to agents
+UNUSABLE = (
+    ServerStatus.FAILED,
+    ServerStatus.NEEDS_AUTH,
+)  # servers with these are not passed to agents
 
 
 class Transport(StrEnum):

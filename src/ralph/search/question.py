@@ -26,11 +26,21 @@ _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
 _HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
-_ERRORS, _LINE, _NAMES = 3, 160, 8  # lines with an error, characters of each, and identifiers, of the rest
+_ERRORS, _LINE, _NAMES = (
+    3,
+    160,
+    8,
+)  # lines with an error, characters of each, and identifiers, of the rest
 _EXIT = "exit code"  # in lines that name no error, only its number
 _MOST_OF_LONG = 16  # words of a paragraph of a long text that are looked for
-_PLAIN, _BLOCK = 0.7, 3  # part of a sentence that are plain words; lines that may be what a tool printed
-_PART, _ENOUGH = 0.3, 3.0  # of a query that a record must contain as evidence, and how much is enough for a long one
+_PLAIN, _BLOCK = (
+    0.7,
+    3,
+)  # part of a sentence that are plain words; lines that may be what a tool printed
+_PART, _ENOUGH = (
+    0.3,
+    3.0,
+)  # of a query that a record must contain as evidence, and how much is enough for a long one
 _COUNTED = 500  # records with a term that a hook counts; of commoner ones the number is estimated
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
 _FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
@@ -104,10 +114,17 @@ def weigh_words(
     count = max(store.size(connection), 2)
     most = max(_FEW, count // _ONE_IN)
     weighted: list[WeightedWord] = []
-    replaced, hurried = 0, hurried or len(text) > _HEAD  # in a long text, an unknown word is rarely a typo
-    for number, word in ((number, word) for number, paragraph in paragraphs.items() for word in paragraph):
+    replaced, hurried = (
+        0,
+        hurried or len(text) > _HEAD,
+    )  # in a long text, an unknown word is rarely a typo
+    for number, word in (
+        (number, word) for number, paragraph in paragraphs.items() for word in paragraph
+    ):
         if terms.is_cjk(word.text):
-            pairs = [_pair(connection, store, term, count, known.get(term, 0)) for term in word.terms]
+            pairs = [
+                _pair(connection, store, term, count, known.get(term, 0)) for term in word.terms
+            ]
             for each in pairs:
                 each.paragraph = number
             weighted += pairs
@@ -116,20 +133,28 @@ def weigh_words(
         factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
         if counts:
             weight = factor * _weight(count, min(counts.values()))
-            each = WeightedWord(word.text, counts, max(weight, named) if is_name(word.text, text) else weight)
+            each = WeightedWord(
+                word.text, counts, max(weight, named) if is_name(word.text, text) else weight
+            )
             each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
             few = number != PRINTED and 0 < counts.get(each.identifier, 0) <= most
             each.named = few and is_name(word.text, text)
-            each.distinctive = few and each.parts > 1 and sum(map(str.isalpha, word.text)) >= _SHORTEST
+            each.distinctive = (
+                few and each.parts > 1 and sum(map(str.isalpha, word.text)) >= _SHORTEST
+            )
             if len(words) <= _FEW_WORDS:
                 each.longer = longer_terms(connection, next(iter(counts)), store)
         else:
             replaced += factor == 1.0
             replace = factor == 1.0 and replaced <= _MOST_REPLACED
             near = nearest_terms(connection, word, hurried=hurried, store=store) if replace else {}
-            each = WeightedWord(word.text, near, factor * _weight(count, min(near.values(), default=0)))
+            each = WeightedWord(
+                word.text, near, factor * _weight(count, min(near.values(), default=0))
+            )
             each.replaced = True
-            typo = len(word.text) >= _LONG and any(terms.one_typo(word.terms[0], term) for term in near)
+            typo = len(word.text) >= _LONG and any(
+                terms.one_typo(word.terms[0], term) for term in near
+            )
             each.share = _TYPO_SHARE if typo else HALF
             each.named = 0 < min(near.values(), default=0) <= most and is_name(word.text, text)
         each.paragraph = number
@@ -138,7 +163,9 @@ def weigh_words(
         telling = [
             each
             for paragraph in split_words(weighted)
-            for each in sorted(paragraph, key=lambda each: -each.weight if each.counts else 0.0)[:_MOST_OF_LONG]
+            for each in sorted(paragraph, key=lambda each: -each.weight if each.counts else 0.0)[
+                :_MOST_OF_LONG
+            ]
         ]
         weighted = [each for each in weighted if each in telling]
     for each in weighted:
@@ -174,13 +201,19 @@ def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
         else:
             printed += lines
     first, last = _first_question(written), _first_question(reversed(written))
-    lines = [line for line in dict.fromkeys(printed) if "error" in line.lower() and _EXIT not in line.lower()]
+    lines = [
+        line
+        for line in dict.fromkeys(printed)
+        if "error" in line.lower() and _EXIT not in line.lower()
+    ]
     errors = [line[:_LINE] for line in lines[-_ERRORS:]]
     if first:
         error = _telling_words(errors[-1]) if errors else []
         asked = {0: first} if first[0].terms == last[0].terms else {0: first, 1: last}
         return {**asked, PRINTED: error} if len(error) >= _FEW_WORDS else asked
-    names = islice(filter(_is_identifier, dict.fromkeys(" ".join([*errors, *printed]).split())), _NAMES)
+    names = islice(
+        filter(_is_identifier, dict.fromkeys(" ".join([*errors, *printed]).split())), _NAMES
+    )
     rest = "\n".join([*written, *printed[:1], *names, *errors])
     return {0: _telling_words(rest) or terms.query_terms(text)}
 
@@ -195,7 +228,9 @@ def _first_question(paragraphs: "Iterable[str]") -> list[terms.QueryWord]:
 
 
 def _telling_words(text: str) -> list[terms.QueryWord]:
-    return [word for word in terms.query_terms(text) if word.text.lower() not in terms.EVERYDAY_WORDS]
+    return [
+        word for word in terms.query_terms(text) if word.text.lower() not in terms.EVERYDAY_WORDS
+    ]
 
 
 def _is_sentence(line: str) -> bool:
@@ -210,7 +245,9 @@ def _is_identifier(word: str) -> bool:
     inner = word[1:-1]
     if sum(map(str.isalpha, word)) < _SHORTEST:
         return False  # a number, a version or a time
-    return any(char in inner for char in "_./") or (any(map(str.isupper, inner)) and not word.isupper())
+    return any(char in inner for char in "_./") or (
+        any(map(str.isupper, inner)) and not word.isupper()
+    )
 
 
 def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:
@@ -226,7 +263,9 @@ def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> Non
         for other in words if found else ():
             start = other.word.lower()
             sizes = range(_SHORTEST, len(start) + 1)
-            if other is not inner and any(before.endswith(start[:n]) or after.startswith(start[:n]) for n in sizes):
+            if other is not inner and any(
+                before.endswith(start[:n]) or after.startswith(start[:n]) for n in sizes
+            ):
                 joined[term] = count
                 if other.replaced and not other.counts.keys() - joined.keys():
                     other.counts, other.share = {**other.counts, term: count}, _TYPO_SHARE
@@ -238,7 +277,11 @@ def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> Non
 
 def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
     """The terms that choose candidates: the rarest, as long as they occur in few enough records."""
-    counts = {term: count for each in words for term, count in (*each.counts.items(), *each.longer.items())}
+    counts = {
+        term: count
+        for each in words
+        for term, count in (*each.counts.items(), *each.longer.items())
+    }
     chosen: list[str] = []
     spent = 0
     for term in sorted(counts, key=lambda term: counts[term]):
@@ -249,7 +292,9 @@ def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
     return chosen
 
 
-def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") -> tuple[float, float]:
+def coverage(
+    words: "Sequence[WeightedWord]", matched: "Mapping[str, float]"
+) -> tuple[float, float]:
     """How much of the query a record contains, as a share and as evidence; of a long one, how much of a paragraph.
 
     One word, everyday words, parts of identifiers, replacements, and a small part of the query are no evidence. A
@@ -260,11 +305,17 @@ def coverage(words: "Sequence[WeightedWord]", matched: "Mapping[str, float]") ->
     for paragraph in paragraphs:
         present = [each for each in paragraph if each.word in matched]
         sure = [each for each in present if each.share > HALF and matched[each.word] > HALF]
-        certain = [each.weight * matched[each.word] for each in sure if each.word.lower() not in terms.EVERYDAY_WORDS]
+        certain = [
+            each.weight * matched[each.word]
+            for each in sure
+            if each.word.lower() not in terms.EVERYDAY_WORDS
+        ]
         if not present or (len(paragraphs) > 1 and len(certain) < min(2, len(paragraph))):
             continue
         total = sum([each.weight for each in paragraph])
-        share = sum([each.weight * matched[each.word] for each in present]) / total if total else 0.0
+        share = (
+            sum([each.weight * matched[each.word] for each in present]) / total if total else 0.0
+        )
         if paragraph[0].paragraph == PRINTED and (share < HALF or len(certain) < _FEW_WORDS):
             continue  # not the same error
         pairs = sum([terms.is_cjk(each.word) for each in paragraph])  # some of them are no words
@@ -285,10 +336,14 @@ def is_name(word: str, text: str) -> bool:
     return bool(before) and before[-1] not in ".!?:"
 
 
-def _pair(connection: "Connection | None", store: "RankingStore", term: str, count: int, holding: int) -> WeightedWord:
+def _pair(
+    connection: "Connection | None", store: "RankingStore", term: str, count: int, holding: int
+) -> WeightedWord:
     """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
     if len(term) > 1 or holding:
-        return WeightedWord(term, {term: holding} if holding else {}, _PAIR * _weight(count, holding))
+        return WeightedWord(
+            term, {term: holding} if holding else {}, _PAIR * _weight(count, holding)
+        )
     pairs = pairs_with(connection, term, store)
     each = WeightedWord(term, {}, _PAIR * _weight(count, min(pairs.values(), default=0)))
     each.longer = pairs
@@ -301,7 +356,11 @@ def _weight(count: int, holding: int) -> float:
 
 
 def nearest_terms(
-    connection: "Connection | None", word: terms.QueryWord, *, hurried: bool = False, store: "RankingStore" = lookup
+    connection: "Connection | None",
+    word: terms.QueryWord,
+    *,
+    hurried: bool = False,
+    store: "RankingStore" = lookup,
 ) -> dict[str, int]:
     """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
     near: dict[str, int] = {}
@@ -314,7 +373,9 @@ def nearest_terms(
     return dict(sorted(near.items(), key=lambda pair: -pair[1])[:_MOST])
 
 
-def longer_terms(connection: "Connection | None", term: str, store: "RankingStore" = lookup) -> dict[str, int]:
+def longer_terms(
+    connection: "Connection | None", term: str, store: "RankingStore" = lookup
+) -> dict[str, int]:
     """Longer indexed terms that begin with a term, the shortest first."""
     if len(term) < _SHORTEST or terms.is_cjk(term):
         return {}
@@ -322,21 +383,29 @@ def longer_terms(connection: "Connection | None", term: str, store: "RankingStor
     return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
 
 
-def pairs_with(connection: "Connection | None", character: str, store: "RankingStore" = lookup) -> dict[str, int]:
+def pairs_with(
+    connection: "Connection | None", character: str, store: "RankingStore" = lookup
+) -> dict[str, int]:
     """The indexed pairs that a CJK character is part of."""
     if store.size(connection) > _SMALL:
         return dict(store.terms_starting(connection, character, _PAIRS))
     return dict(store.terms_with(connection, character, _PAIRS))
 
 
-def _containing(connection: "Connection | None", store: "RankingStore", term: str) -> dict[str, int]:
+def _containing(
+    connection: "Connection | None", store: "RankingStore", term: str
+) -> dict[str, int]:
     """Terms that contain the word, else the longest that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
-    matches = dict(store.terms_with(connection, term, _MOST)) if store.size(connection) <= _SMALL else {}
+    matches = (
+        dict(store.terms_with(connection, term, _MOST)) if store.size(connection) <= _SMALL else {}
+    )
     size = len(term) - 1
     while not matches and size > max(_SHORTEST, len(term) // 2):
-        matches = store.frequencies(connection, [term[at : at + size] for at in range(len(term) - size + 1)])
+        matches = store.frequencies(
+            connection, [term[at : at + size] for at in range(len(term) - size + 1)]
+        )
         size -= 1
     return matches
 

@@ -66,17 +66,28 @@ STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
 """For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
-WEAK, LESS_CERTAIN = "nothing certain; nearest:", "less certain:"  # above weak hits, alone and below others
+WEAK, LESS_CERTAIN = (
+    "nothing certain; nearest:",
+    "less certain:",
+)  # above weak hits, alone and below others
 _FAMILIES = len(lookup.TABLES)
-_MOST_PAIRS, _PAIRED = 12, 10  # pairs of words, and how much commoner than other words the other one may be
+_MOST_PAIRS, _PAIRED = (
+    12,
+    10,
+)  # pairs of words, and how much commoner than other words the other one may be
 _DECISION, _STEP = "decision", 1e-6
 _MEMORIES = 5
 _PRINTED = 3  # candidates by what a tool printed, beside those by what a person wrote
 _LINKING = 3  # links of so many of the best records are followed
 _FIRST = 5  # one of so many best records must be an answer, or there is none
 _MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
-_FEW_MARGIN = 0.2  # where there is no crowd: among few, the best of unrelated texts is often 0.08 ahead
-_CROWD, _SPREADS = 30, 5  # in so many cosines, one that is so many standard deviations above the median stands out
+_FEW_MARGIN = (
+    0.2  # where there is no crowd: among few, the best of unrelated texts is often 0.08 ahead
+)
+_CROWD, _SPREADS = (
+    30,
+    5,
+)  # in so many cosines, one that is so many standard deviations above the median stands out
 _READ = 20_000  # characters of a text in which a written word is looked for
 
 
@@ -137,7 +148,12 @@ class Ranking:
     __slots__ = ("best", "total", "weak", "words")
 
     def __init__(
-        self, best: "Sequence[RankedRow]", total: int, words: "Sequence[WeightedWord]", *, weak: bool = False
+        self,
+        best: "Sequence[RankedRow]",
+        total: int,
+        words: "Sequence[WeightedWord]",
+        *,
+        weak: bool = False,
     ) -> None:
         self.best, self.total, self.words, self.weak = best, total, words, weak
 
@@ -168,20 +184,44 @@ def search(
     if queries.key_of(connection, text) is not None or ids.date_of(text):
         keys = queries.keys_of(connection, text, query)
         records = queries.records(connection, keys[: query.limit])
-        return SearchResult(tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys))
+        return SearchResult(
+            tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys)
+        )
     day, keep = today.isoformat(), queries.filter_of(query)
-    ranked = rank(connection, query.text, today=day, keep=keep, limit=query.limit, recipe=recipe, meaning=meaning)
-    if not ranked.best and (keys := lookup.containing(connection, queries.safe(text).split(), keep)):
+    ranked = rank(
+        connection,
+        query.text,
+        today=day,
+        keep=keep,
+        limit=query.limit,
+        recipe=recipe,
+        meaning=meaning,
+    )
+    if not ranked.best and (
+        keys := lookup.containing(connection, queries.safe(text).split(), keep)
+    ):
         records = queries.records(connection, keys[: query.limit])
         letters = dict.fromkeys(text.lower().split(), 1.0)
-        return SearchResult(tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters)
-    hits = make_hits(ranked, queries.records(connection, [each.row.key for each in ranked.best]), query, day, recipe)
+        return SearchResult(
+            tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters
+        )
+    hits = make_hits(
+        ranked,
+        queries.records(connection, [each.row.key for each in ranked.best]),
+        query,
+        day,
+        recipe,
+    )
     instead = replacements(connection, ranked.words, keep)
     return SearchResult(hits, ranked.total, instead, matched_terms(ranked.words))
 
 
 def make_hits(
-    ranked: Ranking, records: "Mapping[int, Record]", query: "Query", day: str, recipe: Recipe = STANDARD
+    ranked: Ranking,
+    records: "Mapping[int, Record]",
+    query: "Query",
+    day: str,
+    recipe: Recipe = STANDARD,
 ) -> "tuple[Hit, ...]":
     """Return the hits of a ranking, of those records that the query accepts."""
     from ralph.model.record import Hit
@@ -192,7 +232,9 @@ def make_hits(
         record = records.get(each.row.key)
         if record is not None and query.accepts(record):
             why = explain(each, ranked.words, day, recipe)
-            hits.append(Hit(record, round(each.score, 4), tuple(why), each in injectable, each.weak))
+            hits.append(
+                Hit(record, round(each.score, 4), tuple(why), each in injectable, each.weak)
+            )
     return tuple(hits)
 
 
@@ -212,14 +254,24 @@ def replacements(
     Of each term that is the shortest word with it, as texts have it within a sentence: a stem is no word.
     """
     replaced: dict[str, dict[str, str]] = {each.word: {} for each in words if each.replaced}
-    for name, term in ((each.word, term) for each in words if each.replaced for term in each.counts):
+    for name, term in (
+        (each.word, term) for each in words if each.replaced for term in each.counts
+    ):
         written = replaced[name]
-        keys = [key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)]
+        keys = [
+            key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)
+        ]
         for row in store.fetch_rows(connection, keys).values():
-            for word in terms.split_words(" ".join((row.title, row.tags, row.text[:_READ], row.files))):
-                if len(word) < len(written.get(term, word + ".")) and term in terms.word_terms(word):
+            for word in terms.split_words(
+                " ".join((row.title, row.tags, row.text[:_READ], row.files))
+            ):
+                if len(word) < len(written.get(term, word + ".")) and term in terms.word_terms(
+                    word
+                ):
                     written[term] = word.lower() if word.istitle() else word
-    return tuple((word, tuple(dict.fromkeys(others.values()))) for word, others in replaced.items() if others)
+    return tuple(
+        (word, tuple(dict.fromkeys(others.values()))) for word, others in replaced.items() if others
+    )
 
 
 def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> list[str]:
@@ -227,7 +279,10 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
     words: dict[str, list[str]] = {}
     for word, others in instead:
         words.setdefault(", ".join(others[:5]), []).append(repr(word))
-    return [f"nothing has {' or '.join(replaced)}; looked for {others} instead" for others, replaced in words.items()]
+    return [
+        f"nothing has {' or '.join(replaced)}; looked for {others} instead"
+        for others, replaced in words.items()
+    ]
 
 
 def rank(
@@ -251,7 +306,12 @@ def rank(
     """
     if words is None:
         words = question.weigh_words(
-            connection, text, everyday=recipe.everyday, named=recipe.named, hurried=not recipe.thorough, store=store
+            connection,
+            text,
+            everyday=recipe.everyday,
+            named=recipe.named,
+            hurried=not recipe.thorough,
+            store=store,
         )
     if not words:
         return Ranking((), 0, ())
@@ -266,7 +326,12 @@ def rank(
         fused = _fuse(scores, near, share)
         most = None if limit is None else max(ranker.recipe.judged, limit)
         order = ranker.filter_best(fused, most)
-        if crowded is None or most is None or len(order) >= most or len(matches) < max(ranker.recipe.candidates, most):
+        if (
+            crowded is None
+            or most is None
+            or len(order) >= most
+            or len(matches) < max(ranker.recipe.candidates, most)
+        ):
             break
         ranker.recipe, crowded = crowded, None
     present = {key for key in order if key % _FAMILIES == 0}
@@ -281,7 +346,9 @@ def rank(
     is_weak = not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST])
     if not is_weak:
         ranker.follow_links(judged)
-    best, total = (matching, len(matching)) if is_weak else (judged, max(total, len(order), len(judged)))
+    best, total = (
+        (matching, len(matching)) if is_weak else (judged, max(total, len(order), len(judged)))
+    )
     for each in best:
         each.weak = is_weak or not (is_answer(each, ranker.recipe) or each.link)
     return Ranking(best[:limit], total, words, weak=is_weak)
@@ -289,14 +356,23 @@ def rank(
 
 def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
     """Whether a record covers much of the query, has enough evidence, a tag that is named, or is near in meaning."""
-    return judged.cover >= recipe.floor or judged.evidence >= recipe.evidence or judged.subject or judged.outstanding
+    return (
+        judged.cover >= recipe.floor
+        or judged.evidence >= recipe.evidence
+        or judged.subject
+        or judged.outstanding
+    )
 
 
 def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
     """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
-    fit = [each for each in first if each.matched.keys() - terms.EVERYDAY_WORDS or each.link or each.outstanding]
+    fit = [
+        each
+        for each in first
+        if each.matched.keys() - terms.EVERYDAY_WORDS or each.link or each.outstanding
+    ]
     return [each for each in fit if each.score >= least or each.subject]
 
 
@@ -320,14 +396,18 @@ class _Ranker:
         passing: list[int] = []
         size = len(order) if most is None else most
         while order and (most is None or len(passing) < most):
-            while size < len(order) and fused[order[size]] == fused[order[size - 1]]:  # equal ones stay together
+            while (
+                size < len(order) and fused[order[size]] == fused[order[size - 1]]
+            ):  # equal ones stay together
                 size += 1
             first, order = order[:size], order[size:]
             allowed = self.store.filter_keys(self.connection, first, self.keep)
             first = [key for key in first if key in allowed]
             if len({fused[key] for key in first}) < len(first):
                 places = self.store.sort_values(self.connection, first)
-                first.sort(key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True)
+                first.sort(
+                    key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True
+                )
             passing += first
             if 2 * len(first) < size:  # where few pass, few queries are better than short ones
                 size *= 2
@@ -346,7 +426,9 @@ class _Ranker:
                 scores[key] = max(scores.get(key, 0.0), found[key] / found[best[0]])
         return scores, len(scores)
 
-    def _match(self, words: "Sequence[WeightedWord]", limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
+    def _match(
+        self, words: "Sequence[WeightedWord]", limit: int | None, hurried: bool
+    ) -> tuple[dict[int, float], int]:
         recipe, keep = self.recipe, None if hurried else self.keep
         chosen = question.rarest_terms(words, recipe.common)
         if not chosen:
@@ -363,7 +445,10 @@ class _Ranker:
                 ends = list(left.counts.items())[-1], next(iter(right.counts.items()))
                 counts = [count for _, count in ends]
                 # two common words take long to look for
-                if not rare.isdisjoint(term for term, _ in ends) and max(counts) <= _PAIRED * recipe.common:
+                if (
+                    not rare.isdisjoint(term for term, _ in ends)
+                    and max(counts) <= _PAIRED * recipe.common
+                ):
                     pairs.append(f'"{ends[0][0]} {ends[1][0]}"')
         if pairs:
             for key, score in self.store.matching(
@@ -373,12 +458,16 @@ class _Ranker:
                     scores[key] += recipe.pairs * score
         return scores, total
 
-    def add_neighbours(self, scores: dict[int, float]) -> tuple[dict[int, float], dict[int, list[int]]]:
+    def add_neighbours(
+        self, scores: dict[int, float]
+    ) -> tuple[dict[int, float], dict[int, list[int]]]:
         """Add what matched just before and after in the same session, less with each step."""
         total = dict(scores)
         around: dict[int, list[int]] = {}
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[: self.recipe.spreading]
-        for key, other, step in self.store.neighbours(self.connection, first, len(self.recipe.near)):
+        for key, other, step in self.store.neighbours(
+            self.connection, first, len(self.recipe.near)
+        ):
             total[other] = total.get(other, 0.0) + self.recipe.near[abs(step) - 1] * scores[key]
             around.setdefault(other, []).append(key)
         return total, around
@@ -391,8 +480,13 @@ class _Ranker:
         """
         first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
         found = self.store.fetch_rows(self.connection, first).values()
-        cover = max((question.coverage(self.words, match_words(row, self.words))[0] for row in found), default=0.0)
-        total = max(sum(word.weight for word in words) for words in question.split_words(self.words))
+        cover = max(
+            (question.coverage(self.words, match_words(row, self.words))[0] for row in found),
+            default=0.0,
+        )
+        total = max(
+            sum(word.weight for word in words) for words in question.split_words(self.words)
+        )
         if cover < self.recipe.floor and cover * total < 2 * self.recipe.evidence:
             return self.recipe.alone
         return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
@@ -424,13 +518,17 @@ class _Ranker:
             each.cover, each.evidence = question.coverage(words, each.matched)
             each.close = near.get(key, 0.0)
             tags = terms.TermMatcher(each.row.tags) if each.row.tags and each.matched else None
-            tagged = [word for word in words if tags and word.word in each.matched and word.match(tags)]
+            tagged = [
+                word for word in words if tags and word.word in each.matched and word.match(tags)
+            ]
             # a single word that only a tag has counts less than the same word in a text
             only_tag = len(each.matched) == 1 and bool(tagged)
-            only_tag = only_tag and not tagged[0].match(terms.TermMatcher(f"{each.row.title} {each.row.text}"))
-            each.subject = any(word.distinctive and each.matched.get(word.word) == 1.0 for word in words) or (
-                key % _FAMILIES == 0 and _is_named(each, words)
+            only_tag = only_tag and not tagged[0].match(
+                terms.TermMatcher(f"{each.row.title} {each.row.text}")
             )
+            each.subject = any(
+                word.distinctive and each.matched.get(word.word) == 1.0 for word in words
+            ) or (key % _FAMILIES == 0 and _is_named(each, words))
             nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
             together = {word: recipe.beside * part for match in nearby for word, part in match}
             for word, part in each.matched.items():
@@ -447,7 +545,10 @@ class _Ranker:
             each.score = score / (1 + recipe.tags + covering)
             judged.append(each)
         position = {key: -at for at, key in enumerate(order)}
-        judged.sort(key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]), reverse=True)
+        judged.sort(
+            key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]),
+            reverse=True,
+        )
         _order_equals(judged, recipe)
         return judged
 
@@ -458,7 +559,9 @@ class _Ranker:
         position = {key: at for at, key in enumerate(best)}
         links.sort(key=lambda link: position[link[0]])  # keys have no order
         known = {each.row.key: each for each in judged}
-        new = self.store.filter_keys(self.connection, [key for _, key in links if key not in known], self.keep)
+        new = self.store.filter_keys(
+            self.connection, [key for _, key in links if key not in known], self.keep
+        )
         rows = self.store.fetch_rows(self.connection, list(new))
         for source, target in links:
             if target in rows and target not in known:
@@ -471,7 +574,9 @@ class _Ranker:
         judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float) -> dict[int, float]:
+def _fuse(
+    scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float
+) -> dict[int, float]:
     """Text and meaning as one number from 0 to 1; a record without a vector counts by its text alone."""
     top = max(scores.values(), default=0.0) or 1.0
     low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
@@ -479,7 +584,9 @@ def _fuse(scores: "Mapping[int, float]", near: "Mapping[int, float]", share: flo
     for key, value in near.items():
         close = (value - low) / (high - low) if high > low else 1.0
         fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
-    return {key: round(value, 9) for key, value in fused.items()}  # the order of a sum must not matter
+    return {
+        key: round(value, 9) for key, value in fused.items()
+    }  # the order of a sum must not matter
 
 
 def _decision_time(row: "RecordRow") -> tuple[str, str]:
@@ -505,21 +612,35 @@ def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
                     newer.score = older.score + _STEP
     for memory in judged:
         if memory.row.key % _FAMILIES == 0 and memory.matched:
-            equal = (each.score for each in judged if each.row.key % _FAMILIES and each.matched == memory.matched)
+            equal = (
+                each.score
+                for each in judged
+                if each.row.key % _FAMILIES and each.matched == memory.matched
+            )
             memory.score = max(memory.score, max(equal, default=0.0) + _STEP)
     judged.sort(key=lambda each: -round(each.score, 9))
 
 
 def _is_named(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
     """Whether the query has all words of a record's title or of one of its tags; a single tag written as a name."""
-    present = [word for word in words if word.certain and judged.matched.get(word.word, 0.0) > question.HALF]
+    present = [
+        word
+        for word in words
+        if word.certain and judged.matched.get(word.word, 0.0) > question.HALF
+    ]
     names = {term for word in present if word.named for term in word.whole_terms}
     known = {term for word in present if not word.replaced for term in word.whole_terms} | names
     for name in (judged.row.title, *judged.row.tags.strip('[]"').split('","')):
         found = terms.query_terms(name.replace("_", " "))
-        whole = (word.terms if terms.is_cjk(word.text) else (max(word.terms, key=len),) for word in found)
+        whole = (
+            word.terms if terms.is_cjk(word.text) else (max(word.terms, key=len),) for word in found
+        )
         wanted = {term for group in whole for term in group}
-        if wanted and wanted <= known and (len(wanted) > 1 or name == judged.row.title or wanted <= names):
+        if (
+            wanted
+            and wanted <= known
+            and (len(wanted) > 1 or name == judged.row.title or wanted <= names)
+        ):
             return True
     return False
 
@@ -530,7 +651,9 @@ def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, 
     return {each.word: share for each in words if (share := each.match(text))}
 
 
-def explain(judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD) -> list[str]:
+def explain(
+    judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD
+) -> list[str]:
     """Return the reasons for a rank: which words are where, what led to the record, how near and how new it is."""
     row = judged.row
     fields = [("tag", row.tags), ("title", row.title), ("path", f"{row.files} {row.id}")]
@@ -556,7 +679,9 @@ def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
     then, now = _day(created_at), _day(today)
     if then is None or now is None:
         return 1 - recipe.recency
-    return float(1 - recipe.recency + recipe.recency * 2 ** (-max(now - then, 0) / recipe.half_life_days))
+    return float(
+        1 - recipe.recency + recipe.recency * 2 ** (-max(now - then, 0) / recipe.half_life_days)
+    )
 
 
 def _day(text: str) -> int | None:
@@ -565,4 +690,6 @@ def _day(text: str) -> int | None:
     if not (len(text) >= 10 and year.isdecimal() and month.isdecimal() and day.isdecimal()):
         return None
     years, months = int(year) - (int(month) < 3), (int(month) + 9) % 12
-    return 365 * years + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + int(day)
+    return (
+        365 * years + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + int(day)
+    )

@@ -48,12 +48,21 @@ EVERYDAY_WORDS = frozenset(
 
 _JOINERS = "_-./:'’@\\"
 """Characters within an identifier, a path, a dotted name or a version."""
-_CJK = (("\u3040", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))
+_CJK = (
+    ("\u3040", "\u30ff"),
+    ("\u3400", "\u4dbf"),
+    ("\u4e00", "\u9fff"),
+    ("\uac00", "\ud7af"),
+    ("\uf900", "\ufaff"),
+)
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SQUEEZED, _ASCII_JOINERS = dict.fromkeys(map(ord, _JOINERS)), b"_-./:'@\\"
 AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
 LONGEST_QUERY = 4000
-_MOST_PLACES, _CLOSE = 100, 80  # how often a term is looked for in a text, and how many characters are close
+_MOST_PLACES, _CLOSE = (
+    100,
+    80,
+)  # how often a term is looked for in a text, and how many characters are close
 _CACHE_SIZE, _LONGEST_WORD = 65_536, 100
 """How many words are cached with their terms, and how long they may be."""
 _term_cache: dict[str, tuple[str, ...]] = {}
@@ -75,7 +84,9 @@ class _Kinds(dict[int, str]):
     def __missing__(self, code: int) -> str:
         char = chr(code)
         is_letter = char.isascii() and char.isalpha()
-        self[code] = ("A" if char.isupper() else "a") if is_letter else "1" if char.isdecimal() else "?"
+        self[code] = (
+            ("A" if char.isupper() else "a") if is_letter else "1" if char.isdecimal() else "?"
+        )
         return self[code]
 
 
@@ -161,11 +172,22 @@ def query_terms(text: str) -> list[QueryWord]:
         written_words = bare_words
     unique: dict[tuple[str, ...], QueryWord] = {}
     for at, bare in enumerate(bare_words):
-        pairs = [(part, part) for part in _split_cjk(bare)] if is_cjk(bare) else [(written_words[at], bare)]
+        pairs = (
+            [(part, part) for part in _split_cjk(bare)]
+            if is_cjk(bare)
+            else [(written_words[at], bare)]
+        )
         for written, word in pairs:
             if terms := word_terms(word):
-                if len(terms) == 3 and terms[1] + terms[2] == terms[0] and terms[2].isdigit() and len(terms[2]) > 2:
-                    terms = terms[::2]  # the letters of an error code, such as TS2304, say nothing alone
+                if (
+                    len(terms) == 3
+                    and terms[1] + terms[2] == terms[0]
+                    and terms[2].isdigit()
+                    and len(terms[2]) > 2
+                ):
+                    terms = terms[
+                        ::2
+                    ]  # the letters of an error code, such as TS2304, say nothing alone
                 unique.setdefault(terms, QueryWord(written, terms))
     content = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
     return content or list(unique.values())
@@ -196,9 +218,15 @@ def _compute_terms(word: str) -> tuple[str, ...]:
     pieces = (spaced or _translate(bare, _PIECE_BYTES)).split()
     terms: list[str] = []
     for piece in pieces:
-        parts = [piece] if piece.isascii() and piece.isalpha() and piece.islower() else _camel_parts(piece)
+        parts = (
+            [piece]
+            if piece.isascii() and piece.isalpha() and piece.islower()
+            else _camel_parts(piece)
+        )
         for low in map(fold, [piece, *parts] if len(parts) > 1 else [piece]):
-            terms += word_terms(low) if low.isascii() and low.isalpha() else (low,)  # those have stems, in the cache
+            terms += (
+                word_terms(low) if low.isascii() and low.isalpha() else (low,)
+            )  # those have stems, in the cache
     if len(pieces) > 1:
         terms.append(fold("".join(pieces)))
     return tuple(dict.fromkeys(filter(None, terms)))
@@ -206,7 +234,9 @@ def _compute_terms(word: str) -> tuple[str, ...]:
 
 def is_cjk(word: str) -> bool:
     """Whether a word has Chinese, Japanese or Korean characters."""
-    return not word.isascii() and any(first <= char <= last for char in word for first, last in _CJK)
+    return not word.isascii() and any(
+        first <= char <= last for char in word for first, last in _CJK
+    )
 
 
 def _without_quotes(text: str) -> str:
@@ -283,7 +313,9 @@ class TermMatcher:
         low = _without_quotes(low)
         is_ascii = low.isascii()  # then several times as fast
         self._squeezed = (
-            str(low.encode().translate(None, _ASCII_JOINERS), "ascii") if is_ascii else low.translate(_SQUEEZED)
+            str(low.encode().translate(None, _ASCII_JOINERS), "ascii")
+            if is_ascii
+            else low.translate(_SQUEEZED)
         )
 
     def contains(self, term: str) -> bool:
@@ -300,14 +332,18 @@ class TermMatcher:
             while at >= 0:
                 number = self._squeezed.count(" ", 0, at)
                 chunk = self._chunks[number].strip(AROUND)
-                if chunk.islower() and chunk.isalpha() and chunk.isascii():  # one word, so that most need no stem
+                if (
+                    chunk.islower() and chunk.isalpha() and chunk.isascii()
+                ):  # one word, so that most need no stem
                     if chunk.startswith(start) and term in word_terms(chunk):
                         yield number
                 else:  # texts repeat their paths and identifiers
                     if chunk not in _chunk_cache:
                         if len(_chunk_cache) >= _CACHE_SIZE:
                             _chunk_cache.clear()
-                        _chunk_cache[chunk] = tuple(each for word in split_words(chunk) for each in word_terms(word))
+                        _chunk_cache[chunk] = tuple(
+                            each for word in split_words(chunk) for each in word_terms(word)
+                        )
                     if term in _chunk_cache[chunk]:
                         yield number
                 end = self._squeezed.find(" ", at)
@@ -328,13 +364,20 @@ def best_place(text: str, weights: "Mapping[str, float]") -> int:
         starts.append(starts[-1] + len(word) + 1)
     for term in weights:
         for number in islice(matcher.places(term), _MOST_PLACES):
-            places.add((starts[number] + (max(words[number].find(term), 0) if is_cjk(term[0]) else 0), term))
+            places.add(
+                (
+                    starts[number] + (max(words[number].find(term), 0) if is_cjk(term[0]) else 0),
+                    term,
+                )
+            )
     if not places:
         places = {(at, term) for term in weights if (at := text.lower().find(term)) >= 0}
     best, most = 0, 0.0
     ordered = sorted(places)
     for number, (at, _) in enumerate(ordered):
-        near = {term for place, term in ordered[number : number + _MOST_PLACES] if place < at + _CLOSE}
+        near = {
+            term for place, term in ordered[number : number + _MOST_PLACES] if place < at + _CLOSE
+        }
         if (weight := sum(weights[term] for term in near)) > most + 1e-9:
             best, most = at, weight
     return best

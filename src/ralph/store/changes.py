@@ -16,7 +16,10 @@ from ralph.store import files
 from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan, scan_logs
 
 _FULL_SECONDS = 60.0
-_WHOLE_DIGEST, _DIGEST_ENDS = 4_000_000, 65_536  # of a longer log only this much of either end is compared
+_WHOLE_DIGEST, _DIGEST_ENDS = (
+    4_000_000,
+    65_536,
+)  # of a longer log only this much of either end is compared
 
 
 class _Seen(NamedTuple):
@@ -48,16 +51,22 @@ class Look:
 
     def differing(self, known: Mapping[str, FileState]) -> list[tuple[Source, FileState]]:
         """Return the sources whose state is not the one that was indexed."""
-        others = [(source, state) for source, state in self._others if known.get(source.name) != state]
+        others = [
+            (source, state) for source, state in self._others if known.get(source.name) != state
+        ]
         logs = (each for each in self._logs if known.get(each[1]) != each[2])
-        return others + [(Source(Path(path), name, Format.LOG), state) for path, name, state in logs]
+        return others + [
+            (Source(Path(path), name, Format.LOG), state) for path, name, state in logs
+        ]
 
     def remember(self, seal: str) -> None:
         """Remember that the index with this seal has all that was seen."""
         since = (self._at - 2 * 24 * 3600) * 1e9
         others = tuple((os.fspath(source.path), state) for source, state in self._others)
         active = tuple((path, state) for path, _, state in self._logs if state[0] >= since)
-        _SEEN[self.root] = _Seen(seal, time.monotonic(), _settled(self._folders), self._names, others, active)
+        _SEEN[self.root] = _Seen(
+            seal, time.monotonic(), _settled(self._folders), self._names, others, active
+        )
 
 
 def none_since(root: Path, seal: str) -> bool:
@@ -72,7 +81,9 @@ def none_since(root: Path, seal: str) -> bool:
         _SEEN[root] = seen._replace(folders=_settled(times))
     if any(_state_of(path) != state for path, state in seen.active):
         return False
-    return seen.others == tuple((os.fspath(source.path), state) for source, state in scan(root, logs=False))
+    return seen.others == tuple(
+        (os.fspath(source.path), state) for source, state in scan(root, logs=False)
+    )
 
 
 def _folder_times(root: Path) -> tuple[int, ...]:
@@ -105,7 +116,9 @@ def known_states(connection: sqlite3.Connection) -> dict[str, FileState]:
     """Return the state in which each source was read, by its name."""
     cursor = connection.cursor()
     cursor.row_factory = None
-    return {row[0]: row[1:] for row in cursor.execute("SELECT path, mtime_ns, size, inode FROM sources")}
+    return {
+        row[0]: row[1:] for row in cursor.execute("SELECT path, mtime_ns, size, inode FROM sources")
+    }
 
 
 class ReadLog(NamedTuple):
@@ -123,7 +136,10 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
     columns = "path, mtime_ns, size, inode, digest, offset, lines, problems, events, hosts"
     cursor = connection.cursor()
     cursor.row_factory = None
-    rows = {row[0]: row[1:] for row in cursor.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")}
+    rows = {
+        row[0]: row[1:]
+        for row in cursor.execute(f"SELECT {columns} FROM sources WHERE format = 'log'")
+    }
     logs: dict[str, tuple[ReadLog, int]] = {}
     for path, name, state in scan_logs(root):
         row = rows.get(name)
@@ -137,7 +153,11 @@ def read_logs(connection: sqlite3.Connection, root: Path) -> dict[str, tuple[Rea
 def digest_to(file: BinaryIO, end: int) -> str:
     """Return the digest up to a position; of a very long part, of its ends and length."""
     digest = hashlib.sha1(str(end).encode() if end > _WHOLE_DIGEST else b"", usedforsecurity=False)
-    parts = [(0, end)] if end <= _WHOLE_DIGEST else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
+    parts = (
+        [(0, end)]
+        if end <= _WHOLE_DIGEST
+        else [(0, _DIGEST_ENDS), (end - _DIGEST_ENDS, _DIGEST_ENDS)]
+    )
     for start, length in parts:
         file.seek(start)
         digest.update(file.read(length))

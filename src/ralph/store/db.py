@@ -38,10 +38,14 @@ class Damaged(RalphError):
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open a database, made with mode 0600; Damaged for what Ralph does not make."""
     if path.exists() and not path.is_file():
-        raise Damaged(f"{path}: is not a regular file", hint="it is made again")  # a FIFO would wait for a writer
+        raise Damaged(
+            f"{path}: is not a regular file", hint="it is made again"
+        )  # a FIFO would wait for a writer
     timeout = files.limit_patience(_BUSY_SECONDS)
     if read_only:
-        fixed = "" if os.access(path.parent, os.W_OK) else "&immutable=1"  # SQLite needs files beside it otherwise
+        fixed = (
+            "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+        )  # SQLite needs files beside it otherwise
         uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
     else:
@@ -61,7 +65,10 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
             if connection.execute(UNEXPECTED).fetchone()[0]:
-                raise Damaged(f"{path}: has tables, views or triggers of another program", hint="it is made again")
+                raise Damaged(
+                    f"{path}: has tables, views or triggers of another program",
+                    hint="it is made again",
+                )
     except BaseException:
         connection.close()
         raise
@@ -75,7 +82,10 @@ def restart_deadline(connection: sqlite3.Connection) -> None:
     def is_over() -> bool:
         nonlocal start, last
         now = time.monotonic()
-        start, last = (now if now - last > _IDLE_SECONDS else start), now  # time between queries does not count
+        start, last = (
+            (now if now - last > _IDLE_SECONDS else start),
+            now,
+        )  # time between queries does not count
         return now - start > _READ_SECONDS
 
     connection.set_progress_handler(is_over, 20_000)
@@ -85,7 +95,9 @@ def connect_foreign(path: Path) -> sqlite3.Connection:
     """Open another program's database for reading; where nobody has it open, nothing is made beside it."""
     log = path.with_name(f"{path.name}-wal")
     fixed = "" if log.exists() and log.stat().st_size else "&immutable=1"
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{fixed}", uri=True, timeout=_BUSY_SECONDS)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro{fixed}", uri=True, timeout=_BUSY_SECONDS
+    )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
@@ -151,16 +163,26 @@ def explained(path: Path) -> Iterator[None]:
     """Turn SQLite's complaints into ours: Busy, Damaged, WriteFailed, or the error itself."""
     try:
         yield
-    except UnicodeDecodeError as error:  # in the middle of SQLite's own complaint about a damaged file
-        raise Damaged(f"{path}: holds what is no text", hint="it is made again from the files") from error
+    except (
+        UnicodeDecodeError
+    ) as error:  # in the middle of SQLite's own complaint about a damaged file
+        raise Damaged(
+            f"{path}: holds what is no text", hint="it is made again from the files"
+        ) from error
     except sqlite3.DatabaseError as error:
         message = str(error).lower()
         if "locked" in message or "busy" in message:
-            raise Busy(f"{path}: another process is writing", hint="try again in a moment") from error
+            raise Busy(
+                f"{path}: another process is writing", hint="try again in a moment"
+            ) from error
         if any(broken in message for broken in _BROKEN) or type(error) is sqlite3.DatabaseError:
             raise Damaged(f"{path}: {error}", hint="it is made again from the files") from error
-        if isinstance(error, sqlite3.OperationalError):  # no right to write, no space, a folder in its place
-            raise WriteFailed(f"{path}: {error}", hint="make it and its folder writable, or delete it") from error
+        if isinstance(
+            error, sqlite3.OperationalError
+        ):  # no right to write, no space, a folder in its place
+            raise WriteFailed(
+                f"{path}: {error}", hint="make it and its folder writable, or delete it"
+            ) from error
         raise
 
 

@@ -60,7 +60,9 @@ class WriteObserver:
         """Note a change, of several to one file from the first text to the last."""
         first = self.planned(change.path) or change
         appended = first.appended and change.appended
-        self._changes[os.path.realpath(change.path)] = FileChange(change.path, first.before, change.after, appended)
+        self._changes[os.path.realpath(change.path)] = FileChange(
+            change.path, first.before, change.after, appended
+        )
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
@@ -94,12 +96,16 @@ def text_digest(text: str | None) -> str:
     """Return the digest of a file's text; "" where there is no file."""
     import hashlib  # loads OpenSSL
 
-    return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return (
+        "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    )
 
 
 def changed_meanwhile(name: str) -> Conflict:
     """Return the error for a file that another program changed since it was shown."""
-    return Conflict(f"{name}: was changed since it was shown", hint="nothing was written; look at it again")
+    return Conflict(
+        f"{name}: was changed since it was shown", hint="nothing was written; look at it again"
+    )
 
 
 # --- reading and writing ------------------------------------------------------------------------
@@ -116,7 +122,9 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions") from error
+        raise Unreadable(
+            f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions"
+        ) from error
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -162,7 +170,9 @@ def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
         for link in (path, *path.parents):
             if link.is_symlink() and not link.exists():
                 what = f"{link}: is a symbolic link to {link.readlink()}, which does not exist"
-                raise Refused(what, hint="restore the target or remove the link; nothing was written")
+                raise Refused(
+                    what, hint="restore the target or remove the link; nothing was written"
+                )
         if real.exists() and not (real.is_dir() if folder else real.is_file()):
             kind = "folder" if folder else "regular file"
             raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
@@ -170,13 +180,21 @@ def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
 
 
 def write(
-    path: Path, text: str, *, root: Path | None = None, expect: str | None = None, mode: int | None = None
+    path: Path,
+    text: str,
+    *,
+    root: Path | None = None,
+    expect: str | None = None,
+    mode: int | None = None,
 ) -> None:
     """Replace the whole file; with `expect`, only if it still holds that text (else Conflict)."""
     real = target(path, root)
     with _lock_folder_of(real, mode=0o700 if mode == PRIVATE else 0o777):
         if not _replace(real, text, expect, mode):
-            raise Conflict(f"{path}: changed while it was being edited", hint="look at it and run the command again")
+            raise Conflict(
+                f"{path}: changed while it was being edited",
+                hint="look at it and run the command again",
+            )
 
 
 def update(
@@ -196,7 +214,10 @@ def update(
             after = changed if isinstance(changed, str) else changed[0]
             if after == before or _replace(real, after, before, mode, observer):
                 return changed
-    raise Conflict(f"{path}: keeps changing while it is being edited", hint="close the program that rewrites it")
+    raise Conflict(
+        f"{path}: keeps changing while it is being edited",
+        hint="close the program that rewrites it",
+    )
 
 
 def append(
@@ -239,7 +260,9 @@ def collect_spilled(root: Path) -> None:
     log, boundary = paths.log_folder(root), paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
         session = log / "sessions" / path.name.split("-", 2)[2]
-        with contextlib.suppress(Unreadable):  # something else has the name of its log: the line stays here
+        with contextlib.suppress(
+            Unreadable
+        ):  # something else has the name of its log: the line stays here
             line = read(path) or ""
             if line not in (read(session) or ""):
                 append(session, line, root=boundary)
@@ -269,7 +292,13 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
     while copy.exists() or copy.is_symlink():
         number += 1
         copy = path.with_name(f"{path.name}.bak{number}")
-    write(copy, present if text is None else text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
+    write(
+        copy,
+        present if text is None else text,
+        root=root,
+        expect="",
+        mode=stat.S_IMODE(path.stat().st_mode),
+    )
     return copy
 
 
@@ -427,7 +456,9 @@ def lock_file(
                     os.close(handle)
                     return None
                 time.sleep(0.01)  # waiting in the kernel could not be ended after a time
-            with contextlib.suppress(FileNotFoundError):  # it may have been deleted or replaced since we opened it
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # it may have been deleted or replaced since we opened it
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
         except BaseException:
@@ -437,7 +468,9 @@ def lock_file(
 
 
 @contextlib.contextmanager
-def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int = 0o777) -> Iterator[None]:
+def _lock_folder_of(
+    real: Path, observer: WriteObserver | None = None, mode: int = 0o777
+) -> Iterator[None]:
     if observer is not None and not observer.real:
         yield
         return
@@ -452,7 +485,11 @@ def _lock_folder_of(real: Path, observer: WriteObserver | None = None, mode: int
 
 
 def _replace(
-    real: Path, text: str, expect: str | None, mode: int | None, observer: WriteObserver | None = None
+    real: Path,
+    text: str,
+    expect: str | None,
+    mode: int | None,
+    observer: WriteObserver | None = None,
 ) -> bool:
     payload = _encode(real, text)
     temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
@@ -465,7 +502,9 @@ def _replace(
             observer.change(FileChange(real, before, text))
             if not observer.real:
                 return True
-        for entry in real.parent.glob(f".*{TEMP_SUFFIX}"):  # of killed writers: we have the lock, so nobody uses them
+        for entry in real.parent.glob(
+            f".*{TEMP_SUFFIX}"
+        ):  # of killed writers: we have the lock, so nobody uses them
             with contextlib.suppress(OSError):
                 entry.unlink()
         if mode is None:
@@ -510,7 +549,9 @@ def _encode(path: Path, text: str) -> bytes:
 
         return gzip.compress(payload, mtime=0)  # without the time: the same text is the same file
     except UnicodeEncodeError as error:
-        raise Refused(f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it") from error
+        raise Refused(
+            f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it"
+        ) from error
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
@@ -552,8 +593,16 @@ scratchpad.md
 *.ralph-tmp
 .ralph-lock
 """
-UNTIL_INIT = GITIGNORE + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
-_MUST_BE_IGNORED = {"local/": "local", "cache/": "cache", "ralph.db*": "ralph.db", "scratchpad.md": "scratchpad.md"}
+UNTIL_INIT = (
+    GITIGNORE
+    + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
+)
+_MUST_BE_IGNORED = {
+    "local/": "local",
+    "cache/": "cache",
+    "ralph.db*": "ralph.db",
+    "scratchpad.md": "scratchpad.md",
+}
 """The lines that a person's own file must have, and a name that each of them covers."""
 
 
@@ -564,7 +613,9 @@ def hide_state(root: Path) -> None:
     if ignore.exists() or ignore.is_symlink():
         return
     if ignore.parent.is_dir() or paths.state_boundary(root) == main:
-        with contextlib.suppress(Conflict, Refused):  # another process was faster, or a link leads out of the project
+        with contextlib.suppress(
+            Conflict, Refused
+        ):  # another process was faster, or a link leads out of the project
             write(ignore, UNTIL_INIT, root=main, expect="")
 
 
@@ -573,12 +624,20 @@ def missing_lines(root: Path) -> tuple[str, ...]:
     own = paths.gitignore(root)
     if (exclude := paths.git_exclude(own)) is None or not own.is_file():
         return ()
-    outer = [line for file in (exclude[0], root / ".gitignore") for line in (read(file) or "").splitlines()]
+    outer = [
+        line
+        for file in (exclude[0], root / ".gitignore")
+        for line in (read(file) or "").splitlines()
+    ]
     inner = (read(own) or "").splitlines()
     if _covers(outer, ".ralph"):
         return ()
     names = _MUST_BE_IGNORED.items()
-    return tuple(line for line, name in names if not _covers(inner, name) and not _covers(outer, f".ralph/{name}"))
+    return tuple(
+        line
+        for line, name in names
+        if not _covers(inner, name) and not _covers(outer, f".ralph/{name}")
+    )
 
 
 def _covers(lines: list[str], name: str) -> bool:
@@ -588,6 +647,8 @@ def _covers(lines: list[str], name: str) -> bool:
         pattern = line.strip().removeprefix("!").rstrip("/")
         anywhere = "/" not in pattern or pattern.startswith("**/")
         candidate = name.rpartition("/")[2] if anywhere else name
-        if not line.startswith("#") and fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
+        if not line.startswith("#") and fnmatchcase(
+            candidate, pattern.removeprefix("**/").removeprefix("/")
+        ):
             ignored = not line.startswith("!")
     return ignored

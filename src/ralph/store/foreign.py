@@ -38,10 +38,14 @@ def open_store(path: Path) -> "closing[sqlite3.Connection]":
 def opencode_sessions(connection: sqlite3.Connection) -> list[tuple[str, str, int, int]]:
     """Return id, folder, time of the last change and size of every session."""
     rows = connection.execute(_OPENCODE_SESSIONS).fetchall()
-    return [(row[0], row[1], row[2], connection.execute(_SIZE, (row[0],)).fetchone()[0]) for row in rows]
+    return [
+        (row[0], row[1], row[2], connection.execute(_SIZE, (row[0],)).fetchone()[0]) for row in rows
+    ]
 
 
-def opencode_parts(connection: sqlite3.Connection, session: str) -> Iterator[tuple[str, str, str, object, object]]:
+def opencode_parts(
+    connection: sqlite3.Connection, session: str
+) -> Iterator[tuple[str, str, str, object, object]]:
     """Yield the parts of a session's messages in their order, each with its session and message."""
     for row in connection.execute(_OPENCODE_PARTS, (session,)):
         yield row[0], row[1], row[2], row[3], row[4]
@@ -64,7 +68,9 @@ def cursor_value(connection: sqlite3.Connection, key: str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def claude_mem_observations(connection: sqlite3.Connection, project: str) -> Iterator[dict[str, Any]]:
+def claude_mem_observations(
+    connection: sqlite3.Connection, project: str
+) -> Iterator[dict[str, Any]]:
     """Yield what claude-mem observed in a project and its worktrees, and what sessions learned."""
     for row in connection.execute(_CLAUDE_MEM, (project,)):
         yield dict(row)

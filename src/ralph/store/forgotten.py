@@ -39,7 +39,9 @@ class ForgottenTexts:
 
     def hides(self, record: Record) -> bool:
         """Whether a record was forgotten, by its text or an event's id."""
-        return self.has(record.text) or (record.family is not Family.MEMORY and self.has(event_key(record.id)))
+        return self.has(record.text) or (
+            record.family is not Family.MEMORY and self.has(event_key(record.id))
+        )
 
 
 def event_key(record_id: str) -> str:

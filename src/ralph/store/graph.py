@@ -19,7 +19,9 @@ from ralph.store.lookup import placeholders, replaced
 from ralph.store.sources import OUTSIDE
 
 VERSION = 2
-_LEFT_OUT = tuple(form.value for form in OUTSIDE)  # a task's part of the graph is written into the repository
+_LEFT_OUT = tuple(
+    form.value for form in OUTSIDE
+)  # a task's part of the graph is written into the repository
 _NODE = "n.key, n.id, n.type, n.name, n.recorded, n.valid_from, n.valid_until, n.since, n.replaced, n.retired, n.task"
 _EDGE = "source, target, relation, recorded, valid_from, valid_until, explicit"
 _JOINED = "source IS NOT NULL AND +target IS NOT NULL"
@@ -33,7 +35,9 @@ _CLEAR_NODES = (
     "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', "
     "valid_from = '', valid_until = '', since = '', retired = 0, task = '' WHERE origin = ?"
 )
-_NODE_COLUMNS = "id type name title recorded valid_from valid_until since retired task origin".split()
+_NODE_COLUMNS = (
+    "id type name title recorded valid_from valid_until since retired task origin".split()
+)
 _PUT_NODE = (
     f"INSERT INTO nodes({', '.join(_NODE_COLUMNS)}) VALUES ({placeholders(_NODE_COLUMNS)}) "
     f"ON CONFLICT(id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS[1:])}"
@@ -79,7 +83,9 @@ class EdgeRow(NamedTuple):
 
 SourceFacts = tuple[Sequence[tuple[Node, str]], Sequence[Fact]]
 """What one source says: its nodes, each with the title that links may call it by, and its edges."""
-ReadFacts = Callable[[int, str], SourceFacts]  # what a source of the index says, by its key there and its path
+ReadFacts = Callable[
+    [int, str], SourceFacts
+]  # what a source of the index says, by its key there and its path
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -95,7 +101,11 @@ def in_memory() -> sqlite3.Connection:
 
 
 def sync(
-    graph: sqlite3.Connection, index: sqlite3.Connection, read_facts: ReadFacts, *, within: float | None = None
+    graph: sqlite3.Connection,
+    index: sqlite3.Connection,
+    read_facts: ReadFacts,
+    *,
+    within: float | None = None,
 ) -> int:
     """Bring the graph up to date; return how many sources changed. After `within` seconds the rest is left."""
     sql = f"SELECT path, key, digest || ' ' || offset FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
@@ -107,7 +117,11 @@ def sync(
         changed = _changed_paths(graph, present)  # once more: another process may have been faster
         known = dict(graph.execute("SELECT path, key FROM sources").fetchall())
         for path in changed & known.keys():
-            for sql in ("DELETE FROM edges WHERE origin = ?", _CLEAR_NODES, "DELETE FROM sources WHERE key = ?"):
+            for sql in (
+                "DELETE FROM edges WHERE origin = ?",
+                _CLEAR_NODES,
+                "DELETE FROM sources WHERE key = ?",
+            ):
                 graph.execute(sql, (known[path],))
         for path in sorted(changed & present.keys()):
             if time.monotonic() > deadline:
@@ -139,7 +153,18 @@ def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
     rows = []
     for node, title in nodes:
         times = (node.recorded, node.valid_from, node.valid_until, node.valid_from or node.recorded)
-        rows.append((node.id, node.type.value, node.name, fold_title(title), *times, node.retired, node.task, origin))
+        rows.append(
+            (
+                node.id,
+                node.type.value,
+                node.name,
+                fold_title(title),
+                *times,
+                node.retired,
+                node.task,
+                origin,
+            )
+        )
     graph.executemany(_PUT_NODE, rows)
     entities: set[str] = set()
     edges = []
@@ -147,11 +172,21 @@ def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
         one, one_words = (None, fact.source) if fact.source_is_words else (fact.source, "")
         other, other_words = (None, fact.target) if fact.target_is_words else (fact.target, "")
         entities.update(filter(None, (one, other)))
-        columns = (fact.relation.value, fact.recorded, fact.valid_from, fact.valid_until, fact.explicit)
+        columns = (
+            fact.relation.value,
+            fact.recorded,
+            fact.valid_from,
+            fact.valid_until,
+            fact.explicit,
+        )
         edges.append((one, other, *columns, one_words, other_words, origin))
     graph.executemany(
         "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)",
-        [(name, kind.value, name.partition(":")[2]) for name in sorted(entities) if (kind := entity_type(name))],
+        [
+            (name, kind.value, name.partition(":")[2])
+            for name in sorted(entities)
+            if (kind := entity_type(name))
+        ],
     )
     graph.executemany(_PUT_EDGE, edges)
 
@@ -168,7 +203,9 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
         if one == other:
             one, other = (None if source_words else one), (None if target_words else other)
         if (one, other) != (source, target):
-            graph.execute("UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge))
+            graph.execute(
+                "UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge)
+            )
 
 
 class RecordNames:
@@ -197,7 +234,9 @@ class RecordNames:
 def _supersede(graph: sqlite3.Connection) -> None:
     """A text that was replaced ends then, and its successor begins."""
     own = "coalesce(nullif(valid_from, ''), recorded)"
-    graph.execute(f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}")
+    graph.execute(
+        f"UPDATE nodes SET replaced = NULL, since = {own} WHERE replaced IS NOT NULL OR since <> {own}"
+    )
     pairs = graph.execute(
         "SELECT e.source_words <> '', e.source, e.target, old.valid_until FROM edges e "
         "JOIN nodes old ON old.key = e.target WHERE e.relation = ? AND e.source IS NOT NULL",
@@ -209,13 +248,17 @@ def _supersede(graph: sqlite3.Connection) -> None:
     for is_text, new, _, ended in pairs:
         if is_text:
             began[new] = max(began.get(new, ""), ended)
-    graph.executemany("UPDATE nodes SET since = ? WHERE key = ?", ((at, key) for key, at in began.items() if at))
+    graph.executemany(
+        "UPDATE nodes SET since = ? WHERE key = ?", ((at, key) for key, at in began.items() if at)
+    )
     starts = dict(graph.execute("SELECT key, since FROM nodes").fetchall()) if pairs else {}
     ends: dict[int, str] = {}
     for is_text, new, old, ended in pairs:
         at = ended if is_text and ended else starts.get(new, "")
         ends[old] = min(ends.get(old, at), at)
-    graph.executemany("UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items()))
+    graph.executemany(
+        "UPDATE nodes SET replaced = ? WHERE key = ?", ((at, key) for key, at in ends.items())
+    )
 
 
 def keys_of(graph: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -232,7 +275,18 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
         sql = f"SELECT {_NODE} FROM json_each(?) j CROSS JOIN nodes n ON n.key = j.value"
         rows = _select(graph, sql, json.dumps(list(keys)))
     return {
-        key: Node(name, _TYPES[kind], title, recorded, valid_from, valid_until, since, replaced, retired == 1, task)
+        key: Node(
+            name,
+            _TYPES[kind],
+            title,
+            recorded,
+            valid_from,
+            valid_until,
+            since,
+            replaced,
+            retired == 1,
+            task,
+        )
         for key, name, kind, title, recorded, valid_from, valid_until, since, replaced, retired, task in rows
     }
 
@@ -258,12 +312,22 @@ def edges(graph: sqlite3.Connection) -> list[EdgeRow]:
 def edge_of(row: EdgeRow, names: Mapping[int, Node]) -> Edge:
     """Return an edge with the ids of its ends."""
     _, source, target, relation, recorded, since, until, explicit = row
-    return Edge(names[source][0], _RELATIONS[relation], names[target][0], recorded, since, until, explicit == 1)
+    return Edge(
+        names[source][0],
+        _RELATIONS[relation],
+        names[target][0],
+        recorded,
+        since,
+        until,
+        explicit == 1,
+    )
 
 
 def task_keys(graph: sqlite3.Connection, task: str) -> list[int]:
     """Return the keys of what is a task's own."""
-    return [row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))]
+    return [
+        row[0] for row in graph.execute("SELECT key FROM nodes WHERE task = ? ORDER BY id", (task,))
+    ]
 
 
 def source_stamps(graph: sqlite3.Connection) -> tuple[tuple[str, str], ...]:

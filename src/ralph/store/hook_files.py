@@ -21,7 +21,9 @@ _TYPE, _REGULAR, _FOLDER = 0o170000, 0o100000, 0o040000
 _CLOEXEC, _NOFOLLOW = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 SPILL = "spill"  # the folder below `log` with lines that could not be appended in time
-FAILURES_SIZE = 4096  # the size of the file that counts failures, so that counting never needs space
+FAILURES_SIZE = (
+    4096  # the size of the file that counts failures, so that counting never needs space
+)
 _PATIENCE, _PAUSE = 0.5, 0.0005  # seconds for a lock in all, and between two tries
 
 
@@ -87,7 +89,9 @@ def probe(folder: str) -> str:
     path = ""
     try:
         try:  # without a name, where the system can: then the folder keeps its time
-            handle = os.open(folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_CREAT) | _CLOEXEC, 0o600)
+            handle = os.open(
+                folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_CREAT) | _CLOEXEC, 0o600
+            )
         except OSError:
             path = f"{folder}/.ralph-probe-{os.getpid()}"
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, 0o600)
@@ -132,7 +136,9 @@ def _lock(handle: int) -> None:
 
 def _open_log(path: str) -> int:
     try:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _CLOEXEC | _NONBLOCK, 0o600)
+        handle = os.open(
+            path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _CLOEXEC | _NONBLOCK, 0o600
+        )
     except OSError as error:
         if error.errno in (_ENOSPC, _EACCES, _EFBIG):
             raise
@@ -176,7 +182,10 @@ def count_failure(state: str, event: str, problem: str) -> bool:
     def next_line(before: bytes) -> bytes:
         count = int(before[:12]) + 1 if before[:12].isdigit() else 1
         text = " ".join(f"{event}: {problem}".encode("ascii", "replace").decode("ascii").split())
-        return f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
+        return (
+            f"{count:012d} {timestamp()} {text[:300]}".encode("ascii").ljust(FAILURES_SIZE - 1)
+            + b"\n"
+        )
 
     try:
         return overwrite(f"{state}/{discovery.LOG}/hook-failures", next_line, FAILURES_SIZE)
@@ -187,7 +196,13 @@ def count_failure(state: str, event: str, problem: str) -> bool:
 # --- the settings cache -------------------------------------------------------------------------
 
 CACHE_VERSION = "ralph-hook 5"
-VARIABLES = ("RALPH_MEMORIES_", "RALPH_CONTEXT_", "RALPH_PRIVACY_", "RALPH_CAPTURE_", "RALPH_PRESENCE")
+VARIABLES = (
+    "RALPH_MEMORIES_",
+    "RALPH_CONTEXT_",
+    "RALPH_PRIVACY_",
+    "RALPH_CAPTURE_",
+    "RALPH_PRESENCE",
+)
 """Prefixes of the variables that set what hooks use."""
 FORGETS = "cache/forgets"  # a file a session: a line CALLED for each call of `ralph forget`, another for later prompts
 CALLED = b"1\n"
@@ -200,13 +215,17 @@ class HookSettings:
 
     def __init__(self, lines: "Mapping[str, list[str]]") -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
-        self.rules = values.get("rules", "")  # which rules a line was redacted by; see `secret_rules.rules_mark`
+        self.rules = values.get(
+            "rules", ""
+        )  # which rules a line was redacted by; see `secret_rules.rules_mark`
         self.capture = values["capture"] == "1"
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))
         self.enabled = values["enabled"] == "1"
         self.inject, self.presence = values["inject"], values.get("presence", "")
-        self.budget, self.recent, self.window = (int(values[key]) for key in ("budget", "recent", "window"))
+        self.budget, self.recent, self.window = (
+            int(values[key]) for key in ("budget", "recent", "window")
+        )
         self.share = float(values["share"])
         self.types = tuple(filter(None, values["types"].split(",")))
         self.tags = tuple(filter(None, values["tags"].split(",")))
@@ -241,7 +260,9 @@ def file_state(path: str) -> str:
         return f"0 0 {path}"
 
 
-def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: str) -> HookSettings | None:
+def read_settings(
+    path: str, root: str, env: "Mapping[str, str]", user_config: str
+) -> HookSettings | None:
     """Return the cached settings; None when a file or variable behind them has changed."""
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
     if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
@@ -251,7 +272,9 @@ def read_settings(path: str, root: str, env: "Mapping[str, str]", user_config: s
         if equals:
             lines.setdefault(key, []).append(_unescape(value))
     try:
-        same = lines["root"] == [str(os.stat(root).st_ino)]  # a copy of the folder has another number
+        same = lines["root"] == [
+            str(os.stat(root).st_ino)
+        ]  # a copy of the folder has another number
         same = same and lines["user"] == [user_config] and lines["env"] == [set_variables(env)]
         same = same and all(state == file_state(state.split(" ", 2)[2]) for state in lines["file"])
         return HookSettings(lines) if same else None
@@ -270,7 +293,9 @@ def switch_off_pattern(top: str, state: str, pattern: str) -> None:
 
 def slow_patterns(state: str) -> set[str]:
     """Return the patterns that are switched off on this machine."""
-    lines = (read_file(f"{state}/cache/{SLOW_PATTERNS}") or b"").decode("utf-8", "replace").split("\n")
+    lines = (
+        (read_file(f"{state}/cache/{SLOW_PATTERNS}") or b"").decode("utf-8", "replace").split("\n")
+    )
     return {_unescape(line) for line in lines if line}
 
 
@@ -291,7 +316,9 @@ def read_file(path: str, largest: int = _LARGEST, *, end: bool = False) -> bytes
 # --- the index ----------------------------------------------------------------------------------
 
 _ANSWER_SECONDS = 2.0
-_MAPPED = 1 << 28  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
+_MAPPED = (
+    1 << 28
+)  # bytes of the index that are mapped into memory: a question reads hundreds of its pages
 
 
 def _is_sealed(path: str) -> bool:
@@ -324,7 +351,9 @@ def open_index(path: str) -> "sqlite3.Connection | None":
         return None
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2)
+    connection = sqlite3.connect(
+        f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=0.2
+    )
     deadline = time.monotonic() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
     try:

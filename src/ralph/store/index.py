@@ -22,7 +22,16 @@ from ralph.model.record import Family, Record
 from ralph.store import changes, db, files, forgotten, queries, totals
 from ralph.store.changes import digest_to, file_digest
 from ralph.store.lookup import SCHEMA_VERSION, placeholders
-from ralph.store.queries import FAMILIES, TABLES, Row, Terms, column_value, row_values, safe, search_columns
+from ralph.store.queries import (
+    FAMILIES,
+    TABLES,
+    Row,
+    Terms,
+    column_value,
+    row_values,
+    safe,
+    search_columns,
+)
 from ralph.store.sources import (
     SHARED,
     Contents,
@@ -37,10 +46,20 @@ from ralph.store.sources import (
     sources,
 )
 
-__all__ = ("FAMILIES", "SCHEMA_VERSION", "Index", "Progress", "Synced", "in_memory", "search_columns")
+__all__ = (
+    "FAMILIES",
+    "SCHEMA_VERSION",
+    "Index",
+    "Progress",
+    "Synced",
+    "in_memory",
+    "search_columns",
+)
 
 PATIENCE = 5.0  # seconds to wait for another process that makes the index for the first time
-_BATCH = 1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
+_BATCH = (
+    1_000_000  # bytes of files in one transaction; the full-text index writes a segment for each
+)
 _FEW_PAGES = 64  # a database that has grown by more, and doubled, is packed
 _SLICE = 64 * 1024  # bytes of a log between two looks at the clock
 _ALLOWED = {"mode": ("plan", "agent"), "status": ("running", "success", "failed", "stopped")}
@@ -68,10 +87,20 @@ UPDATE loop_runs SET
         (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
 """
-_FOLDED = (("session", "sessions", _SESSION, _COMPLETE_SESSIONS), ("run", "loop_runs", _RUN, _COMPLETE_RUNS))
-_FTS = {Family.OBSERVATION: ("observations_fts", "content"), Family.JOURNAL: ("journal_fts", "notes")}
+_FOLDED = (
+    ("session", "sessions", _SESSION, _COMPLETE_SESSIONS),
+    ("run", "loop_runs", _RUN, _COMPLETE_RUNS),
+)
+_FTS = {
+    Family.OBSERVATION: ("observations_fts", "content"),
+    Family.JOURNAL: ("journal_fts", "notes"),
+}
 """Full-text tables for people with sqlite3, and their column."""
-_FOLDS: Mapping[str, Callable[[str, str], str]] = {"started_at": min, "created_at": min, "updated_at": max}
+_FOLDS: Mapping[str, Callable[[str, str], str]] = {
+    "started_at": min,
+    "created_at": min,
+    "updated_at": max,
+}
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
@@ -109,13 +138,17 @@ class Index:
     def outside(self) -> Path | None:
         """Return the target of a link that takes the index out of the project."""
         real = Path(os.path.realpath(self.path))
-        return None if real.is_relative_to(os.path.realpath(paths.state_boundary(self.root))) else real
+        return (
+            None if real.is_relative_to(os.path.realpath(paths.state_boundary(self.root))) else real
+        )
 
     def connect(self) -> sqlite3.Connection:
         """Open the database for reading; it must exist (see `sync`)."""
         return db.connect(self.path, read_only=True)
 
-    def ask(self, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
+    def ask(
+        self, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
+    ) -> T:
         """Ask the up-to-date index; a damaged one is made again and asked once more."""
         for _ in range(2):
             with self.open_current(progress) as connection:
@@ -152,8 +185,13 @@ class Index:
 
     def _from_files(self) -> sqlite3.Connection:
         present = list(sources(self.root))
-        names, formats = [source.name for source in present], [source.format.value for source in present]
-        return in_memory((self.read(source) for source in present), self._terms, names, self.is_order, formats)
+        names, formats = (
+            [source.name for source in present],
+            [source.format.value for source in present],
+        )
+        return in_memory(
+            (self.read(source) for source in present), self._terms, names, self.is_order, formats
+        )
 
     def read(self, source: Source) -> Contents:
         """Return the contents of a source; nothing when it may not be read."""
@@ -191,7 +229,9 @@ class Index:
                     files.collect_spilled(self.root)
                 sealed = not self.path.exists() or _current_seal(self.path) == self._read_seal()
                 if not self.path.exists():
-                    files.delete(_seal_of(self.path))  # before there is a new one: `built` asks in the other order
+                    files.delete(
+                        _seal_of(self.path)
+                    )  # before there is a new one: `built` asks in the other order
                 elif not sealed and not trusting:
                     self._drop_forgotten()
                 if not self.path.exists() and self._copy_main is not None and self._copy_main():
@@ -246,8 +286,13 @@ class Index:
                     writer = IndexWriter(copy, self._terms)
                     with db.atomic(copy):
                         for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
-                            path, is_shared = present.get(row["path"]), row["path"].startswith(SHARED)
-                            if path is None or (not is_shared and file_digest(path) != row["digest"]):
+                            path, is_shared = (
+                                present.get(row["path"]),
+                                row["path"].startswith(SHARED),
+                            )
+                            if path is None or (
+                                not is_shared and file_digest(path) != row["digest"]
+                            ):
                                 writer.clear(row["key"])
             files.move(new, self.path)
         except (RalphError, OSError, sqlite3.Error):
@@ -262,10 +307,18 @@ class Index:
             _remove(self.path)
             return
         hidden = forgotten.load()
-        with db.explained(self.path), closing(db.connect(self.path)) as connection, db.atomic(connection):
+        with (
+            db.explained(self.path),
+            closing(db.connect(self.path)) as connection,
+            db.atomic(connection),
+        ):
             sql = "SELECT key FROM sources WHERE format <> ?"
             stale = {row[0] for row in connection.execute(sql, (Format.LOG,))}
-            for columns in ("text, id FROM records", "content, id FROM observations", "notes, record_id FROM journal"):
+            for columns in (
+                "text, id FROM records",
+                "content, id FROM observations",
+                "notes, record_id FROM journal",
+            ):
                 for source, text, name in connection.execute(f"SELECT source, {columns}"):
                     if hidden.has(text) or hidden.has(forgotten.event_key(name)):
                         stale.add(source)
@@ -294,7 +347,11 @@ class Index:
             return result
 
     def _update(
-        self, connection: sqlite3.Connection, look: changes.Look, within: float | None, progress: Progress | None
+        self,
+        connection: sqlite3.Connection,
+        look: changes.Look,
+        within: float | None,
+        progress: Progress | None,
     ) -> Synced:
         """Update a few sources in a transaction; with a deadline in slices, the newest first."""
         db.create_tables(connection, "schema.sql", SCHEMA_VERSION)
@@ -319,7 +376,9 @@ class Index:
             with db.atomic(connection):
                 while count < len(changed) and size <= _BATCH:
                     source, loaded, complete = changed[count], 0, True
-                    with suppress(OSError):  # gone meanwhile, or not ours to read: then nothing of it was written
+                    with suppress(
+                        OSError
+                    ):  # gone meanwhile, or not ours to read: then nothing of it was written
                         loaded, complete = writer.load(source, rows.get(source.name), slice_size)
                     size += loaded
                     if complete:
@@ -413,15 +472,25 @@ class IndexWriter:
         self._forgotten = forgotten.load()
         self._next: dict[Family, int] = {}
 
-    def load(self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH) -> tuple[int, bool]:
+    def load(
+        self, source: Source, row: sqlite3.Row | None, slice_size: int = _BATCH
+    ) -> tuple[int, bool]:
         """Read the next slice of a log, else all; return the bytes read, and whether that was the end."""
-        stat = source.path.stat()  # before reading, so that what is written meanwhile is read next time
+        stat = (
+            source.path.stat()
+        )  # before reading, so that what is written meanwhile is read next time
         is_log = source.format is Format.LOG
         with files.open_unpacked(source.path) as file:
             start, lines = (int(row["offset"]), int(row["lines"])) if row is not None else (0, 0)
-            length = file.seek(0, os.SEEK_END) if source.path.name.endswith(paths.PACKED) else stat.st_size
+            length = (
+                file.seek(0, os.SEEK_END)
+                if source.path.name.endswith(paths.PACKED)
+                else stat.st_size
+            )
             is_same = is_log or start == length
-            if row is not None and not (start and is_same and digest_to(file, start) == row["digest"]):
+            if row is not None and not (
+                start and is_same and digest_to(file, start) == row["digest"]
+            ):
                 self.clear(row["key"])
                 row, start, lines = None, 0, 0
             file.seek(start)
@@ -434,7 +503,14 @@ class IndexWriter:
             end = start + len(payload)
             # Until the end is reached, the stored size is another one than the file's: the next sync reads on.
             size = stat.st_size if complete else -end
-            values = (stat.st_mtime_ns, size, stat.st_ino, digest_to(file, end), end, lines + payload.count(b"\n"))
+            values = (
+                stat.st_mtime_ns,
+                size,
+                stat.st_ino,
+                digest_to(file, end),
+                end,
+                lines + payload.count(b"\n"),
+            )
         if row is None:
             key = self.add_source(source.name, source.format, values)
         else:
@@ -442,7 +518,10 @@ class IndexWriter:
             columns = "mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?"
             self.connection.execute(f"UPDATE sources SET {columns} WHERE key = ?", (*values, key))
         if payload or row is None:
-            text, state = payload.decode("utf-8", "surrogateescape"), row is not None and bool(row["in_own_turn"])
+            text, state = (
+                payload.decode("utf-8", "surrogateescape"),
+                row is not None and bool(row["in_own_turn"]),
+            )
             new = contents(source, text, self._interpret, self._is_own, in_own_turn=state)
             self.put(key, new, lines_before=lines)
             totals.add_log(self.connection, key, new)
@@ -483,22 +562,30 @@ class IndexWriter:
         sql = "INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?, ?, ?, ?, ?)"
         for family in FAMILIES:
             rows = queries.select_records(self.connection, family, "source = ?", (source,))
-            self.connection.executemany(sql, ((key, *search_columns(record, self._terms)) for key, record in rows))
+            self.connection.executemany(
+                sql, ((key, *search_columns(record, self._terms)) for key, record in rows)
+            )
             if family in _FTS:
                 (fts, column), (table, rowid) = _FTS[family], TABLES[family]
                 values = f"SELECT 'delete', {rowid}, {column} FROM {table} WHERE source = ?"
-                self.connection.execute(f"INSERT INTO {fts}({fts}, rowid, {column}) {values}", (source,))
+                self.connection.execute(
+                    f"INSERT INTO {fts}({fts}, rowid, {column}) {values}", (source,)
+                )
         for table in ("records", "observations", "journal", "sessions", "loop_runs", "tasks"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM sources WHERE key = ?", (source,))
         totals.list_sessions_again(self.connection, sessions)
 
-    def _add_records(self, source: int, family: Family, placed: Sequence[Placed], lines_before: int) -> None:
+    def _add_records(
+        self, source: int, family: Family, placed: Sequence[Placed], lines_before: int
+    ) -> None:
         step, last = len(FAMILIES), dict[str, int]()
         if family not in self._next:
             table, column = TABLES[family]
             highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
-            self._next[family] = FAMILIES.index(family) + step if highest is None else highest + step
+            self._next[family] = (
+                FAMILIES.index(family) + step if highest is None else highest + step
+            )
         first = self._next[family]
         keys = range(first, first + len(placed) * step, step)
         self._next[family] = first + len(placed) * step
@@ -514,7 +601,9 @@ class IndexWriter:
             values = row_values(item.record, position, is_order=self._is_order(item.record))
             rows.append((key, safe(item.record.id), source, item.line + lines_before, *values))
             terms.append((key, *search_columns(item.record, self._terms)))
-        self.connection.executemany(f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows)
+        self.connection.executemany(
+            f"INSERT INTO {TABLES[family][0]} VALUES ({placeholders(rows[0])})", rows
+        )
         sql = "INSERT INTO search(rowid, title, tags, text, files) VALUES (?, ?, ?, ?, ?)"
         self.connection.executemany(sql, terms)
         if family in _FTS:
@@ -533,14 +622,24 @@ class IndexWriter:
                 continue
             name = safe(str(line["id"]))
             if name not in rows:  # once: a log has thousands of lines about one session
-                self.connection.execute(f"INSERT OR IGNORE INTO {table}(id, source) VALUES (?, ?)", (name, source))
+                self.connection.execute(
+                    f"INSERT OR IGNORE INTO {table}(id, source) VALUES (?, ?)", (name, source)
+                )
                 sql = f"SELECT {', '.join(columns)} FROM {table} WHERE id = ?"
                 rows[name] = dict(self.connection.execute(sql, (name,)).fetchone())
             for column in columns:
-                member = None if column == "summary" and self._forgotten.has(line.get(column)) else line.get(column)
+                member = (
+                    None
+                    if column == "summary" and self._forgotten.has(line.get(column))
+                    else line.get(column)
+                )
                 value, current = column_value(member, _ALLOWED.get(column)), rows[name][column]
                 if column in _FOLDS and isinstance(current, str) and current:
-                    value = _FOLDS[column](current, value) if isinstance(value, str) and value else current
+                    value = (
+                        _FOLDS[column](current, value)
+                        if isinstance(value, str) and value
+                        else current
+                    )
                 if value is not None:
                     rows[name][column] = value
         sql = f"UPDATE {table} SET {', '.join(f'{column} = ?' for column in columns)} WHERE id = ?"

@@ -47,12 +47,20 @@ class Collection:
     def home(self) -> Path:
         """The file that new records go to."""
         if not self.places:
-            raise UsageError(f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME")
-        return next((place for place in self.places if place.exists() or place.is_symlink()), self.places[0])
+            raise UsageError(
+                f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME"
+            )
+        return next(
+            (place for place in self.places if place.exists() or place.is_symlink()), self.places[0]
+        )
 
     def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
-        return _parse_knowledge(text, path.stem) if self.name == "knowledge" else _parse_file(text, self.format)
+        return (
+            _parse_knowledge(text, path.stem)
+            if self.name == "knowledge"
+            else _parse_file(text, self.format)
+        )
 
     def stored(self, entry: Entry, path: Path) -> Stored:
         """Return an entry with what only its place says: the scope, and an enclosing project."""
@@ -71,7 +79,9 @@ class Collection:
         if self.name == "patterns":
             from ralph.formats.pages import parse_patterns
 
-            return parse_patterns(text).add(record).stamped(ids.today(), record.origin.task or "hand")
+            return (
+                parse_patterns(text).add(record).stamped(ids.today(), record.origin.task or "hand")
+            )
         return self.parse(text, path).add(record)
 
 
@@ -110,7 +120,14 @@ class Library:
     def guardrails(self) -> Collection:
         """`.ralph/guardrails.md`: mistakes that must not happen again."""
         root = paths.memory_root(self.root, paths.guardrails_files(self.root))
-        return Collection("guardrails", root, paths.guardrails_files(root), GUARDRAILS, _RULE_IDS, Format.GUARDRAILS)
+        return Collection(
+            "guardrails",
+            root,
+            paths.guardrails_files(root),
+            GUARDRAILS,
+            _RULE_IDS,
+            Format.GUARDRAILS,
+        )
 
     @cached_property
     def patterns(self) -> Collection:
@@ -129,15 +146,23 @@ class Library:
     def personal(self) -> Collection:
         """`memories.md` in the user's config folder: what one person wants known in all projects."""
         path = paths.personal_memories()
-        root = Path(path.anchor) if path else self.root  # people link such files to where they keep them
-        return Collection("personal", root, (path,) if path else (), MEMORIES, ("mem-",), Format.PERSONAL)
+        root = (
+            Path(path.anchor) if path else self.root
+        )  # people link such files to where they keep them
+        return Collection(
+            "personal", root, (path,) if path else (), MEMORIES, ("mem-",), Format.PERSONAL
+        )
 
     @cached_property
     def enclosing(self) -> tuple[Collection, ...]:
         """Memories and guardrails of the projects around this one, the nearest first."""
         forms = {"memories": Format.ENCLOSING_MEMORIES, "guardrails": Format.ENCLOSING_GUARDRAILS}
         projects = map(Library, paths.enclosing_projects(self.root))
-        return tuple(replace(each.collection(name), format=form) for each in projects for name, form in forms.items())
+        return tuple(
+            replace(each.collection(name), format=form)
+            for each in projects
+            for name, form in forms.items()
+        )
 
     def collection(self, name: str) -> Collection:
         """Return one collection by its name in `NAMES`."""
@@ -157,7 +182,9 @@ class Library:
             try:
                 text = files.read(path)
             except RalphError:
-                if collection.name == "knowledge":  # one bad file must not hide the others; `problems` names it
+                if (
+                    collection.name == "knowledge"
+                ):  # one bad file must not hide the others; `problems` names it
                     continue
                 raise
             if text is not None:
@@ -172,10 +199,16 @@ class Library:
                 document = collection.parse(files.read(path) or "", path)
             except RalphError as error:
                 what = error.message.removeprefix(f"{path}: ")
-                problems.append((path, Problem(1, what, error.hint or "look at it", "error", "unreadable")))
+                problems.append(
+                    (path, Problem(1, what, error.hint or "look at it", "error", "unreadable"))
+                )
                 continue
             for problem in document.problems:
-                if not document.entries if collection.name == "knowledge" else problem.level == "error":
+                if (
+                    not document.entries
+                    if collection.name == "knowledge"
+                    else problem.level == "error"
+                ):
                     problems.append((path, problem))
         return problems
 
@@ -200,13 +233,19 @@ class Library:
                 return self._only(name, same)
             entries += own
         known = [stored.record.id for _, stored in entries]
-        full = ids.resolve(name, known, noun="memory", hint="`ralph memory list --in all` shows the ids")
+        full = ids.resolve(
+            name, known, noun="memory", hint="`ralph memory list --in all` shows the ids"
+        )
         return self._only(full, [pair for pair in entries if pair[1].record.id == full])
 
-    def _only(self, record_id: str, same: Sequence[tuple[Collection, Stored]]) -> tuple[Collection, Stored]:
+    def _only(
+        self, record_id: str, same: Sequence[tuple[Collection, Stored]]
+    ) -> tuple[Collection, Stored]:
         if len(same) == 1:
             return same[0]
-        sources = ", ".join(f"{paths.shown(stored.path, self.root)}:{stored.line}" for _, stored in same)
+        sources = ", ".join(
+            f"{paths.shown(stored.path, self.root)}:{stored.line}" for _, stored in same
+        )
         hint = "delete one of the two in its file, or give it another id there"
         if len({stored.path for _, stored in same}) == 1:
             hint = "run `ralph doctor --fix` to give each its own id"
@@ -222,12 +261,18 @@ class Library:
         """Add what `make` returns; AlreadyThere carries the first record for which `unless` holds."""
         home = collection.home
         check_folders(home, collection.root)
-        others = self.read(replace(collection, places=tuple(each for each in collection.places if each != home)))
+        others = self.read(
+            replace(collection, places=tuple(each for each in collection.places if each != home))
+        )
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, home)
             existing = [*(collection.stored(entry, home) for entry in document.entries), *others]
-            same = next((stored for stored in existing if unless(stored.record)), None) if unless else None
+            same = (
+                next((stored for stored in existing if unless(stored.record)), None)
+                if unless
+                else None
+            )
             if same is not None:
                 raise AlreadyThere(same)
             record = make([stored.record for stored in existing])
@@ -235,9 +280,13 @@ class Library:
             entry = next(entry for entry in document.entries if entry.record.id == record.id)
             return document.text, collection.stored(entry, home)
 
-        return files.update(home, edit, root=collection.root, mode=collection.mode, observer=self._observer)[1]
+        return files.update(
+            home, edit, root=collection.root, mode=collection.mode, observer=self._observer
+        )[1]
 
-    def replace(self, collection: Collection, record_id: str, change: Callable[[Record], Record]) -> Stored:
+    def replace(
+        self, collection: Collection, record_id: str, change: Callable[[Record], Record]
+    ) -> Stored:
         """Replace one record by what `change` returns for its present value under the lock."""
         path = self.find(record_id, collection)[1].path
 
@@ -249,12 +298,16 @@ class Library:
                 return text, collection.stored(entry, path)
             after = before.replace(record_id, changed)
             known = {each.record.id for each in before.entries} - {record_id}
-            entry = next(each for each in after.entries if each.record.id not in known)  # a pattern gets a new id
+            entry = next(
+                each for each in after.entries if each.record.id not in known
+            )  # a pattern gets a new id
             return after.text, collection.stored(entry, path)
 
         return files.update(path, edit, root=collection.root, observer=self._observer)[1]
 
-    def remove(self, collection: Collection, record_id: str, *, expect: str | None = None) -> Stored:
+    def remove(
+        self, collection: Collection, record_id: str, *, expect: str | None = None
+    ) -> Stored:
         """Remove one record, with `expect` only if that is its text. Knowledge loses its file."""
         path = self.find(record_id, collection)[1].path
 
@@ -262,7 +315,10 @@ class Library:
             document = collection.parse(text, path)
             entry = find_entry(document.entries, record_id)
             if expect is not None and entry.record.text != expect:
-                raise Conflict(f"{record_id}: changed in its file meanwhile", hint="nothing was deleted; look again")
+                raise Conflict(
+                    f"{record_id}: changed in its file meanwhile",
+                    hint="nothing was deleted; look again",
+                )
             return document.remove(record_id).text, collection.stored(entry, path)
 
         if collection.name != "knowledge":

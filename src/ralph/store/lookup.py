@@ -19,18 +19,29 @@ if TYPE_CHECKING:
         """What the ranking needs of a store: this module for SQLite, `server_lookup` for PostgreSQL."""
 
         def size(self, connection: Any) -> int: ...
-        def frequencies(self, connection: Any, terms: Sequence[str], exact: int = ...) -> dict[str, int]: ...
+        def frequencies(
+            self, connection: Any, terms: Sequence[str], exact: int = ...
+        ) -> dict[str, int]: ...
         def terms_starting(
             self, connection: Any, prefix: str, limit: int, length: int | None = None
         ) -> list[tuple[str, int]]: ...
         def terms_with(self, connection: Any, part: str, limit: int) -> list[tuple[str, int]]: ...
         def matching(
-            self, connection: Any, match: str, weights: Sequence[float], limit: int, keep: Filter | None = None
+            self,
+            connection: Any,
+            match: str,
+            weights: Sequence[float],
+            limit: int,
+            keep: Filter | None = None,
         ) -> list[tuple[int, float]]: ...
         def count_matching(self, connection: Any, match: str, keep: Filter) -> int: ...
         def filter_keys(self, connection: Any, keys: Sequence[int], keep: Filter) -> set[int]: ...
-        def sort_values(self, connection: Any, keys: Sequence[int]) -> dict[int, tuple[str, str, int]]: ...
-        def neighbours(self, connection: Any, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]: ...
+        def sort_values(
+            self, connection: Any, keys: Sequence[int]
+        ) -> dict[int, tuple[str, str, int]]: ...
+        def neighbours(
+            self, connection: Any, keys: Sequence[int], reach: int
+        ) -> Iterator[tuple[int, int, int]]: ...
         def linked_keys(self, connection: Any, keys: Sequence[int]) -> list[tuple[int, int]]: ...
         def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, "RecordRow"]: ...
 
@@ -43,7 +54,9 @@ _FTS = ("observations_fts", "journal_fts")
 _MADE = (
     "sources records sessions observations loop_runs journal tasks facets session_list search search_terms search_data "
     "search_idx search_docsize search_config nodes edges vectors"
-    + "".join(f" {name}{part}" for name in _FTS for part in ("", "_data", "_idx", "_docsize", "_config"))
+    + "".join(
+        f" {name}{part}" for name in _FTS for part in ("", "_data", "_idx", "_docsize", "_config")
+    )
 )
 UNEXPECTED = (
     "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
@@ -79,7 +92,11 @@ def memories(
         _MEMORY,
         *common_tests(_MEMORY, kinds, tags, since, task),
         (knowledge_only, "source IN (SELECT key FROM sources WHERE format = 'knowledge')", ()),
-        (valid_at, f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)", (valid_at,)),
+        (
+            valid_at,
+            f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_UNTIL}, '9') >= ?)",
+            (valid_at,),
+        ),
         (but, f"id NOT IN ({placeholders(list(but))})", but),
     )
 
@@ -101,11 +118,20 @@ def common_tests(
 def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]]":
     """Return the Filter of one family, of the conditions whose first value is true."""
     active = [(test, values) for is_active, test, values in tests if is_active]
-    return place, " AND ".join(test for test, _ in active), [value for _, values in active for value in values]
+    return (
+        place,
+        " AND ".join(test for test, _ in active),
+        [value for _, values in active for value in values],
+    )
 
 
 def observations(
-    *, not_of: str = "", after: str = "", not_called: "Sequence[str]" = (), not_titled: str = "\n", task: str = ""
+    *,
+    not_of: str = "",
+    after: str = "",
+    not_called: "Sequence[str]" = (),
+    not_titled: str = "\n",
+    task: str = "",
 ) -> "tuple[int, str, Sequence[object]]":
     """Return the Filter for observations: not of this session (after a time) or title, no bare tool use."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
@@ -113,7 +139,13 @@ def observations(
     return (
         _OBSERVATION,
         f"(session_id <> ? OR created_at < ?) AND title <> ? AND (type <> 'tool_use' OR ({test})) AND {visible or '1'}",
-        (not_of, after, not_titled, *(value for start in not_called for value in (len(start), start)), *values),
+        (
+            not_of,
+            after,
+            not_titled,
+            *(value for start in not_called for value in (len(start), start)),
+            *values,
+        ),
     )
 
 
@@ -151,7 +183,10 @@ def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
 def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
     """Return the old of (new, old) pairs, each with its successor, without circles."""
     successors = newer(pairs)
-    final = {old: [new for new in found if not leads_to(successors, new, old)] for old, found in successors.items()}
+    final = {
+        old: [new for new in found if not leads_to(successors, new, old)]
+        for old, found in successors.items()
+    }
     return {old: min(found) for old, found in final.items() if found}
 
 
@@ -199,7 +234,9 @@ _OTHER = (
 OTHERS = f"SELECT id FROM tasks WHERE {_OTHER}"
 """Tasks that are not finished, beside this one; where SQLite asks it within a statement, it does so once."""
 _HOMES = f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{}})"
-_THEIR_FILES = f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"
+_THEIR_FILES = (
+    f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} IN ({_HOMES.format(_OTHER)})"
+)
 _NOT_OUR_FILES = (
     f"SELECT key FROM sources WHERE {_OF_TASKS} AND {FOLDER} <> '{_TASKS}' || ? || '/' "
     f"AND {FOLDER} NOT IN ({_HOMES.format('id = ?')})"
@@ -248,20 +285,36 @@ class RecordRow:
     `is_order`: it reads like an instruction to an agent.
     """
 
-    __slots__ = tuple("by created_at error files id is_order key kind own scope session tags text title".split())
+    __slots__ = tuple(
+        "by created_at error files id is_order key kind own scope session tags text title".split()
+    )
 
     def __init__(self, key: int, *columns: "Any") -> None:
         self.key = key
         self.id, self.kind, self.title, self.tags, self.text = columns[:5]
-        self.files, self.created_at, self.session, self.by, self.is_order, self.error, size, self.scope = columns[5:]
+        (
+            self.files,
+            self.created_at,
+            self.session,
+            self.by,
+            self.is_order,
+            self.error,
+            size,
+            self.scope,
+        ) = columns[5:]
         self.own = self.text if size is None else self.text[:size]
 
 
-def frequencies(connection: "sqlite3.Connection", terms: "Sequence[str]", exact: int = COUNTED) -> dict[str, int]:
+def frequencies(
+    connection: "sqlite3.Connection", terms: "Sequence[str]", exact: int = COUNTED
+) -> dict[str, int]:
     """Count in how many records each term occurs; in a large index, a count above `exact` is estimated."""
     highest = connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
     if highest < 3 * exact:  # keys of the three families alternate
-        rows = (connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,)) for term in terms)
+        rows = (
+            connection.execute("SELECT term, doc FROM search_terms WHERE term = ?", (term,))
+            for term in terms
+        )
         return {row[0]: row[1] for cursor in rows for row in cursor}
     sql = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
     counts: dict[str, int] = {}
@@ -288,13 +341,17 @@ def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[
     return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
 
 
-def containing(connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "Filter") -> list[int]:
+def containing(
+    connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "Filter"
+) -> list[int]:
     """Return the keys of records that contain all of some letters, the newest first."""
     rows: list[tuple[str, int]] = []
     for place, test, values in keep if 0 < len(parts) <= _MOST_PARTS else ():
         table, key = TABLES[place]
         title, tags, text = _COLUMNS[place].split(", ")[3:6]
-        has = " AND ".join(f"instr(lower({title} || ' ' || {tags} || ' ' || {text}), lower(?))" for _ in parts)
+        has = " AND ".join(
+            f"instr(lower({title} || ' ' || {tags} || ' ' || {text}), lower(?))" for _ in parts
+        )
         sql = f"SELECT created_at, {key} FROM {table} WHERE {test or '1'} AND {has}"
         rows += ((row[0], row[1]) for row in connection.execute(sql, (*values, *parts)))
     return [key for _, key in sorted(rows, reverse=True)]
@@ -306,7 +363,11 @@ def size(connection: "sqlite3.Connection") -> int:
 
 
 def matching(
-    connection: "sqlite3.Connection", match: str, weights: "Sequence[float]", limit: int, keep: "Filter | None" = None
+    connection: "sqlite3.Connection",
+    match: str,
+    weights: "Sequence[float]",
+    limit: int,
+    keep: "Filter | None" = None,
 ) -> list[tuple[int, float]]:
     """Return the best full-text matches with BM25 scores, higher is better."""
     condition, values = _condition(keep) if keep is not None else ("", [])
@@ -355,37 +416,50 @@ def select_keys(
         return ()
     table, key = TABLES[place]
     sql = f"SELECT {columns} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?)) AND {where or '1'}"
-    return connection.execute(sql.replace("{table}", table).replace("{key}", key), (str(own), *values))
+    return connection.execute(
+        sql.replace("{table}", table).replace("{key}", key), (str(own), *values)
+    )
 
 
-def filter_keys(connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter") -> set[int]:
+def filter_keys(
+    connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter"
+) -> set[int]:
     """Return those of some keys whose records pass the filter."""
-    parts = (select_keys(connection, place, "{key}", keys, where=test, values=values) for place, test, values in keep)
+    parts = (
+        select_keys(connection, place, "{key}", keys, where=test, values=values)
+        for place, test, values in keep
+    )
     return {row[0] for part in parts for row in part}
 
 
-def sort_values(connection: "sqlite3.Connection", keys: "Sequence[int]") -> dict[int, tuple[str, str, int]]:
+def sort_values(
+    connection: "sqlite3.Connection", keys: "Sequence[int]"
+) -> dict[int, tuple[str, str, int]]:
     """Return time, file and key of records: an order that a new index gives again."""
     columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
     parts = (select_keys(connection, place, columns, keys) for place in range(len(TABLES)))
     return {row[0]: (row[1], row[2], row[0]) for part in parts for row in part}
 
 
-def neighbours(connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int) -> "Iterator[tuple[int, int, int]]":
+def neighbours(
+    connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int
+) -> "Iterator[tuple[int, int, int]]":
     """Yield key, the key of another observation of the session within reach, and how far."""
     sql = (
         "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
         "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? AND b.key <> a.key "
         "WHERE a.key IN (SELECT value FROM json_each(?))"
     )
-    yield from ((row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, str(list(keys)))))
-
-
-def speech(connection: "sqlite3.Connection", session: str, titles: "Sequence[str]", limit: int) -> list[int]:
-    """Return the keys of a session's observations with one of the titles, in order."""
-    sql = (
-        f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) ORDER BY seq LIMIT ?"
+    yield from (
+        (row[0], row[1], row[2]) for row in connection.execute(sql, (reach, reach, str(list(keys))))
     )
+
+
+def speech(
+    connection: "sqlite3.Connection", session: str, titles: "Sequence[str]", limit: int
+) -> list[int]:
+    """Return the keys of a session's observations with one of the titles, in order."""
+    sql = f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) ORDER BY seq LIMIT ?"
     return [row[0] for row in connection.execute(sql, (session, *titles, limit))]
 
 
@@ -400,9 +474,13 @@ def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list
     return [(row[0], row[1]) for row in connection.execute(sql, (str(list(keys)),))]
 
 
-def fetch_rows(connection: "sqlite3.Connection", keys: "Sequence[int]") -> "Mapping[int, RecordRow]":
+def fetch_rows(
+    connection: "sqlite3.Connection", keys: "Sequence[int]"
+) -> "Mapping[int, RecordRow]":
     """Return the columns of some records that are ranked and printed."""
-    parts = (select_keys(connection, place, columns, keys) for place, columns in enumerate(_COLUMNS))
+    parts = (
+        select_keys(connection, place, columns, keys) for place, columns in enumerate(_COLUMNS)
+    )
     return {row[0]: RecordRow(*row) for part in parts for row in part}
 
 

@@ -11,7 +11,19 @@ from typing import Any
 
 from ralph.errors import Unreadable
 from ralph.model import ids
-from ralph.model.record import KINDS, NO_EXTRA, NOWHERE, USUAL, Family, Link, Origin, Query, Record, Scope, Status
+from ralph.model.record import (
+    KINDS,
+    NO_EXTRA,
+    NOWHERE,
+    USUAL,
+    Family,
+    Link,
+    Origin,
+    Query,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.store import lookup
 
 Terms = Callable[[str], str]
@@ -64,7 +76,12 @@ def record_of(family: Family, row: Sequence[Any]) -> Record:
         if family is Family.OBSERVATION:
             origin["session"] = _textual(row[10])
         elif family is Family.JOURNAL:
-            origin = {"run": _textual(row[10]), "iteration": row[11], "task": row[12] or "", **origin}
+            origin = {
+                "run": _textual(row[10]),
+                "iteration": row[11],
+                "task": row[12] or "",
+                **origin,
+            }
         by = rest.get("by", author)
         paths = tuple(json.loads(files)) if files else ()
         return Record(
@@ -85,7 +102,9 @@ def record_of(family: Family, row: Sequence[Any]) -> Record:
             rest.get("extra", NO_EXTRA),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Unreadable("a row of the index is damaged", hint="`ralph index rebuild` makes it again") from error
+        raise Unreadable(
+            "a row of the index is damaged", hint="`ralph index rebuild` makes it again"
+        ) from error
 
 
 def _textual(value: object) -> str:
@@ -107,20 +126,59 @@ def digest_of(record: Record) -> str:
 
 def row_values(record: Record, position: int, *, is_order: bool) -> Row:
     """Return the columns of a record's row behind key, id, source and line."""
-    origin, extra, metadata = record.origin, record.extra, safe(_metadata(record, is_order=is_order))
+    origin, extra, metadata = (
+        record.origin,
+        record.extra,
+        safe(_metadata(record, is_order=is_order)),
+    )
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
     scope = "" if is_usual else record.scope.value
     tags, files = safe(list_text(record.tags)), safe(list_text(origin.files))
-    kind, title, text, created = record.kind.value, safe(record.title), safe(record.text), safe(record.created_at)
+    kind, title, text, created = (
+        record.kind.value,
+        safe(record.title),
+        safe(record.text),
+        safe(record.created_at),
+    )
     digest = bytes.fromhex(digest_of(record))
     if record.family is Family.MEMORY:
         added = safe(record.added_at)
-        return (kind, title, text, tags, files, record.status.value, scope, added, created, metadata, digest)
+        return (
+            kind,
+            title,
+            text,
+            tags,
+            files,
+            record.status.value,
+            scope,
+            added,
+            created,
+            metadata,
+            digest,
+        )
     if record.family is Family.OBSERVATION:
-        return (safe(origin.session), position, kind, title, text, tags, files, scope, metadata, created, digest)
-    feature, model, seconds = (column_value(extra.get(key)) for key in ("feature", "model", "duration_secs"))
+        return (
+            safe(origin.session),
+            position,
+            kind,
+            title,
+            text,
+            tags,
+            files,
+            scope,
+            metadata,
+            created,
+            digest,
+        )
+    feature, model, seconds = (
+        column_value(extra.get(key)) for key in ("feature", "model", "duration_secs")
+    )
     cost = column_value(extra.get("cost_usd")) or 0.0
-    run, iteration, task = safe(origin.run), column_value(origin.iteration), safe(origin.task) or None
+    run, iteration, task = (
+        safe(origin.run),
+        column_value(origin.iteration),
+        safe(origin.task) or None,
+    )
     work = (run, iteration, task, feature, kind, model, seconds, cost, files or "[]")
     return (*work, title, text, tags, scope, created, metadata, digest)
 
@@ -156,7 +214,10 @@ def _metadata(record: Record, *, is_order: bool) -> str:
         rest["extra"] = dict(record.extra)
     try:
         return _ENCODER.encode(rest) if rest else ""
-    except (ValueError, RecursionError):  # nested too deeply, or no finite number; the file still has it
+    except (
+        ValueError,
+        RecursionError,
+    ):  # nested too deeply, or no finite number; the file still has it
         rest.pop("extra", None)
         return _ENCODER.encode(rest) if rest else ""
 
@@ -169,13 +230,21 @@ def column_value(value: object, allowed: Sequence[str] | None = None) -> str | i
         return safe(value)
     if isinstance(value, int):
         return int(value) if abs(value) < _LARGEST else None
-    return value if value is None or isinstance(value, float) else safe(json.dumps(value, ensure_ascii=False))
+    return (
+        value
+        if value is None or isinstance(value, float)
+        else safe(json.dumps(value, ensure_ascii=False))
+    )
 
 
 def search_columns(record: Record, terms: Terms) -> tuple[str, str, str, str]:
     """Return the full-text columns, by the record alone, so that they can be deleted."""
     minted = ids.ID.fullmatch(record.id) if record.family is not Family.OBSERVATION else None
-    files = f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} " if minted else ""
+    files = (
+        f"{minted['unix']} {minted['tail'].lower()} {record.id.replace('-', '').lower()} "
+        if minted
+        else ""
+    )
     if record.origin.files:
         files += terms(" ".join(record.origin.files))
     title = terms(record.title) if record.title else ""
@@ -240,7 +309,9 @@ def page(
     all_values: list[object] = []
     for place, test, values in keep:
         table, key = lookup.TABLES[place]
-        parts.append(f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}")
+        parts.append(
+            f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}"
+        )
         all_values += values
         if keys is not None:
             parts[-1] += f" AND {key} IN (SELECT value FROM json_each(?))"
@@ -255,12 +326,16 @@ def page(
 def count(connection: sqlite3.Connection, query: Query) -> int:
     """Count the records that pass the filters."""
     tables = [(lookup.TABLES[place][0], test, values) for place, test, values in filter_of(query)]
-    counts = " + ".join(f"(SELECT count(*) FROM {table} WHERE {test or '1'})" for table, test, _ in tables)
+    counts = " + ".join(
+        f"(SELECT count(*) FROM {table} WHERE {test or '1'})" for table, test, _ in tables
+    )
     values = [value for _, _, own in tables for value in own]
     return int(connection.execute(f"SELECT {counts}", values).fetchone()[0])
 
 
-def session_records(connection: sqlite3.Connection, session_id: str, *, most: int | None = None) -> list[Record]:
+def session_records(
+    connection: sqlite3.Connection, session_id: str, *, most: int | None = None
+) -> list[Record]:
     """Return a session's records as they happened; of too many, both ends."""
     keys = observation_keys(connection, session_id)
     if most is not None and len(keys) > most:
@@ -273,7 +348,12 @@ def observation_keys(
 ) -> list[int]:
     """Return the keys of a session's observations, in the order in which they happened."""
     sql = "SELECT key FROM observations WHERE session_id = ? ORDER BY seq LIMIT ? OFFSET ?"
-    return [row[0] for row in connection.execute(sql, (safe(session_id), -1 if limit is None else limit, offset))]
+    return [
+        row[0]
+        for row in connection.execute(
+            sql, (safe(session_id), -1 if limit is None else limit, offset)
+        )
+    ]
 
 
 def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
@@ -281,10 +361,14 @@ def key_of(connection: sqlite3.Connection, record_id: str) -> int | None:
     return next(iter(keys_of(connection, record_id)), None)
 
 
-def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None = None) -> list[int]:
+def keys_of(
+    connection: sqlite3.Connection, record_id: str, query: Query | None = None
+) -> list[int]:
     """Return the keys of all records with this id that pass the filters."""
     keys: list[int] = []
-    everything: list[tuple[int, str, list[object]]] = [(place, "", []) for place in range(len(FAMILIES))]
+    everything: list[tuple[int, str, list[object]]] = [
+        (place, "", []) for place in range(len(FAMILIES))
+    ]
     for place, test, values in everything if query is None else filter_of(query):
         table, key = lookup.TABLES[place]
         column = "record_id" if table == "journal" else "id"
@@ -293,7 +377,9 @@ def keys_of(connection: sqlite3.Connection, record_id: str, query: Query | None 
     return keys
 
 
-def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = "") -> list[int]:
+def adjacent_keys(
+    connection: sqlite3.Connection, number: int, record: Record, reach: int, task: str = ""
+) -> list[int]:
     """Return the records of the family just before and after one that a task sees."""
     table, key = TABLES[record.family]
     _, test, values = _conditions(record.family, Query(task=task))
@@ -310,7 +396,10 @@ def adjacent_keys(connection: sqlite3.Connection, number: int, record: Record, r
 
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the tasks of records by key: of their origins, sessions or folders."""
-    parts = (lookup.select_keys(connection, place, f"{{key}}, {owner}", keys) for place, owner in enumerate(_OWNERS))
+    parts = (
+        lookup.select_keys(connection, place, f"{{key}}, {owner}", keys)
+        for place, owner in enumerate(_OWNERS)
+    )
     return {row[0]: row[1] for part in parts for row in part if row[1]}
 
 
@@ -330,15 +419,24 @@ def hidden_sessions(connection: sqlite3.Connection, task: str) -> set[str]:
 
 
 def observations_of_task(
-    connection: sqlite3.Connection, task: str, sessions: Sequence[str], limit: int, *, only_sessions: bool
+    connection: sqlite3.Connection,
+    task: str,
+    sessions: Sequence[str],
+    limit: int,
+    *,
+    only_sessions: bool,
 ) -> list[Record]:
     """Return a task's newest observations: of its sessions and, if wanted, those that name it."""
     names = [*sessions]
     if not only_sessions:
         sql = "SELECT DISTINCT session_id FROM observations WHERE instr(metadata, ?)"
         names += (row[0] for row in connection.execute(sql, (f'"task":"{safe(task)}"',)))
-    keys = [key for name in dict.fromkeys(names) for key in observation_keys(connection, name)][-limit:]
-    return [record for record in records(connection, keys).values() if record.origin.task in ("", task)]
+    keys = [key for name in dict.fromkeys(names) for key in observation_keys(connection, name)][
+        -limit:
+    ]
+    return [
+        record for record in records(connection, keys).values() if record.origin.task in ("", task)
+    ]
 
 
 def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
@@ -346,7 +444,9 @@ def unfinished_tasks(connection: sqlite3.Connection, but: str) -> set[str]:
     return {row[0] for row in connection.execute(lookup.OTHERS, (safe(but),))}
 
 
-def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, str, tuple[object, ...]]]:
+def rows_of(
+    connection: sqlite3.Connection, source: int
+) -> Iterator[tuple[int, str, tuple[object, ...]]]:
     """Yield key, id and values of a source's rows, without what the index assigns."""
     for family in FAMILIES:
         table, key = TABLES[family]
@@ -359,15 +459,25 @@ def rows_of(connection: sqlite3.Connection, source: int) -> Iterator[tuple[int, 
 
 def fingerprints(connection: sqlite3.Connection) -> dict[int, int]:
     """Return a hash of what the full-text index has of each record."""
-    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, search, 'instance')")
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, search, 'instance')"
+    )
     hashes: dict[int, int] = {}
-    for term, doc, column, offset in connection.execute("SELECT term, doc, col, offset FROM temp.instances"):
+    for term, doc, column, offset in connection.execute(
+        "SELECT term, doc, col, offset FROM temp.instances"
+    ):
         hashes[doc] = hashes.get(doc, 0) + hash((term, column, offset))
     return hashes
 
 
 def iterations(
-    *, run: str = "", not_of: str = "", task: str = "", outcome: str = "", since: str = "", noted: bool = False
+    *,
+    run: str = "",
+    not_of: str = "",
+    task: str = "",
+    outcome: str = "",
+    since: str = "",
+    noted: bool = False,
 ) -> tuple[str, list[object]]:
     """Return condition and values for journal rows; the beginning of a run's id will do."""
     _, test, values = lookup.conditions(
@@ -393,7 +503,10 @@ def count_loops(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     """Count the rows of each table."""
     tables = ("sources", "records", "observations", "journal", "sessions", "loop_runs", "tasks")
-    return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
+    return {
+        table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        for table in tables
+    }
 
 
 def row_keys(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
@@ -407,20 +520,32 @@ def ids_ending(connection: sqlite3.Connection, tails: Collection[str]) -> list[s
     name = "SELECT id FROM records UNION ALL SELECT id FROM observations UNION ALL SELECT record_id FROM journal"
     sql = f"SELECT id FROM ({name}) WHERE substr(id, ?) IN (SELECT value FROM json_each(?))"
     values = [safe(tail) for tail in tails]
-    return [row[0] for row in connection.execute(sql, (-max(map(len, values), default=1), json.dumps(values)))]
+    return [
+        row[0]
+        for row in connection.execute(sql, (-max(map(len, values), default=1), json.dumps(values)))
+    ]
 
 
 def retired_keys(connection: sqlite3.Connection) -> list[int]:
     """Return the keys of retired memories."""
-    return [row[0] for row in connection.execute("SELECT key FROM records WHERE status = ?", (Status.RETIRED.value,))]
+    return [
+        row[0]
+        for row in connection.execute(
+            "SELECT key FROM records WHERE status = ?", (Status.RETIRED.value,)
+        )
+    ]
 
 
 def source_format(connection: sqlite3.Connection, path: str) -> str:
     """Return the format of a source by its name."""
-    return str(connection.execute("SELECT format FROM sources WHERE path = ?", (path,)).fetchone()[0])
+    return str(
+        connection.execute("SELECT format FROM sources WHERE path = ?", (path,)).fetchone()[0]
+    )
 
 
-def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = "") -> "lookup.Filter":
+def facet_filter(
+    chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = ""
+) -> "lookup.Filter":
     """Return the filter of chosen facets: of tags, the lists of tags with one; archived records only where chosen."""
     parts: list[tuple[int, str, Sequence[object]]] = []
     facets = ("family", "type", "tag", "status")
@@ -437,7 +562,11 @@ def facet_filter(chosen: Mapping[str, Collection[str]], *, since: str = "", task
         tests: list[lookup.Condition] = [
             ("type" in chosen, f"{lookup.KIND_COLUMNS[place]} IN ({marks(kinds)})", kinds),
             ("tag" in chosen, f"tags IN ({marks(tags)})", tags),
-            ("status" in chosen, f"coalesce(nullif({own}, ''), ?) IN ({marks(statuses)})", (status.value, *statuses)),
+            (
+                "status" in chosen,
+                f"coalesce(nullif({own}, ''), ?) IN ({marks(statuses)})",
+                (status.value, *statuses),
+            ),
             ("status" not in chosen, archived, ()),
             (since, "created_at >= ?", (since,)),
             (task, f"{_OWNERS[place]} = ?", (safe(task),)),
@@ -457,10 +586,20 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
     project = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
     _, test, values = lookup.conditions(
         place,
-        *lookup.common_tests(place, [kind.value for kind in query.kinds], query.tags, query.since, query.task),
+        *lookup.common_tests(
+            place, [kind.value for kind in query.kinds], query.tags, query.since, query.task
+        ),
         (query.until, "substr(created_at, 1, ?) <= ?", (len(query.until), query.until)),
-        (query.sources, f"source IN (SELECT key FROM sources WHERE path IN ({marks}))", query.sources),
-        (scope, "coalesce(nullif(scope, ''), ?) = ?", (USUAL[family][1].value, scope.value if scope else "")),
+        (
+            query.sources,
+            f"source IN (SELECT key FROM sources WHERE path IN ({marks}))",
+            query.sources,
+        ),
+        (
+            scope,
+            "coalesce(nullif(scope, ''), ?) = ?",
+            (USUAL[family][1].value, scope.value if scope else ""),
+        ),
         (
             query.project and family is Family.OBSERVATION,
             f"EXISTS (SELECT 1 FROM sessions s WHERE {project})",
@@ -477,4 +616,7 @@ def source_keys(connection: sqlite3.Connection) -> dict[str, int]:
 
 def matching_keys(connection: sqlite3.Connection, match: str) -> list[int]:
     """Return the keys of everything that a full-text match finds, in no order."""
-    return [row[0] for row in connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))]
+    return [
+        row[0]
+        for row in connection.execute("SELECT rowid FROM search WHERE search MATCH ?", (match,))
+    ]

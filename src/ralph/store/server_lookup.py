@@ -58,7 +58,9 @@ def _by_column(fields: Sequence[float]) -> tuple[float, float, float, float]:
 class ServerLookup:
     """The rows of one project for one question; every function takes a connection, as in `lookup`, and ignores it."""
 
-    def __init__(self, server: TeamServer, project: str, accepts: Callable[[Record], bool] | None = None) -> None:
+    def __init__(
+        self, server: TeamServer, project: str, accepts: Callable[[Record], bool] | None = None
+    ) -> None:
         self._server, self._project, self._accepts = server, project, accepts
         self._columns: dict[int, tuple[int, list[str]]] = {}
         self._records: dict[int, Record] = {}
@@ -76,7 +78,9 @@ class ServerLookup:
     def size(self, connection: object) -> int:
         return self._totals[0]
 
-    def frequencies(self, connection: object, terms: Sequence[str], exact: int = 0) -> dict[str, int]:
+    def frequencies(
+        self, connection: object, terms: Sequence[str], exact: int = 0
+    ) -> dict[str, int]:
         return self._counted(self._ask("frequencies", list(terms)))
 
     def _counted(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
@@ -95,7 +99,12 @@ class ServerLookup:
         return list(self._counted(self._ask("terms_with", part, limit)).items())
 
     def matching(
-        self, connection: object, match: str, weights: Sequence[float], limit: int, keep: "Filter | None" = None
+        self,
+        connection: object,
+        match: str,
+        weights: Sequence[float],
+        limit: int,
+        keep: "Filter | None" = None,
     ) -> list[tuple[int, float]]:
         phrases = _PHRASE.findall(match)
         words = [phrase for phrase in phrases if " " not in phrase]
@@ -140,7 +149,9 @@ class ServerLookup:
             idf = self._idf(self._docs.get(phrase, len(rows)))
             for key, frequency in rows.items():
                 norm = _K1 * (1 - _B + _B * self._columns[key][0] / average)
-                scores[key] = scores.get(key, 0.0) + idf * frequency * (_K1 + 1) / (frequency + norm)
+                scores[key] = scores.get(key, 0.0) + idf * frequency * (_K1 + 1) / (
+                    frequency + norm
+                )
         return scores
 
     def count_matching(self, connection: object, match: str, keep: "Filter") -> int:
@@ -154,10 +165,17 @@ class ServerLookup:
     def filter_keys(self, connection: object, keys: Sequence[int], keep: "Filter") -> set[int]:
         return self._passing(keys)
 
-    def sort_values(self, connection: object, keys: Sequence[int]) -> dict[int, tuple[str, str, int]]:
-        return {key: (_instant(record), self.members[key], key) for key, record in self.records(keys).items()}
+    def sort_values(
+        self, connection: object, keys: Sequence[int]
+    ) -> dict[int, tuple[str, str, int]]:
+        return {
+            key: (_instant(record), self.members[key], key)
+            for key, record in self.records(keys).items()
+        }
 
-    def neighbours(self, connection: object, keys: Sequence[int], reach: int) -> Iterator[tuple[int, int, int]]:
+    def neighbours(
+        self, connection: object, keys: Sequence[int], reach: int
+    ) -> Iterator[tuple[int, int, int]]:
         place, step = FAMILIES.index(Family.OBSERVATION), len(FAMILIES)
         own = [key // step for key in keys if key % step == place]
         for key, other, distance in self._ask("neighbours", own, reach) if own else ():

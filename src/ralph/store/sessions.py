@@ -68,12 +68,20 @@ def list_sessions(
     _, test, values = lookup.conditions(
         0,
         (hidden, "o.id NOT IN (SELECT value FROM json_each(?))", (json.dumps(sorted(hidden)),)),
-        (among is not None, "o.id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(among or ())),)),
+        (
+            among is not None,
+            "o.id IN (SELECT value FROM json_each(?))",
+            (json.dumps(sorted(among or ())),),
+        ),
         (since, "o.started_at >= ?", (safe(since),)),
         (begin, "substr(o.id, 1, ?) = ?", (len(begin), safe(begin))),
     )
     where = test or "1"
-    total = int(connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values).fetchone()[0])
+    total = int(
+        connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values).fetchone()[
+            0
+        ]
+    )
     sql = f"{_ALL} WHERE {where} ORDER BY o.started_at DESC, o.id DESC LIMIT ? OFFSET ?"
     rows = connection.execute(sql, (*values, -1 if limit is None else limit, offset))
     return [_session(row) for row in rows], total
@@ -131,12 +139,17 @@ def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[st
 def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
     """Return all runs, the newest first, or the running ones, the oldest first."""
     where, order = ("status = 'running'", "ASC") if running else ("1", "DESC")
-    return _column(connection, f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}")
+    return _column(
+        connection,
+        f"SELECT id FROM loop_runs WHERE {where} ORDER BY started_at {order}, id {order}",
+    )
 
 
 def runs_of_task(connection: sqlite3.Connection, task: str) -> list[str]:
     """Return the ids of the runs whose journal names a task."""
-    return _column(connection, "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''", task)
+    return _column(
+        connection, "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''", task
+    )
 
 
 def newest_journal_day(connection: sqlite3.Connection) -> str:
@@ -154,20 +167,26 @@ def count_tasks(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
 
 
-def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, tuple[str, ...], str, str]]:
+def tasks_in(
+    connection: sqlite3.Connection, source: int
+) -> Iterator[tuple[str, str, tuple[str, ...], str, str]]:
     """Yield id, title, blockers, parent and time of the tasks of one source."""
     sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
     for name, title, blocked_by, parent, created in connection.execute(sql, (source,)):
         yield name, title, _texts(blocked_by), parent or "", created or ""
 
 
-def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, str, str]]:
+def first_prompts(
+    connection: sqlite3.Connection, source: int
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield id, task, time and first prompt of the sessions of one source."""
     for name, task, at, prompt in connection.execute(_WITH_PROMPT, (source,)):
         yield name, task or "", at, prompt or ""
 
 
-def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+def touched_files(
+    connection: sqlite3.Connection, source: int
+) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
     """Yield session, title, files and time of observations that name files."""
     sql = "SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''"
     for name, title, files, at in connection.execute(sql, (source,)):
@@ -179,7 +198,9 @@ def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]
 
 
 def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
-    row = connection.execute(sql, [safe(value) if isinstance(value, str) else value for value in values]).fetchone()
+    row = connection.execute(
+        sql, [safe(value) if isinstance(value, str) else value for value in values]
+    ).fetchone()
     return (row[0] or "") if row is not None else ""
 
 
@@ -188,4 +209,8 @@ def _texts(text: str | None) -> tuple[str, ...]:
         values = json.loads(text or "[]")
     except ValueError:
         return ()
-    return tuple(each for each in values if isinstance(each, str) and each) if isinstance(values, list) else ()
+    return (
+        tuple(each for each in values if isinstance(each, str) and each)
+        if isinstance(values, list)
+        else ()
+    )

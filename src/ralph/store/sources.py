@@ -30,7 +30,9 @@ SHARED = (f"{paths.LOG}/", ".ralph/tasks/")
 FileState = tuple[int, int, int]  # time of the last change, size and inode of a file
 NO_FILE: FileState = (0, 0, 0)
 
-IsOwn = Callable[[Record], bool]  # whether an observation is a call of Ralph itself, which is not worth remembering
+IsOwn = Callable[
+    [Record], bool
+]  # whether an observation is a call of Ralph itself, which is not worth remembering
 
 EVENT = "event"  # the type of a raw line
 
@@ -51,7 +53,11 @@ class Format(StrEnum):
     LOG = "log"
 
 
-_TASK_FILES = {"task.json": Format.TASK, "progress.txt": Format.PROGRESS, "memory/insights.json": Format.INSIGHTS}
+_TASK_FILES = {
+    "task.json": Format.TASK,
+    "progress.txt": Format.PROGRESS,
+    "memory/insights.json": Format.INSIGHTS,
+}
 OUTSIDE = {
     Format.ENCLOSING_MEMORIES: Scope.ENCLOSING,
     Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,
@@ -82,7 +88,9 @@ class Contents:
     records: tuple[Placed, ...] = ()
     tasks: "tuple[Task, ...]" = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
-    in_own_turn: bool = False  # it ends in the turn of a slash command of Ralph's that did nothing else
+    in_own_turn: bool = (
+        False  # it ends in the turn of a slash command of Ralph's that did nothing else
+    )
     problems: int = 0
     events: int = 0  # lines of hooks
     hosts: frozenset[str] = frozenset()  # their agents
@@ -118,7 +126,9 @@ def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
         except OSError:
             continue
         beginning = name(folder)
-        entries.sort(key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz")))  # imports are older
+        entries.sort(
+            key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz"))
+        )  # imports are older
         for entry in entries:
             path = f"{folder}{os.sep}{entry}"
             real, state = _file(path, folders)
@@ -169,7 +179,9 @@ def source_names(root: Path) -> Callable[[Path], str]:
     return name
 
 
-def read_source(source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None) -> Contents:
+def read_source(
+    source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None
+) -> Contents:
     """Read a source; of a log without a last line that is still being written."""
     text = files.read(source.path) or ""
     text = text[: text.rfind("\n") + 1] if source.format is Format.LOG else text
@@ -224,7 +236,11 @@ def format_of(root: Path, path: Path) -> Format | None:
     if path.suffix == ".md" and path.parent == paths.knowledge_folder(paths.knowledge_root(root)):
         return Format.KNOWLEDGE
     tasks = paths.tasks_folder(root)
-    of_task = (form for name, form in _TASK_FILES.items() if tasks in path.parents and path.match(f"*/{name}"))
+    of_task = (
+        form
+        for name, form in _TASK_FILES.items()
+        if tasks in path.parents and path.match(f"*/{name}")
+    )
     return next(of_task, None) or dict(_places(root)).get(path)
 
 
@@ -251,7 +267,9 @@ def contents(
         from ralph.formats.progress import searchable_entries
 
         entries = searchable_entries(document)
-    return Contents(tuple(Placed(scoped(entry.record, source.format), entry.line) for entry in entries))
+    return Contents(
+        tuple(Placed(scoped(entry.record, source.format), entry.line) for entry in entries)
+    )
 
 
 def scoped(record: Record, form: Format) -> Record:
@@ -294,7 +312,9 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
     lines: list[tuple[str, Mapping[str, object]]] = []
     raw = [line.value for line in document.lines if line.type == EVENT]
     events = len(raw) + sum(entry.record.family is Family.OBSERVATION for entry in document.entries)
-    hosts = frozenset(host for value in raw if isinstance(host := value.get("host"), str) and host.isidentifier())
+    hosts = frozenset(
+        host for value in raw if isinstance(host := value.get("host"), str) and host.isidentifier()
+    )
     for line in document.lines:
         if line.type != EVENT or interpret is None:
             lines.append((line.type, line.value))
@@ -305,7 +325,9 @@ def _log_contents(text: str, interpret: Interpret | None) -> Contents:
             lines.append(("session", session))
     placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
     ordered = tuple(each for _, each in placed)
-    return Contents(ordered, (), tuple(lines), problems=len(document.problems), events=events, hosts=hosts)
+    return Contents(
+        ordered, (), tuple(lines), problems=len(document.problems), events=events, hosts=hosts
+    )
 
 
 def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:

@@ -40,7 +40,9 @@ class TeamDatabase:
         rows = self.connection.execute("SELECT path, key, digest, offset FROM sources")
         return {row[0]: PulledState(*row[1:]) for row in rows}
 
-    def put(self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]) -> None:
+    def put(
+        self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]
+    ) -> None:
         """Add lines with their ids to a source, behind those that it has, or instead of all where `state` has no key.
 
         A line of another id than the server says is dropped: nobody could forget it.
@@ -50,18 +52,25 @@ class TeamDatabase:
             sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
             self.connection.execute(sql, (*values, key))
         else:
-            for row in self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall():
+            for row in self.connection.execute(
+                "SELECT key FROM sources WHERE path = ?", (name,)
+            ).fetchall():
                 self.writer.clear(row[0])
             key = self.writer.add_source(name, form, (0, 0, 0, *values))
         source = Source(Path(name), name, Format.LOG)
-        read, names = contents(source, "".join(f"{line}\n" for _, line in lines)), {each for each, _ in lines}
+        read, names = (
+            contents(source, "".join(f"{line}\n" for _, line in lines)),
+            {each for each, _ in lines},
+        )
         records = tuple(item for item in read.records if item.record.id in names)
         others = tuple(item for item in read.lines if item[1].get("id") in names)
         self.writer.put(key, replace(read, records=records, lines=others))
 
 
 @contextmanager
-def open_team(path: Path, terms: Terms, is_order: Callable[[Record], bool]) -> Iterator[TeamDatabase]:
+def open_team(
+    path: Path, terms: Terms, is_order: Callable[[Record], bool]
+) -> Iterator[TeamDatabase]:
     """Open `team.db` for writing, which makes it, also anew after damage or a change of the schema."""
     with (
         sole_writer(path, patience=PATIENCE),
@@ -74,7 +83,10 @@ def open_team(path: Path, terms: Terms, is_order: Callable[[Record], bool]) -> I
 @contextmanager
 def read_team(path: Path) -> Iterator[sqlite3.Connection]:
     """Open `team.db` for reading; NotFound when there is none, or one of another version."""
-    with suppress(sqlite3.OperationalError), closing(db.connect(path, read_only=True)) as connection:
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(db.connect(path, read_only=True)) as connection,
+    ):
         if db.version_of(connection) == SCHEMA_VERSION:
             yield connection
             return
@@ -140,4 +152,6 @@ def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
     for family in Family:
         for _, record in queries.select_records(connection, family, "1", ()):
             yield record.id, " ".join((record.title, *record.tags)), record.text
-    yield from connection.execute("SELECT id, '', summary FROM sessions WHERE summary > ''").fetchall()
+    yield from connection.execute(
+        "SELECT id, '', summary FROM sessions WHERE summary > ''"
+    ).fetchall()

@@ -29,9 +29,15 @@ _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key",
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _STRICT = "verify-full"
 _MIGRATE = "its administrator runs `ralph team migrate URL`"
-_KEEP = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+_KEEP = {
+    "keepalives_idle": 20,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _FUNCTION = re.compile(
-    r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;", re.DOTALL | re.MULTILINE
+    r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -99,7 +105,9 @@ def check_url(url: str) -> dict[str, Any]:
         mode = given.get("sslmode")
         if mode not in (None, _STRICT):
             what = f"sslmode={mode} does not check which server it is"
-            raise Refused(what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without")
+            raise Refused(
+                what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without"
+            )
         own_root = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
         if not (used.get("sslrootcert") or own_root.exists()):
             given["sslrootcert"] = "system"
@@ -113,9 +121,15 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
 
     before = os.environ.get("PGSERVICE")
     try:
-        if given.get("service"):  # libpq reads the service for its defaults only where the environment names it
+        if given.get(
+            "service"
+        ):  # libpq reads the service for its defaults only where the environment names it
             os.environ["PGSERVICE"] = str(given["service"])
-        defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+        defaults = {
+            each.keyword.decode(): each.val.decode()
+            for each in pq.Conninfo.get_defaults()
+            if each.val
+        }
     finally:
         os.environ.pop("PGSERVICE", None)
         if before is not None:
@@ -125,7 +139,9 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
 
 def shown_url(url: str) -> str:
     """Return a URL for messages; it has no password, but an earlier version of a file may."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url))
+    return re.sub(
+        r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url)
+    )
 
 
 @contextmanager
@@ -137,7 +153,9 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
         options = f"-c statement_timeout={_SECONDS * 1000} -c idle_in_transaction_session_timeout={_SECONDS * 1000}"
         given = {"application_name": "ralph", **_KEEP, **check_url(url)}
         seconds = str(given.get("connect_timeout", ""))
-        given["connect_timeout"] = min(int(seconds) if seconds.isdecimal() else 0, _LONGEST_CONNECT) or _CONNECT
+        given["connect_timeout"] = (
+            min(int(seconds) if seconds.isdecimal() else 0, _LONGEST_CONNECT) or _CONNECT
+        )
         given["options"] = f"{given.get('options', '')} {options}".strip()
         with psycopg.connect(**given, autocommit=True) as connection:
             connection.prepare_threshold = None  # poolers such as PgBouncer
@@ -146,7 +164,9 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
             if number != VERSION:
                 age, todo = ("newer", "update Ralph") if number > VERSION else ("older", _MIGRATE)
                 what = f"the server's schema is {age} ({number}) than this Ralph's ({VERSION})"
-                raise ServerError(what if number else "the server has no tables of Ralph's", hint=todo)
+                raise ServerError(
+                    what if number else "the server has no tables of Ralph's", hint=todo
+                )
             yield server
 
 
@@ -180,7 +200,9 @@ class TeamServer:
         """Call a function of the schema."""
         marks = ", ".join(["%s"] * len(values))
         with self._asking():
-            return self.connection.execute(f"SELECT * FROM ralph_team.{name}({marks})", values).fetchall()
+            return self.connection.execute(
+                f"SELECT * FROM ralph_team.{name}({marks})", values
+            ).fetchall()
 
     def version(self) -> int:
         """Return the version of the server's schema; 0 without one."""
@@ -195,25 +217,40 @@ class TeamServer:
         return [row._replace(generation=str(row.generation)) for row in rows]
 
     def push(
-        self, project: str, machine: str, source: Sequence[object], before: str | None, rows: Sequence[PushedRow]
+        self,
+        project: str,
+        machine: str,
+        source: Sequence[object],
+        before: str | None,
+        rows: Sequence[PushedRow],
     ) -> int:
         """Store rows of a source (`SharedRows.describe`) behind those with the digest `before`, or instead of all."""
-        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PushedRow._fields]
+        columns = (
+            [list(column) for column in zip(*rows, strict=True)]
+            if rows
+            else [[] for _ in PushedRow._fields]
+        )
         types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
         arrays = ", ".join(f"%b::{name}[]" for name in types)
         marks = ", ".join(["%s"] * (3 + len(source)))
         with self._asking():
             sql = f"SELECT ralph_team.push({marks}, {arrays})"
-            row = self.connection.execute(sql, (project, machine, *source, before, *columns)).fetchone()
+            row = self.connection.execute(
+                sql, (project, machine, *source, before, *columns)
+            ).fetchone()
         return int(row[0]) if row else 0
 
-    def rows(self, project: str, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, str, str]]:
+    def rows(
+        self, project: str, wanted: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, str, str]]:
         """Yield source, key, id and line of the rows of some sources behind a key each, by source and key."""
         pairs = list(wanted)
         values = (project, [source for source, _ in pairs], [after for _, after in pairs])
         with self._asking(), self.connection.cursor() as cursor:
             called = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
-            with cursor.copy(f"COPY (SELECT source, key, id, body FROM {called}) TO STDOUT", values) as copy:
+            with cursor.copy(
+                f"COPY (SELECT source, key, id, body FROM {called}) TO STDOUT", values
+            ) as copy:
                 copy.set_types(["int8", "int8", "text", "text"])
                 yield from copy.rows()
 
@@ -251,12 +288,16 @@ class TeamServer:
         with _explained(self.url):
             problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
             found: list[tuple[str, bool, str]] = self.connection.execute(sql).fetchall()
-        ours = {match[1]: (bool(match[2]), match[3]) for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode())}
+        ours = {
+            match[1]: (bool(match[2]), match[3])
+            for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode())
+        }
         kinds = {name for name, is_definer, text in found if ours.get(name) != (is_definer, text)}
         kinds |= {name for name, number in Counter(row[0] for row in found).items() if number > 1}
         problems += [f"the function {name} is not Ralph's" for name in sorted(kinds)]
         return problems + [
-            f"the function {name} is missing" for name in sorted(ours.keys() - {row[0] for row in found})
+            f"the function {name} is missing"
+            for name in sorted(ours.keys() - {row[0] for row in found})
         ]
 
 
@@ -284,22 +325,34 @@ _MEANINGS = {
         "the server refused: {}",
         "a machine is its first member's; the administrator deletes it from ralph_team.machines and .sources otherwise",
     ),
-    "CheckViolation": ("the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"),
+    "CheckViolation": (
+        "the server refused: {}",
+        "update Ralph; `ralph team push --dry-run` shows the rows",
+    ),
     "LockNotAvailable": ("somebody else is pushing to this project", f"run it again; {_KEPT}"),
     "DiskFull": ("the server's disk is full", _KEPT),
     "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
-    "ReadOnlySqlTransaction": ("this server is a read-only replica", "team.url must be the primary server"),
+    "ReadOnlySqlTransaction": (
+        "this server is a read-only replica",
+        "team.url must be the primary server",
+    ),
     "SerializationFailure": ("{}", "run it again"),
     "DeadlockDetected": ("{}", "run it again"),
     **dict.fromkeys(
         ("UndefinedFunction", "InvalidSchemaName", "UndefinedTable"),
-        ("the server's schema is not as it should be", "its administrator runs `ralph team check URL`"),
+        (
+            "the server's schema is not as it should be",
+            "its administrator runs `ralph team check URL`",
+        ),
     ),
     "Refusal": (
         "the team's server refused the connection ({url}): {}",
         f"see the address; passwords are libpq's: ~/.pgpass or a service file; {_KEPT}",
     ),
-    "OperationalError": ("the team's server does not answer ({url}): {}", f"is the address right? {_KEPT}"),
+    "OperationalError": (
+        "the team's server does not answer ({url}): {}",
+        f"is the address right? {_KEPT}",
+    ),
     "Error": ("the server answered: {}", _KEPT),
 }
 """Errors of psycopg, the narrower first: what they mean for the user, and what to do."""
@@ -314,7 +367,9 @@ def _explained(url: str) -> Iterator[None]:
         yield
     except Error as error:
         names = [each.__name__ for each in type(error).__mro__]
-        if names[0] == "OperationalError" and ("FATAL:" in str(error) or "no password" in str(error)):
+        if names[0] == "OperationalError" and (
+            "FATAL:" in str(error) or "no password" in str(error)
+        ):
             names[0] = "Refusal"  # by a server that did answer
         what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
         kind = SourceRefused if isinstance(error, IntegrityError | DataError) else ServerError

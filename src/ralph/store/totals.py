@@ -60,9 +60,13 @@ def add_records(connection: sqlite3.Connection, family: Family, first: int) -> N
         connection.execute(_OBSERVED.format("key >= ?"), (first,))
 
 
-def _count(connection: sqlite3.Connection, family: Family, test: str, value: int, sign: int) -> None:
+def _count(
+    connection: sqlite3.Connection, family: Family, test: str, value: int, sign: int
+) -> None:
     columns = ", ".join(facet_columns(family))
-    sql = f"INSERT INTO facets SELECT {columns}, ? * count(*) FROM {TABLES[family][0]} WHERE {test} "
+    sql = (
+        f"INSERT INTO facets SELECT {columns}, ? * count(*) FROM {TABLES[family][0]} WHERE {test} "
+    )
     sql += "GROUP BY 1, 2, 3, 4, 5 ON CONFLICT DO UPDATE SET number = number + excluded.number"
     connection.execute(sql, (sign, value))
 
@@ -79,7 +83,10 @@ def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
 def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
     """List sessions that have a row by now, and set when they began."""
     listed = json.dumps(sorted(names))
-    connection.execute(f"INSERT OR IGNORE INTO session_list(id) SELECT id FROM sessions WHERE id {_NAMED}", (listed,))
+    connection.execute(
+        f"INSERT OR IGNORE INTO session_list(id) SELECT id FROM sessions WHERE id {_NAMED}",
+        (listed,),
+    )
     connection.execute(_BEGIN, (listed,))
 
 
@@ -113,7 +120,10 @@ def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
 
 
 def facet_rows_of(
-    connection: sqlite3.Connection, keep: "lookup.Filter", keys: Sequence[int] | None, days: Sequence[str] = ()
+    connection: sqlite3.Connection,
+    keep: "lookup.Filter",
+    keys: Sequence[int] | None,
+    days: Sequence[str] = (),
 ) -> list[FacetRow]:
     """Return the totals of the records that pass a filter, of some keys or of all, by day or since which of `days`."""
     result: list[FacetRow] = []
@@ -122,10 +132,16 @@ def facet_rows_of(
         family, kind, tags, status, day = facet_columns(FAMILIES[place])
         cases = " ".join(f"WHEN created_at >= '{each}' THEN '{each}'" for each in days)
         day = f"CASE {cases} ELSE '' END" if days else day
-        own = "" if keys is None else json.dumps([each for each in keys if each % len(FAMILIES) == place])
+        own = (
+            ""
+            if keys is None
+            else json.dumps([each for each in keys if each % len(FAMILIES) == place])
+        )
         among = f" AND {key} {_NAMED}" if own else ""
         sql = f"SELECT {family}, {kind}, {tags}, {status}, {day}, count(*) FROM {table} WHERE {test or '1'}{among}"
-        for row in connection.execute(f"{sql} GROUP BY 2, 3, 4, 5", (*values, own) if own else (*values,)):
+        for row in connection.execute(
+            f"{sql} GROUP BY 2, 3, 4, 5", (*values, own) if own else (*values,)
+        ):
             result.append((FacetValues(row[0], row[1], tag_names(row[2]), row[3]), row[4], row[5]))
     return result
 

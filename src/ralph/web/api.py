@@ -50,7 +50,11 @@ def _get_state(request: ApiRequest) -> Json:
         "record_count": record_count,
         "paused": hook_state.paused_since(request.root) is not None,
         "team": bool(request.config.team.url),
-        "config": {"budget": memories.budget, "window": context.window, "strategy": context.strategy.value},
+        "config": {
+            "budget": memories.budget,
+            "window": context.window,
+            "strategy": context.strategy.value,
+        },
         "types": [kind.value for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds],
         "families": [family.value for family in Family],
     }
@@ -76,8 +80,13 @@ def _get_record(request: ApiRequest) -> Json:
 
 
 def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
-    entries = insights.list_(request.root, task_id=task, status=insights.status_named(status) if status else None)
-    entries.sort(key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id), reverse=True)
+    entries = insights.list_(
+        request.root, task_id=task, status=insights.status_named(status) if status else None
+    )
+    entries.sort(
+        key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id),
+        reverse=True,
+    )
     return [
         {
             **record_json(each.record),
@@ -100,7 +109,9 @@ def _get_review(request: ApiRequest) -> Json:
 
 def _get_tasks(request: ApiRequest) -> Json:
     sort = request.word("sort") or "priority"
-    tasks = lists.list_tasks(request.root, states=request.words("state"), words=request.word("q"), sort=sort)
+    tasks = lists.list_tasks(
+        request.root, states=request.words("state"), words=request.word("q"), sort=sort
+    )
     return {**tasks, **request.page(tasks["items"])}
 
 
@@ -113,9 +124,13 @@ def _get_task(request: ApiRequest) -> Json:
 
 def _post_change(request: ApiRequest) -> Json:
     stamps = request.body.get("stamps", {})
-    if not isinstance(stamps, Mapping) or not all(isinstance(each, str) for each in (*stamps, *stamps.values())):
+    if not isinstance(stamps, Mapping) or not all(
+        isinstance(each, str) for each in (*stamps, *stamps.values())
+    ):
         raise UsageError("stamps must name each file of the plan", hint=RELOAD)
-    change = request.state.changes.apply(_change_request(request), stamps, request.config.privacy.patterns)
+    change = request.state.changes.apply(
+        _change_request(request), stamps, request.config.privacy.patterns
+    )
     return {**change.result, "undo": change.undo}
 
 
@@ -125,7 +140,9 @@ def _change_request(request: ApiRequest) -> ChangeRequest:
         if not isinstance(body.get(name, False), bool):
             raise UsageError(f"{name} must be true or false", hint=RELOAD)
     tags = body.get("tags")
-    if "tags" in body and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+    if "tags" in body and not (
+        isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
+    ):
         raise UsageError("tags must be a list of texts", hint=RELOAD)
     return ChangeRequest(
         **{name: request.text(name) for name in ("action", "id", "type", "to", "page")},
@@ -140,9 +157,13 @@ def _change_request(request: ApiRequest) -> ChangeRequest:
 
 
 def _post_context(request: ApiRequest) -> Json:
-    event, prompt, task, session = (request.text(name) for name in ("event", "prompt", "task", "session"))
+    event, prompt, task, session = (
+        request.text(name) for name in ("event", "prompt", "task", "session")
+    )
     if event not in ("", "UserPromptSubmit", "SessionStart"):
-        raise UsageError(f"{event[:40]!r} is no event", hint="one of UserPromptSubmit, SessionStart")
+        raise UsageError(
+            f"{event[:40]!r} is no event", hint="one of UserPromptSubmit, SessionStart"
+        )
     asked = None if event == "SessionStart" else prompt
     return preview(request.root, request.config, asked, task=task, session=session)
 
@@ -150,7 +171,9 @@ def _post_context(request: ApiRequest) -> Json:
 def _get_graph(request: ApiRequest) -> Json:
     words = {name: request.word(name) for name in ("around", "task", "tag")}
     limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
-    return graph_view.graph_part(request.root, text=request.word("q"), at=request.word("as_of"), limit=limit, **words)
+    return graph_view.graph_part(
+        request.root, text=request.word("q"), at=request.word("as_of"), limit=limit, **words
+    )
 
 
 def _get_neighbors(request: ApiRequest) -> Json:
@@ -158,7 +181,9 @@ def _get_neighbors(request: ApiRequest) -> Json:
     if not 1 <= hops <= _MAX_HOPS:
         raise UsageError(f"{hops} is no number of hops", hint=f"1 to {_MAX_HOPS}")
     limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
-    return graph_view.neighbors(request.root, request.word("id"), hops=hops, at=request.word("as_of"), limit=limit)
+    return graph_view.neighbors(
+        request.root, request.word("id"), hops=hops, at=request.word("as_of"), limit=limit
+    )
 
 
 def _get_path(request: ApiRequest) -> Json:
@@ -202,23 +227,38 @@ def _tool_json(tool: ToolUse) -> Json:
 ROUTES: list[Route] = [
     route("/api/state", _get_state),
     route("/api/records", _get_records),
-    route("/api/records/{id:path}/history", lambda call: history.record_history(call.root, call.path["id"])),
+    route(
+        "/api/records/{id:path}/history",
+        lambda call: history.record_history(call.root, call.path["id"]),
+    ),
     route("/api/records/{id:path}", _get_record),
-    route("/api/tags", lambda call: {"items": explore.list_tags(call.root, call.word("q"), _MAX_TAGS)}),
-    route("/api/insights", lambda call: call.page(_insights(call, call.word("task"), call.word("status")))),
+    route(
+        "/api/tags", lambda call: {"items": explore.list_tags(call.root, call.word("q"), _MAX_TAGS)}
+    ),
+    route(
+        "/api/insights",
+        lambda call: call.page(_insights(call, call.word("task"), call.word("status"))),
+    ),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),
-    route("/api/secrets", lambda call: dashboard.count_secrets(call.root, call.config.privacy.patterns)),
+    route(
+        "/api/secrets",
+        lambda call: dashboard.count_secrets(call.root, call.config.privacy.patterns),
+    ),
     route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
     route(
         "/api/changes/plan",
-        lambda call: changes.plan_change(call.root, _change_request(call), call.config.privacy.patterns),
+        lambda call: changes.plan_change(
+            call.root, _change_request(call), call.config.privacy.patterns
+        ),
         method="POST",
     ),
     route("/api/changes/apply", _post_change, method="POST"),
-    route("/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"),
+    route(
+        "/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"
+    ),
     route("/api/context", _post_context, method="POST"),
     route("/api/graph", _get_graph),
     route("/api/graph/neighbors", _get_neighbors),
@@ -226,7 +266,10 @@ ROUTES: list[Route] = [
     route("/api/runs", lambda call: call.rows(lists.run_rows, task_id=call.word("task"))),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),
-    route("/api/sessions", lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q"))),
+    route(
+        "/api/sessions",
+        lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q")),
+    ),
     route("/api/sessions/{id:path}", _get_session),
 ]
 
@@ -243,7 +286,9 @@ class _Parser(MarkdownIt):
 
 @lru_cache(maxsize=2)
 def _parser(breaks: bool) -> MarkdownIt:
-    parser = _Parser("commonmark", {"html": False, "linkify": False, "typographer": False, "breaks": breaks})
+    parser = _Parser(
+        "commonmark", {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
+    )
     return parser.enable(["table", "strikethrough"]).disable("image")
 
 

@@ -30,7 +30,9 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Wait for the first request, or refuse the connection."""
         super().connection_made(transport)
-        if len(self.connections) > min(self.most_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2):
+        if len(self.connections) > min(
+            self.most_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        ):
             transport.write(_BUSY)
             transport.close()
         else:
@@ -74,5 +76,9 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
     """Return the options of a quiet uvicorn server with these limits."""
-    limits = {"backlog": BACKLOG, "timeout_keep_alive": IDLE_SECONDS, "timeout_graceful_shutdown": 3}
+    limits = {
+        "backlog": BACKLOG,
+        "timeout_keep_alive": IDLE_SECONDS,
+        "timeout_graceful_shutdown": 3,
+    }
     return {"http": protocol, "ws": "none", "log_level": "warning", **limits}

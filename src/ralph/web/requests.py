@@ -24,7 +24,15 @@ from starlette.routing import Route
 from ralph import __version__
 from ralph.app import index
 from ralph.config import load
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError, WriteFailed
+from ralph.errors import (
+    Conflict,
+    NotFound,
+    RalphError,
+    Refused,
+    Unreadable,
+    UsageError,
+    WriteFailed,
+)
 from ralph.settings import Config
 from ralph.store.db import Busy
 
@@ -40,7 +48,10 @@ _CLAUSES = (
     (r"--to design|--file", "choose a design page and name it in its field"),
     (r"--all-tasks", "search in Memory, which shows everything"),
     (r"`ralph search --layer", "read it on its page"),
-    (r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b", "search in Memory"),
+    (
+        r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b",
+        "search in Memory",
+    ),
     (r"`ralph task (list|show)\b", "search in Tasks"),
     (r"`ralph session (list|show)\b", "search in Sessions"),
     (r"`ralph loop (list|show|status|journal)\b", "search in Runs"),
@@ -83,7 +94,10 @@ class ApiRequest:
         if not value:
             return default
         if not (value.isascii() and value.isdigit() and len(value) < 10):
-            raise UsageError(f"{name} is {value[:40]!r}, which is no number", hint=f"for example {name}={default}")
+            raise UsageError(
+                f"{name} is {value[:40]!r}, which is no number",
+                hint=f"for example {name}={default}",
+            )
         return int(value) if most is None else min(int(value), most)
 
     @property
@@ -100,7 +114,9 @@ class ApiRequest:
         """Return the requested page of a list, and how long the list is."""
         return {"items": items[self.offset : self.offset + self.limit], "total": len(items)}
 
-    def rows(self, listing: Callable[..., tuple[Sequence[object], int]], **options: str) -> Mapping[str, object]:
+    def rows(
+        self, listing: Callable[..., tuple[Sequence[object], int]], **options: str
+    ) -> Mapping[str, object]:
         """Return the requested page of what a function lists."""
         items, total = listing(self.root, limit=self.limit, offset=self.offset, **options)
         return {"items": items, "total": total}
@@ -123,8 +139,13 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
         body = b""
         try:
             if method == "POST":
-                if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                    return message_response(415, "A request that changes something must be JSON.", RELOAD)
+                if (
+                    request.headers.get("content-type", "").partition(";")[0].strip().lower()
+                    != "application/json"
+                ):
+                    return message_response(
+                        415, "A request that changes something must be JSON.", RELOAD
+                    )
                 async for piece in request.stream():
                     body += piece
                     if len(body) > MAX_BODY:
@@ -157,7 +178,9 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
 def json_response(value: object, status: int = 200) -> Response:
     """Return a value as JSON; a member of a user's file that JSON cannot hold becomes text."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+        text = json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False
+        )
     except ValueError:
         finite = json.loads(json.dumps(value, default=str), parse_constant=str)
         text = json.dumps(finite, ensure_ascii=False)
@@ -172,7 +195,9 @@ def error_response(error: Exception) -> Response:
     if isinstance(error, RalphError):
         status = next(code for kind, code in _STATUS if isinstance(error, kind))
         message = _web_clause(error.message) if error.message.startswith("--") else error.message
-        override = next((member for option, member in _OVERRIDES.items() if option in error.hint), "")
+        override = next(
+            (member for option, member in _OVERRIDES.items() if option in error.hint), ""
+        )
         return message_response(status, message, web_hint(error.hint), override)
     if isinstance(error, OSError):
         status, advice = _describe_disk_error(error)
@@ -181,13 +206,17 @@ def error_response(error: Exception) -> Response:
     if os.environ.get("RALPH_DEBUG"):
         traceback.print_exception(error)
     hint = "please report it; `ralph web` with RALPH_DEBUG=1 prints where"
-    return message_response(500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint)
+    return message_response(
+        500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint
+    )
 
 
 def web_hint(hint: str) -> str:
     """Return a hint of the command line for a page."""
     clauses = dict.fromkeys(filter(None, map(_web_clause, hint.split("; "))))
-    return re.sub(r"\brun (?:the command |it )?again\b", "try again", "; ".join(clauses).removeprefix("or "))
+    return re.sub(
+        r"\brun (?:the command |it )?again\b", "try again", "; ".join(clauses).removeprefix("or ")
+    )
 
 
 def _web_clause(clause: str) -> str:
@@ -198,7 +227,13 @@ def _describe_disk_error(cause: BaseException | None) -> tuple[int, str]:
     """Return the status for an error of the file system, and advice; without a cause the file is locked."""
     if cause is None:
         return 423, "Another program is writing there; try again when it has ended."
-    number = cause.errno if isinstance(cause, OSError) else errno.ENOSPC if "full" in str(cause) else errno.EACCES
+    number = (
+        cause.errno
+        if isinstance(cause, OSError)
+        else errno.ENOSPC
+        if "full" in str(cause)
+        else errno.EACCES
+    )
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return 507, "The disk is full; free some space and try again."
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):

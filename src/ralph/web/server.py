@@ -97,7 +97,9 @@ class _Guard:
         headers = Headers(scope=scope)
         try:
             if self._opens(scope, headers, is_api):
-                more["set-cookie"] = f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
+                more["set-cookie"] = (
+                    f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
+                )
                 more["cache-control"] = "no-store"
         except _Rejected as no:
             page = (
@@ -119,7 +121,11 @@ class _Guard:
         if method == "POST" or is_api:
             origins = headers.getlist("origin")
             foreign = [origin for origin in origins if origin != f"http://{hosts[0]}"]
-            foreign += [site for site in headers.getlist("sec-fetch-site") if site not in ("same-origin", "none")]
+            foreign += [
+                site
+                for site in headers.getlist("sec-fetch-site")
+                if site not in ("same-origin", "none")
+            ]
             if foreign or (method == "POST" and not origins):
                 raise _Rejected(403, "This request does not come from Ralph's own pages.")
         if (path.startswith("/static/") and method != "POST") or self._has_cookie(headers):
@@ -127,9 +133,13 @@ class _Guard:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if path != "/" or method != "GET" or not token:
             raise _Rejected(401 if is_api else 403, "This window is not the one that was opened.")
-        is_ours = _equal(token, self._token) or _equal(token, _sign(self._key, token.partition(".")[0]))
+        is_ours = _equal(token, self._token) or _equal(
+            token, _sign(self._key, token.partition(".")[0])
+        )
         if token in self._used or not is_ours:
-            raise _Rejected(403, "Link expired: it was already used, or is not the one that was printed.")
+            raise _Rejected(
+                403, "Link expired: it was already used, or is not the one that was printed."
+            )
         self._used.add(token)
         return True
 
@@ -212,16 +222,22 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
     return app
 
 
-def serve(root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None], by: str) -> None:
+def serve(
+    root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None], by: str
+) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
     note, key = paths.checkout_cache(root) / _NOTE, secrets.token_urlsafe(32)
     app = build_app(root, port=port, token=token, key=key, by=by)
-    config = uvicorn.Config(app, access_log=False, server_header=False, lifespan="off", **connection_options())
+    config = uvicorn.Config(
+        app, access_log=False, server_header=False, lifespan="off", **connection_options()
+    )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
     text = json.dumps({"port": port, "key": key})
-    with suppress(RalphError, OSError):  # where the state folder cannot be written, there are no further links
+    with suppress(
+        RalphError, OSError
+    ):  # where the state folder cannot be written, there are no further links
         files.write(note, text, root=paths.state_boundary(root), mode=files.PRIVATE)
     try:
         opened(f"http://127.0.0.1:{port}/?token={token}")
@@ -239,7 +255,9 @@ def make_link(root: Path) -> str:
         socket.create_connection(("127.0.0.1", int(note["port"])), timeout=5).close()
         return f"http://127.0.0.1:{note['port']}/?token={_sign(note['key'], secrets.token_urlsafe(32))}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise NotFound("no `ralph web` runs for this project", hint="start it with `ralph web`") from error
+        raise NotFound(
+            "no `ralph web` runs for this project", hint="start it with `ralph web`"
+        ) from error
 
 
 def _sign(key: str, name: str) -> str:
@@ -247,7 +265,9 @@ def _sign(key: str, name: str) -> str:
 
 
 async def _not_found(request: Request) -> Response:
-    return message_response(404, f"There is nothing at {request.url.path[:200]}.", "Reload the page.")
+    return message_response(
+        404, f"There is nothing at {request.url.path[:200]}.", "Reload the page."
+    )
 
 
 @cache

@@ -71,13 +71,17 @@ def test_a_conflict_in_one_file_changes_no_file(root: Path) -> None:
     plan = change.plan_change(root, wanted)
     assert len(plan["files"]) == 2  # the body that goes is kept in the log
     changes = ChangeHistory(root)
-    given = {each: ("0" * 64 if each.endswith(".md") else stamp) for each, stamp in stamps(plan).items()}
+    given = {
+        each: ("0" * 64 if each.endswith(".md") else stamp) for each, stamp in stamps(plan).items()
+    }
     with pytest.raises(Conflict):
         changes.apply(wanted, given)
     assert not knowledge.replaced_bodies(root).exists()
 
 
-def test_a_change_that_fails_half_way_is_undone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_fails_half_way_is_undone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entry = knowledge.add(root, "How it works", "The old body", ["a"]).stored
     before = entry.path.read_bytes()
     wanted = ChangeRequest("edit", entry.record.id, text="The new body")
@@ -110,7 +114,11 @@ def test_undo_restores_every_byte(root: Path, name: str) -> None:
 
 def test_undo_deletes_a_new_file_and_restores_a_deleted_one(root: Path) -> None:
     changes = ChangeHistory(root)
-    undo = apply(root, changes, ChangeRequest("add", noun="knowledge", title="New", text="Words", tags=("a",)))
+    undo = apply(
+        root,
+        changes,
+        ChangeRequest("add", noun="knowledge", title="New", text="Words", tags=("a",)),
+    )
     assert (root / ".ralph/knowledge/new.md").exists()
     changes.undo(undo)
     assert not (root / ".ralph/knowledge/new.md").exists()
@@ -125,7 +133,9 @@ def test_undo_deletes_a_new_file_and_restores_a_deleted_one(root: Path) -> None:
 @pytest.mark.parametrize("meddle", [
     lambda path: path.write_text("somebody else\n", encoding="utf-8"), lambda path: path.unlink(),
 ])  # fmt: skip
-def test_undo_is_refused_when_the_file_changed(root: Path, name: str, meddle: Callable[[Path], object]) -> None:
+def test_undo_is_refused_when_the_file_changed(
+    root: Path, name: str, meddle: Callable[[Path], object]
+) -> None:
     changes = ChangeHistory(root)
     undo = apply(root, changes, ChangeRequest("archive", name))
     meddle(root / MEMORIES)

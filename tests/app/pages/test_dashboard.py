@@ -18,7 +18,9 @@ def day(ago: int) -> str:
     return (ids.now() - timedelta(days=ago)).date().isoformat()
 
 
-def inject(root: Path, session: str, at: str, *items: Injection, event: str = "SessionStart") -> None:
+def inject(
+    root: Path, session: str, at: str, *items: Injection, event: str = "SessionStart"
+) -> None:
     usage.record_injections(root, session, event, items, at)
 
 
@@ -32,7 +34,13 @@ def record_event(root: Path, session: str, at: str, kind: ObservationKind, title
 
 class TestTokens:
     def test_days_begin_with_the_first_that_has_data(self, tmp_path: Path) -> None:
-        inject(tmp_path, "s-1", f"{day(3)}T10:00:00Z", Injection("mem-1-a", 40), Injection("mem-2-b", 60))
+        inject(
+            tmp_path,
+            "s-1",
+            f"{day(3)}T10:00:00Z",
+            Injection("mem-1-a", 40),
+            Injection("mem-2-b", 60),
+        )
         inject(tmp_path, "s-2", f"{day(1)}T10:00:00Z", Injection("mem-1-a", 40))
         usage.record_uses(tmp_path, "s-1", ["mem-2-b"], f"{day(3)}T11:00:00Z")
         result = dashboard.token_usage(tmp_path)
@@ -48,7 +56,9 @@ class TestTokens:
         assert dashboard.token_usage(tmp_path, days=5)["days"] == []
         assert len(dashboard.token_usage(tmp_path)["days"]) == 7
 
-    def test_a_record_injected_twice_into_a_session_counts_once_in_the_rate(self, tmp_path: Path) -> None:
+    def test_a_record_injected_twice_into_a_session_counts_once_in_the_rate(
+        self, tmp_path: Path
+    ) -> None:
         for time in ("10:00", "11:00"):
             inject(tmp_path, "s-1", f"{day(0)}T{time}:00Z", Injection("mem-1-a", 10))
         inject(tmp_path, "s-1", f"{day(0)}T12:00:00Z", Injection("mem-2-b", 5))
@@ -57,7 +67,12 @@ class TestTokens:
         assert (result["injected"], result["used"], result["rate"]) == ([25], [20], [0.5])
 
     def test_unreadable_times_and_an_empty_ledger_give_no_days(self, tmp_path: Path) -> None:
-        assert dashboard.token_usage(tmp_path) == {"days": [], "injected": [], "used": [], "rate": []}
+        assert dashboard.token_usage(tmp_path) == {
+            "days": [],
+            "injected": [],
+            "used": [],
+            "rate": [],
+        }
         inject(tmp_path, "s-1", "some day", Injection("mem-1-a", 10))
         assert dashboard.token_usage(tmp_path)["days"] == []
 

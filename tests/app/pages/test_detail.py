@@ -49,7 +49,9 @@ def test_a_record_has_the_commits_that_changed_its_own_lines(root: Path) -> None
     assert "-> Redis must run\n" in found["items"][0]["diff"]
     assert "+> Redis 7 must run\n" in found["items"][0]["diff"]
     assert "Never mind" not in found["items"][0]["diff"]
-    assert [each["subject"] for each in history.record_history(root, other)["items"]] == ["Another one"]
+    assert [each["subject"] for each in history.record_history(root, other)["items"]] == [
+        "Another one"
+    ]
 
 
 def test_a_knowledge_entry_is_its_whole_file(root: Path) -> None:
@@ -57,7 +59,10 @@ def test_a_knowledge_entry_is_its_whole_file(root: Path) -> None:
     commit(root, "Write it down")
     knowledge.add(root, "How it works", "With great care.", ["a"])
     commit(root, "Better")
-    assert [each["subject"] for each in history.record_history(root, name)["items"]] == ["Better", "Write it down"]
+    assert [each["subject"] for each in history.record_history(root, name)["items"]] == [
+        "Better",
+        "Write it down",
+    ]
 
 
 def test_the_number_of_commits_is_limited(root: Path) -> None:
@@ -108,7 +113,13 @@ def test_a_new_task_has_nothing_around_it(tmp_path: Path) -> None:
     name = task.add(tmp_path, "alone", "It has *words*.").task.id
     page: dict[str, Any] = detail.task_page(tmp_path, name)
     assert (page["task"]["title"], page["task"]["description"]) == ("alone", "It has *words*.")
-    assert (page["stories"], page["sessions"], page["runs"], page["children"], page["progress"]) == ([], [], [], [], "")
+    assert (
+        page["stories"],
+        page["sessions"],
+        page["runs"],
+        page["children"],
+        page["progress"],
+    ) == ([], [], [], [], "")
     assert [(step["from"], step["to"]) for step in page["log"]] == [("", "added")]
 
 

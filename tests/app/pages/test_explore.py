@@ -13,7 +13,15 @@ from tests.web import sample
 from ralph.app import index, memory, project
 from ralph.app import search as searching
 from ralph.app.json_shapes import status_word
-from ralph.app.pages.explore import AGES, FACETS, MAX_RANKED, ListRequest, count_everything, list_records, list_tags
+from ralph.app.pages.explore import (
+    AGES,
+    FACETS,
+    MAX_RANKED,
+    ListRequest,
+    count_everything,
+    list_records,
+    list_tags,
+)
 from ralph.model import ids
 from ralph.model.record import Family, MemoryKind, Query, Record, Status
 from ralph.store import queries
@@ -25,7 +33,11 @@ def slow(root: Path) -> Everything:
     """Every record, from the rows."""
 
     def question(connection: sqlite3.Connection) -> Everything:
-        return [record for family in Family for _, record in queries.select_records(connection, family, "1", ())]
+        return [
+            record
+            for family in Family
+            for _, record in queries.select_records(connection, family, "1", ())
+        ]
 
     return index.ask(root, question)
 
@@ -42,7 +54,10 @@ def values(record: Record, facet: str) -> set[str]:
 def passes(record: Record, chosen: dict[str, tuple[str, ...]], but: str = "") -> bool:
     if but != "status" and not chosen.get("status") and record.status is Status.RETIRED:
         return False
-    return all(facet == but or not some or values(record, facet) & set(some) for facet, some in chosen.items())
+    return all(
+        facet == but or not some or values(record, facet) & set(some)
+        for facet, some in chosen.items()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +77,9 @@ CHOICES = {
 @given(chosen=st.fixed_dictionaries({}, optional={
     facet: st.lists(st.sampled_from(some), max_size=2, unique=True).map(tuple) for facet, some in CHOICES.items()
 }))  # fmt: skip
-def test_facets_count_what_a_slow_look_counts(shop: Path, chosen: dict[str, tuple[str, ...]]) -> None:
+def test_facets_count_what_a_slow_look_counts(
+    shop: Path, chosen: dict[str, tuple[str, ...]]
+) -> None:
     everything = slow(shop)
     page = list_records(shop, ListRequest(chosen=chosen, limit=500))
     wanted = [record.id for record in everything if passes(record, chosen)]
@@ -70,7 +87,10 @@ def test_facets_count_what_a_slow_look_counts(shop: Path, chosen: dict[str, tupl
     assert Counter(row["id"] for row in page["items"]) == Counter(wanted)
     for facet in FACETS:
         counts = Counter(
-            value for record in everything if passes(record, chosen, but=facet) for value in values(record, facet)
+            value
+            for record in everything
+            if passes(record, chosen, but=facet)
+            for value in values(record, facet)
         )
         told = dict(page["facets"][facet])
         assert all(count == counts.get(value, 0) for value, count in told.items()), facet
@@ -81,7 +101,9 @@ def test_facets_count_what_a_slow_look_counts(shop: Path, chosen: dict[str, tupl
 def test_words_find_what_search_finds_first(shop: Path, text: str) -> None:
     page = list_records(shop, ListRequest(text, limit=20))
     found = searching.search(shop, Query(text, limit=100))
-    theirs = [hit.record.id for hit in found.found.hits if hit.why and not hit.why[0].startswith("recent")]
+    theirs = [
+        hit.record.id for hit in found.found.hits if hit.why and not hit.why[0].startswith("recent")
+    ]
     assert [row["id"] for row in page["items"]][:5] == theirs[:5]
     assert sum(dict(page["facets"]["family"]).values()) >= page["total"]
 
@@ -90,9 +112,12 @@ def test_the_list_continues_with_reasons_beyond_the_ranked_hits(tmp_path: Path) 
     project.init(tmp_path)
     below = "<!-- tags: w | created: 2025-01-20 -->"
     page = "".join(
-        f"### mem-{1705751400 + n}-a{n:04x}\n> Widget number {n} is blue\n{below}\n\n" for n in range(3 * MAX_RANKED)
+        f"### mem-{1705751400 + n}-a{n:04x}\n> Widget number {n} is blue\n{below}\n\n"
+        for n in range(3 * MAX_RANKED)
     )
-    (tmp_path / ".agent/memories.md").write_text(f"# Memories\n\n## Patterns\n\n{page}", encoding="utf-8")
+    (tmp_path / ".agent/memories.md").write_text(
+        f"# Memories\n\n## Patterns\n\n{page}", encoding="utf-8"
+    )
     whole = [
         row
         for start in range(0, 3 * MAX_RANKED, 50)
@@ -123,9 +148,10 @@ def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
     page = list_records(tmp_path, ListRequest())
     assert (page["total"], dict(page["facets"]["status"])) == (1, {"active": 1, "archived": 1})
     assert list_records(tmp_path, ListRequest("redis"))["items"] == []
-    assert [row["id"] for row in list_records(tmp_path, ListRequest(chosen={"status": ("archived",)}))["items"]] == [
-        one
-    ]
+    assert [
+        row["id"]
+        for row in list_records(tmp_path, ListRequest(chosen={"status": ("archived",)}))["items"]
+    ] == [one]
     assert [row["id"] for row in list_records(tmp_path, ListRequest(one))["items"]] == [one]
     memory.delete(tmp_path, one)
     assert list_records(tmp_path, ListRequest())["total"] == 1
@@ -135,7 +161,10 @@ def test_what_changes_is_seen_at_once(tmp_path: Path) -> None:
 
 
 def test_repeated_records_are_one_row_with_a_count(shop: Path) -> None:
-    counts = {row["id"]: row["count"] for row in list_records(shop, ListRequest("npm test", limit=100))["items"]}
+    counts = {
+        row["id"]: row["count"]
+        for row in list_records(shop, ListRequest("npm test", limit=100))["items"]
+    }
     found = searching.search(shop, Query("npm test", limit=100))
     for shown in found.shown:
         assert counts.get(shown.hit.record.id, shown.count) == shown.count
@@ -159,7 +188,16 @@ def test_letters_that_are_no_word_find_it(tmp_path: Path) -> None:
 
 def test_memories_of_one_second_are_listed_as_they_were_added(tmp_path: Path) -> None:
     project.init(tmp_path)
-    kinds = [MemoryKind.CONTEXT, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.DECISION, MemoryKind.CONTEXT]
-    added = [memory.add(tmp_path, f"The number {n}", kind=kind).stored.record.id for n, kind in enumerate(kinds)]
+    kinds = [
+        MemoryKind.CONTEXT,
+        MemoryKind.DECISION,
+        MemoryKind.PATTERN,
+        MemoryKind.DECISION,
+        MemoryKind.CONTEXT,
+    ]
+    added = [
+        memory.add(tmp_path, f"The number {n}", kind=kind).stored.record.id
+        for n, kind in enumerate(kinds)
+    ]
     listed = [row["id"] for row in list_records(tmp_path, ListRequest())["items"]]
     assert listed == added[::-1]

@@ -40,12 +40,19 @@ class TestIterations:
         ]  # fmt: skip
 
     def test_a_failed_verification_is_a_failed_check(self, shop: Workshop) -> None:
-        doubt = Step(read_only=True, iteration=1, say="<verify-fail>the tests were weakened</verify-fail>")
+        doubt = Step(
+            read_only=True, iteration=1, say="<verify-fail>the tests were weakened</verify-fail>"
+        )
         ended = shop.start(
-            says_done(), doubt, goal="do it", request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1)
+            says_done(),
+            doubt,
+            goal="do it",
+            request=LoopRequest(goal="do it", criteria=("none",), max_iterations=1),
         )
         checks = compare.run_page(shop.root, ended.id)[1][0]["checks"]
-        assert checks == [{"name": "verification", "passed": False, "output": "the tests were weakened"}]
+        assert checks == [
+            {"name": "verification", "passed": False, "output": "the tests were weakened"}
+        ]
 
     def test_no_secret_of_a_check_is_kept(self, shop: Workshop) -> None:
         token = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
@@ -59,8 +66,12 @@ class TestIterations:
         ended = run_of(shop, "odd", "one")
         path = paths.log_folder(shop.root) / "runs" / f"{ended.id}.jsonl"
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline="")
-        assert [check["name"] for check in compare.run_page(shop.root, ended.id)[1][0]["checks"]] == ["verification"]
+        path.write_text(
+            text.replace('"checks":[', '"checks":[7,{"passed":true},'), encoding="utf-8", newline=""
+        )
+        assert [
+            check["name"] for check in compare.run_page(shop.root, ended.id)[1][0]["checks"]
+        ] == ["verification"]
         assert parse_log(text).lines
 
 

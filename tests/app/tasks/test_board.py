@@ -21,7 +21,9 @@ NOBODY = 4_194_305
 
 NAMES = "abcdef"
 links = st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple)
-ended = st.sampled_from(["pending", "pending", "pending", "in_progress", "done", "failed", "blocked", "wat"])
+ended = st.sampled_from(
+    ["pending", "pending", "pending", "in_progress", "done", "failed", "blocked", "wat"]
+)
 
 
 def of(*tasks: Task) -> Board:
@@ -50,7 +52,9 @@ def is_done(everything: Board, name: str) -> bool:
 def may_begin(everything: Board, task: Task) -> bool:
     """As the rules say it, one task at a time."""
     parts = [each for each in everything.tasks if each.parent == task.id]
-    if task.status != "pending" or not all(is_done(everything, name) for name in (*task.blocked_by,)):
+    if task.status != "pending" or not all(
+        is_done(everything, name) for name in (*task.blocked_by,)
+    ):
         return False
     if parts:
         return False
@@ -101,7 +105,9 @@ def test_either_some_tasks_wait_for_themselves_or_all_can_be_done(everything: Bo
 def test_a_cycle_leads_from_a_task_to_itself(everything: Board) -> None:
     for name in everything.placed:
         way = everything.cycle(name)
-        assert not way or (way[0] == way[-1] and len(way) > 1 and set(way) <= set(everything.placed))
+        assert not way or (
+            way[0] == way[-1] and len(way) > 1 and set(way) <= set(everything.placed)
+        )
 
 
 @for_each(
@@ -121,7 +127,10 @@ def test_no_task_may_wait_for_itself(tasks: list[Task], way: tuple[str, ...]) ->
 
 
 def test_priority_comes_first_then_age_then_the_id_and_none_comes_last() -> None:
-    old, new = "2026-01-01T00:00:00+09:00", "2025-12-31T16:00:00Z"  # the first is older, though it reads later
+    old, new = (
+        "2026-01-01T00:00:00+09:00",
+        "2025-12-31T16:00:00Z",
+    )  # the first is older, though it reads later
     tasks = [
         Task("z", "", created_at=old),
         Task("y", "", priority=5),
@@ -136,7 +145,9 @@ def test_priority_comes_first_then_age_then_the_id_and_none_comes_last() -> None
 
 def test_what_holds_a_parent_holds_its_children_and_open_children_hold_a_parent() -> None:
     for parent in ("done", "failed", "blocked"):
-        everything = of(Task("p", "", status=parent), Task("c", "", parent="p"), Task("g", "", parent="c"))
+        everything = of(
+            Task("p", "", status=parent), Task("c", "", parent="p"), Task("g", "", parent="c")
+        )
         assert everything.ready(NOW) == []
         assert everything.waits_for(everything.placed["g"].task) == ("c",)
     everything = of(Task("b", ""), Task("p", "", blocked_by=("b",)), Task("c", "", parent="p"))
@@ -144,7 +155,9 @@ def test_what_holds_a_parent_holds_its_children_and_open_children_hold_a_parent(
     after = everything.with_tasks([Task("b", "", status="done")])
     assert [task.id for task in after.ready(NOW)] == ["c"]
     late = after.with_tasks([Task("c", "", "", "done", parent="p")])
-    assert (late.ready(NOW), [task.id for task in late.late()]) == ([], ["p"]), "it is about to end by itself"
+    assert (late.ready(NOW), [task.id for task in late.late()]) == ([], ["p"]), (
+        "it is about to end by itself"
+    )
 
 
 def test_an_unknown_blocker_or_parent_holds_a_task() -> None:
@@ -157,7 +170,13 @@ def test_nobody_gets_a_task_that_somebody_works_on() -> None:
     begun = Task("a", "", status="in_progress")
     assert of(begun).ready(NOW) == [], "a person has begun it"
     assert of(replace(begun, claim=claim())).ready(NOW) == []
-    for dead in (claim(until=BEFORE), claim(pid=NOBODY), claim(pid=-1), claim(pid=10**30), claim(until="soon")):
+    for dead in (
+        claim(until=BEFORE),
+        claim(pid=NOBODY),
+        claim(pid=-1),
+        claim(pid=10**30),
+        claim(until="soon"),
+    ):
         assert [task.id for task in of(replace(begun, claim=dead)).ready(NOW)] == ["a"], dead
 
 
@@ -169,7 +188,12 @@ def test_a_claim_of_another_machine_counts_until_it_expires() -> None:
 
 
 def test_the_words_of_other_tools_for_a_state_are_understood() -> None:
-    words = {"In Progress": "in_progress", "todo": "pending", " CLOSED ": "done", "in-progress": "in_progress"}
+    words = {
+        "In Progress": "in_progress",
+        "todo": "pending",
+        " CLOSED ": "done",
+        "in-progress": "in_progress",
+    }
     assert {word: status_of(Task("a", "", status=word)) for word in words} == {
         word: TaskStatus(meant) for word, meant in words.items()
     }
@@ -182,7 +206,9 @@ def put(root: Path, folder: str, text: str) -> None:
     path.write_bytes(text.encode())
 
 
-def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, "task-002", render_task(Task("t-2", "two")))
     put(tmp_path, "t-2", render_task(Task("t-2", "the one in the folder of its name")))
     put(tmp_path, "torn", '{"id": "t-3')
@@ -191,7 +217,9 @@ def test_a_task_is_in_the_folder_of_its_name_and_what_cannot_be_read_is_told(tmp
     (tmp_path / ".ralph/tasks/odd/task.json").mkdir(parents=True)
     (tmp_path / ".ralph/tasks/notes.md").write_bytes(b"not a folder")
     everything = board.read(tmp_path)
-    assert {name: each.path.parent.name for name, each in everything.placed.items()} == {"t-2": "t-2"}
+    assert {name: each.path.parent.name for name, each in everything.placed.items()} == {
+        "t-2": "t-2"
+    }
     assert sorted(each.path.parent.name for each in everything.unread) == [
         "empty",
         "nameless",
@@ -209,7 +237,12 @@ def test_a_project_without_tasks_has_an_empty_board(tmp_path: Path) -> None:
 
 def test_a_chain_of_thousands_is_no_harder_than_a_heap() -> None:
     count = 3000
-    chain = [Task(f"t{n}", "", parent=f"t{n - 1}" if n else None, blocked_by=()) for n in range(count)]
+    chain = [
+        Task(f"t{n}", "", parent=f"t{n - 1}" if n else None, blocked_by=()) for n in range(count)
+    ]
     assert [task.id for task in of(*chain).ready(NOW)] == [f"t{count - 1}"]
-    line = [Task(f"t{n}", "", blocked_by=(f"t{n - 1}",) if n else (f"t{count - 1}",)) for n in range(count)]
+    line = [
+        Task(f"t{n}", "", blocked_by=(f"t{n - 1}",) if n else (f"t{count - 1}",))
+        for n in range(count)
+    ]
     assert len(of(*line).cycle("t0")) == count + 1

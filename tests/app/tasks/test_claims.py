@@ -99,7 +99,9 @@ def dead(run: str = "run-0") -> Claim:
 # --- processes ---------------------------------------------------------------------------------
 
 
-def test_of_four_processes_that_claim_one_task_exactly_one_gets_it(in_memory: Path, start: Start) -> None:
+def test_of_four_processes_that_claim_one_task_exactly_one_gets_it(
+    in_memory: Path, start: Start
+) -> None:
     names = [new(in_memory, f"task {number}") for number in range(20)]
     workers = [start("claim", in_memory, f"run-{number}", *names) for number in range(4)]
     go(workers)
@@ -128,7 +130,9 @@ def test_loops_side_by_side_do_every_task_once_and_in_an_order_that_respects_blo
 
 
 @pytest.mark.soak
-def test_tasks_that_many_processes_add_all_have_ids_of_their_own(in_memory: Path, start: Start) -> None:
+def test_tasks_that_many_processes_add_all_have_ids_of_their_own(
+    in_memory: Path, start: Start
+) -> None:
     workers = [start("adds", in_memory, "7") for _ in range(8)]
     go(workers)
     added = [name for worker in workers for name in worker.until_over()]
@@ -136,7 +140,9 @@ def test_tasks_that_many_processes_add_all_have_ids_of_their_own(in_memory: Path
     assert set(board.read(in_memory).placed) == set(added)
 
 
-def test_two_processes_cannot_let_two_tasks_wait_for_each_other(in_memory: Path, start: Start) -> None:
+def test_two_processes_cannot_let_two_tasks_wait_for_each_other(
+    in_memory: Path, start: Start
+) -> None:
     for _ in range(examples(20, 2)):
         one, two = new(in_memory), new(in_memory)
         workers = [start("waits", in_memory, one, two), start("waits", in_memory, two, one)]
@@ -172,7 +178,9 @@ def test_a_claim_or_an_end_that_is_killed_at_any_line_leaves_the_old_file_or_the
         assert now_of(in_memory, name).status == ends
 
 
-def test_an_add_that_is_killed_at_any_line_leaves_a_whole_task_or_none(in_memory: Path, start: Start) -> None:
+def test_an_add_that_is_killed_at_any_line_leaves_a_whole_task_or_none(
+    in_memory: Path, start: Start
+) -> None:
     worker = start("every-line", in_memory, "add", "-")
     counts = []
     while worker.read_words()[0] != "finished":
@@ -227,11 +235,16 @@ def test_a_run_may_claim_again_what_it_holds(tmp_path: Path) -> None:
     assert got is not None
     assert got.claim is not None
     assert got.claim.pid == os.getpid()
-    assert [event["what"] for event in task.log(tmp_path, name)] == ["added", "pending -> in_progress"]
+    assert [event["what"] for event in task.log(tmp_path, name)] == [
+        "added",
+        "pending -> in_progress",
+    ]
 
 
 @pytest.mark.parametrize("verb", [task.done, task.fail, task.block, task.start])
-def test_what_a_person_has_ended_held_back_or_begun_is_not_taken(tmp_path: Path, verb: Callable[..., object]) -> None:
+def test_what_a_person_has_ended_held_back_or_begun_is_not_taken(
+    tmp_path: Path, verb: Callable[..., object]
+) -> None:
     name = new(tmp_path)
     verb(tmp_path, name)
     assert task.claim(tmp_path, name, task.claim_of("run-1")) is None
@@ -239,7 +252,9 @@ def test_what_a_person_has_ended_held_back_or_begun_is_not_taken(tmp_path: Path,
     assert (named is None) == (verb is task.done), "by its name it is had, unless it is done"
 
 
-def test_of_two_runs_that_saw_the_same_task_ready_the_second_does_not_do_it_again(tmp_path: Path) -> None:
+def test_of_two_runs_that_saw_the_same_task_ready_the_second_does_not_do_it_again(
+    tmp_path: Path,
+) -> None:
     name = new(tmp_path)
     assert task.ready(tmp_path)[0].id == name
     assert task.claim(tmp_path, name, task.claim_of("run-1"))
@@ -264,7 +279,9 @@ def test_why_an_attempt_failed_reaches_the_next_one(tmp_path: Path, status: Task
     assert task.count_attempt(tmp_path, name, "run-1") == 1
     assert task.retry_note(now_of(tmp_path, name)) == ""
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    after = task.finish(tmp_path, name, status, run="run-1", note=f"2 tests fail <private>x</private> with {secret}")
+    after = task.finish(
+        tmp_path, name, status, run="run-1", note=f"2 tests fail <private>x</private> with {secret}"
+    )
     assert (after.status, after.claim, after.attempts) == (status.value, None, 1)
     assert task.retry_note(after).startswith("2 tests fail")
     text = (tmp_path / ".ralph" / "tasks" / name / "task.json").read_text(encoding="utf-8")
@@ -279,7 +296,9 @@ def test_why_an_attempt_failed_reaches_the_next_one(tmp_path: Path, status: Task
 def test_attempts_are_counted_with_why_they_failed(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert [task.count_attempt(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)] == [1, 2, 3]
+    assert [
+        task.count_attempt(tmp_path, name, "run-1", note=f"why {number}") for number in range(3)
+    ] == [1, 2, 3]
     held = now_of(tmp_path, name)
     assert (task.retry_note(held), held.claim is not None) == ("why 2", True)
     assert task.count_attempt(tmp_path, name, "run-2") == 3, "it is not that run's"
@@ -288,7 +307,12 @@ def test_attempts_are_counted_with_why_they_failed(tmp_path: Path) -> None:
 def test_an_iteration_counts_once_however_often_it_is_told(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    assert [task.count_attempt(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [1, 1, 2, 2]
+    assert [task.count_attempt(tmp_path, name, "run-1", iteration=at) for at in (1, 1, 2, 2)] == [
+        1,
+        1,
+        2,
+        2,
+    ]
 
 
 def test_a_long_note_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
@@ -310,7 +334,9 @@ def test_what_a_run_says_of_a_task_that_is_anothers_changes_nothing(tmp_path: Pa
     assert task.release_run(tmp_path, "run-1") == []
     assert now_of(tmp_path, name) == before
     task.done(tmp_path, name)
-    assert task.finish(tmp_path, name, TaskStatus.FAILED, run="run-2").status == "done", "a person's word stands"
+    assert task.finish(tmp_path, name, TaskStatus.FAILED, run="run-2").status == "done", (
+        "a person's word stands"
+    )
 
 
 def test_work_that_ends_after_its_run_was_thought_dead_still_counts(tmp_path: Path) -> None:
@@ -321,7 +347,9 @@ def test_work_that_ends_after_its_run_was_thought_dead_still_counts(tmp_path: Pa
 
 
 def test_all_that_a_dead_run_holds_is_given_back_and_nothing_else(tmp_path: Path) -> None:
-    mine, also, other, ended = (new(tmp_path, title) for title in ("mine", "also", "other", "ended"))
+    mine, also, other, ended = (
+        new(tmp_path, title) for title in ("mine", "also", "other", "ended")
+    )
     for name in (mine, also, ended):
         task.claim(tmp_path, name, dead("run-1"))
     task.claim(tmp_path, other, task.claim_of("run-2"))
@@ -334,7 +362,9 @@ def test_all_that_a_dead_run_holds_is_given_back_and_nothing_else(tmp_path: Path
     assert task.release_run(tmp_path, "run-1") == []
 
 
-def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_looks(tmp_path: Path) -> None:
+def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_looks(
+    tmp_path: Path,
+) -> None:
     grand = new(tmp_path, "grand")
     top = new(tmp_path, "top", parent=grand)
     name = new(tmp_path, "part", parent=top)
@@ -352,7 +382,9 @@ def test_parents_that_a_killed_run_did_not_get_to_end_are_ended_by_the_next_who_
         assert {each.status for each in board.read(tmp_path).tasks} == {"done"}
 
 
-def test_a_parent_that_somebody_works_on_or_gave_up_is_not_ended_by_its_last_part(tmp_path: Path) -> None:
+def test_a_parent_that_somebody_works_on_or_gave_up_is_not_ended_by_its_last_part(
+    tmp_path: Path,
+) -> None:
     for verb, status in ((task.fail, "failed"), (task.block, "blocked")):
         top = new(tmp_path, "top")
         name = new(tmp_path, "part", parent=top)

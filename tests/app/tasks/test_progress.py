@@ -36,15 +36,40 @@ def learned_entry(title: str, text: str, slug: str) -> LearnedEntry:
 
 def prd(branch: str = "refunds", *, passes: bool = False) -> str:
     stories = [
-        {"id": "US-2", "title": "second", "priority": 2, "passes": False, "acceptanceCriteria": ["it shows"]},
-        {"id": "US-1", "title": "first", "priority": 1, "passes": passes, "acceptanceCriteria": ["it adds up"]},
+        {
+            "id": "US-2",
+            "title": "second",
+            "priority": 2,
+            "passes": False,
+            "acceptanceCriteria": ["it shows"],
+        },
+        {
+            "id": "US-1",
+            "title": "first",
+            "priority": 1,
+            "passes": passes,
+            "acceptanceCriteria": ["it adds up"],
+        },
     ]
-    return json.dumps({"project": "shop", "branchName": branch, "description": "Money back.", "userStories": stories})
+    return json.dumps(
+        {
+            "project": "shop",
+            "branchName": branch,
+            "description": "Money back.",
+            "userStories": stories,
+        }
+    )
 
 
 def entry(work: str, number: int = 1, notes: str = "", **more: object) -> JournalEntry:
     made = JournalEntry(
-        "run-00000001", number, Outcome.BLOCKED, work, "refunds", notes=notes, created_at=f"2026-01-0{number}T10:00:00Z"
+        "run-00000001",
+        number,
+        Outcome.BLOCKED,
+        work,
+        "refunds",
+        notes=notes,
+        created_at=f"2026-01-0{number}T10:00:00Z",
     )
     return replace(made, **more)  # type: ignore[arg-type]  # by name, in a test
 
@@ -62,7 +87,11 @@ def text(root: Path, work: str) -> str:
 
 
 def patterns(root: Path, work: str) -> list[str]:
-    return [each.record.text for each in parse_progress(text(root, work)).entries if is_progress_pattern(each.record)]
+    return [
+        each.record.text
+        for each in parse_progress(text(root, work)).entries
+        if is_progress_pattern(each.record)
+    ]
 
 
 # --- the PRD -----------------------------------------------------------------------------------
@@ -77,7 +106,9 @@ def test_a_task_with_a_prd_has_it_word_for_word_and_its_description(tmp_path: Pa
     assert task.add(tmp_path, "other", "mine", prd=prd()).task.description == "mine"
 
 
-@pytest.mark.parametrize("bad", ["{", "[]", '{"userStories": [{"title": "no id"}]}', f'{{"description": "{SECRET}"}}'])
+@pytest.mark.parametrize(
+    "bad", ["{", "[]", '{"userStories": [{"title": "no id"}]}', f'{{"description": "{SECRET}"}}']
+)
 def test_a_prd_that_cannot_be_taken_makes_no_task(tmp_path: Path, bad: str) -> None:
     with pytest.raises(Refused):
         task.add(tmp_path, "refunds", prd=bad)
@@ -87,7 +118,9 @@ def test_a_prd_that_cannot_be_taken_makes_no_task(tmp_path: Path, bad: str) -> N
 # --- progress.txt ------------------------------------------------------------------------------
 
 
-def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(tmp_path: Path) -> None:
+def test_an_iteration_leaves_a_block_with_its_story_thread_files_and_learnings(
+    tmp_path: Path,
+) -> None:
     work = task.add(tmp_path, "refunds", prd=prd()).task
     made = entry(work.id, notes=noted(), files=("a.py", "b.py"), session="abc-1")
     progress.append_iteration(tmp_path, made, story=progress.current_story(tmp_path, work.id))
@@ -123,7 +156,11 @@ def test_what_two_blocks_learned_stands_once_at_the_top_and_the_blocks_stay(tmp_
 
 def test_knowledge_stands_at_the_top_at_once_and_is_found_as_knowledge_only(tmp_path: Path) -> None:
     work = task.add(tmp_path, "refunds").task
-    known = [learned_entry("Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows")]
+    known = [
+        learned_entry(
+            "Ledger windows", "LedgerWriter closes after 90 days.\n\nMore.", "ledger-windows"
+        )
+    ]
     [new] = progress.append_iteration(tmp_path, entry(work.id), known)
     assert new.text == "Ledger windows: LedgerWriter closes after 90 days."
     assert patterns(tmp_path, work.id) == [f"{new.text} ([[ledger-windows]])"]
@@ -141,11 +178,18 @@ def test_lines_of_a_person_stay_as_they_are(tmp_path: Path) -> None:
     assert patterns(tmp_path, work.id) == [LESSON]
 
 
-@pytest.mark.parametrize("secret", [f"the token is {SECRET}", KEY, "<private>the\nname of\nthe client</private>"])
+@pytest.mark.parametrize(
+    "secret", [f"the token is {SECRET}", KEY, "<private>the\nname of\nthe client</private>"]
+)
 def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> None:
     work = task.add(tmp_path, "refunds").task
     known = [learned_entry(secret, secret, "x")]
-    made = entry(work.id, notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}", files=(SECRET,), session=SECRET)
+    made = entry(
+        work.id,
+        notes=f"done\n\n{secret}\n\nLearnings:\n- {secret}",
+        files=(SECRET,),
+        session=SECRET,
+    )
     progress.append_iteration(tmp_path, made, known)
     said = text(tmp_path, work.id)
     for word in (SECRET, "MIIEpAIBAAKCAQEA7bq", "name of"):
@@ -153,24 +197,38 @@ def test_no_secret_of_an_agent_reaches_the_disk(tmp_path: Path, secret: str) -> 
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
-def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(notes: str, title: str) -> None:
+def test_whatever_an_agent_notes_gives_one_block_and_harms_no_neighbour(
+    notes: str, title: str
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         work = task.add(root, "refunds").task
         for number, said in ((1, noted()), (2, notes), (3, "## x\n---\n```\n<!--\n")):
-            progress.append_iteration(root, entry(work.id, number, said), [learned_entry(title, notes, "x")])
-        blocks = [each.record for each in parse_progress(text(root, work.id)).entries if "journal" in each.record.extra]
-        assert [block.extra["journal"] for block in blocks] == [f"jrn-run-00000001-{number}" for number in (1, 2, 3)]
+            progress.append_iteration(
+                root, entry(work.id, number, said), [learned_entry(title, notes, "x")]
+            )
+        blocks = [
+            each.record
+            for each in parse_progress(text(root, work.id)).entries
+            if "journal" in each.record.extra
+        ]
+        assert [block.extra["journal"] for block in blocks] == [
+            f"jrn-run-00000001-{number}" for number in (1, 2, 3)
+        ]
         assert LESSON in blocks[0].text
 
 
 # --- what is told and found --------------------------------------------------------------------
 
 
-def test_an_iteration_is_told_patterns_and_the_newest_blocks_within_the_budget(tmp_path: Path) -> None:
+def test_an_iteration_is_told_patterns_and_the_newest_blocks_within_the_budget(
+    tmp_path: Path,
+) -> None:
     work = task.add(tmp_path, "refunds").task
     for number in range(1, 10):
-        progress.append_iteration(tmp_path, entry(work.id, number, noted() + f"\nstep {number} " + "word " * 70))
+        progress.append_iteration(
+            tmp_path, entry(work.id, number, noted() + f"\nstep {number} " + "word " * 70)
+        )
     said = progress.prompt_section(tmp_path, work.id, 600)
     assert estimate(said) <= 600
     assert said.startswith(f"### Codebase Patterns\n- {LESSON}\n")
@@ -184,7 +242,9 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
     shop = project(tmp_path / "shop")
     work = task.add(shop.root, "refunds", prd=prd()).task
     first = Step(say=f"<journal>{noted()}</journal>")
-    run = shop.start(first, says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False))
+    run = shop.start(
+        first, says_done(), request=LoopRequest(task=work.id, criteria=("none",), verify=False)
+    )
     told = shop.prompt(run, 2)
     order = [told.index(f"## {name}\n") for name in ("Assigned Task", "Stories", "Run Journal")]
     assert order == sorted(order)
@@ -196,10 +256,16 @@ def test_the_prompt_has_stories_and_progress_after_the_journal(tmp_path: Path) -
 
 def test_block_and_journal_entry_of_an_iteration_are_one_hit(tmp_path: Path) -> None:
     shop = project(tmp_path / "shop")
-    run = shop.start(says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False)
+    run = shop.start(
+        says_done("<journal>the LedgerWriter was split in two</journal>"), reads_only=False
+    )
     assert "LedgerWriter was split" in text(shop.root, run.done[0])
-    found = search.search(shop.root, Query(text="LedgerWriter split", families=(Family.JOURNAL,))).found.hits
-    assert [hit.record.id for hit in found] == [f"jrn-{run.id}-1"], "and the record of the whole run with it"
+    found = search.search(
+        shop.root, Query(text="LedgerWriter split", families=(Family.JOURNAL,))
+    ).found.hits
+    assert [hit.record.id for hit in found] == [f"jrn-{run.id}-1"], (
+        "and the record of the whole run with it"
+    )
     assert index.verify(shop.root) == []
 
 
@@ -208,7 +274,9 @@ def test_one_iteration_is_one_sighting_though_it_is_told_in_several_places(tmp_p
     known = f'<knowledge tags="ledger" title="Ledger">{LESSON}</knowledge>'
     run = shop.start(says_done(f"<journal>{noted()}</journal>{known}"), reads_only=False)
     assert not paths.global_patterns(shop.root).exists()
-    assert all(len(places(each.record)) == 1 for each in insights.list_(shop.root, task_id=run.done[0]))
+    assert all(
+        len(places(each.record)) == 1 for each in insights.list_(shop.root, task_id=run.done[0])
+    )
 
 
 # --- at the end --------------------------------------------------------------------------------

@@ -83,7 +83,11 @@ def test_what_has_ended_gets_no_more_parts(tmp_path: Path) -> None:
 
 def test_private_parts_and_secrets_do_not_reach_the_disk(tmp_path: Path) -> None:
     added = task.add(tmp_path, "Call <private>Kim</private> back", "at <private>555</private> noon")
-    assert (added.private_parts, added.task.title, added.task.description) == (2, "Call back", "at  noon")
+    assert (added.private_parts, added.task.title, added.task.description) == (
+        2,
+        "Call back",
+        "at  noon",
+    )
     name = added.task.id
     calls: tuple[Callable[[], object], ...] = (
         lambda: task.add(tmp_path, f"use {SECRET}"),
@@ -132,7 +136,9 @@ VERBS = {
 
 @pytest.mark.parametrize("before", [*TaskStatus, "someday"])
 @pytest.mark.parametrize("after", TaskStatus)
-def test_a_state_follows_another_where_the_table_says_so(tmp_path: Path, before: str, after: TaskStatus) -> None:
+def test_a_state_follows_another_where_the_table_says_so(
+    tmp_path: Path, before: str, after: TaskStatus
+) -> None:
     path = put(tmp_path, "t-1", render_task(Task("t-1", "one", status=before)))
     text = path.read_bytes()
     if before == after:
@@ -201,7 +207,9 @@ def test_a_cycle_is_refused_and_named(tmp_path: Path) -> None:
     assert file_of(tmp_path, one).read_bytes() == before
 
 
-def test_the_reason_of_a_block_goes_with_it_and_that_of_a_failure_stays_until_it_is_done(tmp_path: Path) -> None:
+def test_the_reason_of_a_block_goes_with_it_and_that_of_a_failure_stays_until_it_is_done(
+    tmp_path: Path,
+) -> None:
     name = new(tmp_path)
     assert task.block(tmp_path, name, "no contract").task.extra["blocked_reason"] == "no contract"
     assert task.block(tmp_path, name, "no pen").task.extra["blocked_reason"] == "no pen"
@@ -244,9 +252,14 @@ HAND = '\ufeff{\r\n\t"title": "by hand", "points": 1.0,\r\n\t"id":"t-9", "blocke
 def test_a_changed_task_keeps_unknown_members_and_their_order(tmp_path: Path) -> None:
     path = put(tmp_path, "t-9", HAND)
     task.start(tmp_path, "t-9")
-    before, after = json.loads(HAND.removeprefix("\ufeff")), json.loads(path.read_text(encoding="utf-8"))
+    before, after = (
+        json.loads(HAND.removeprefix("\ufeff")),
+        json.loads(path.read_text(encoding="utf-8")),
+    )
     assert list(after) == ["title", "points", "id", "blocked_by", "status", "updated_at", "history"]
-    assert after | {"status": "todo"} == before | {key: after[key] for key in ("updated_at", "history")}
+    assert after | {"status": "todo"} == before | {
+        key: after[key] for key in ("updated_at", "history")
+    }
     assert [each.id for each in board.read(tmp_path).tasks] == ["t-9"]
 
 
@@ -280,7 +293,10 @@ def test_nothing_is_written_through_a_link_out_of_the_project(tmp_path: Path) ->
     (root / ".ralph").mkdir(parents=True)
     (root / ".ralph" / "tasks").symlink_to(path.parents[1])
     before = path.read_bytes()
-    calls: tuple[Callable[[], object], ...] = (lambda: task.done(root, "t-1"), lambda: task.add(root, "y"))
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: task.done(root, "t-1"),
+        lambda: task.add(root, "y"),
+    )
     for call in calls:
         with pytest.raises(RalphError):
             call()
@@ -335,11 +351,17 @@ def test_prerequisites_are_the_blockers_that_are_done(tmp_path: Path) -> None:
 def test_the_log_tells_changes_of_state_and_iterations_in_their_order(tmp_path: Path) -> None:
     name = new(tmp_path)
     task.claim(tmp_path, name, task.claim_of("run-1"))
-    entry = JournalEntry("run-1", 1, Outcome.FAILED, task=name, notes="red tests", created_at="2999-01-01T00:00:00Z")
-    other = JournalEntry("run-1", 2, Outcome.DONE, task="t-other", notes="green", created_at="2999-01-01T00:00:00Z")
+    entry = JournalEntry(
+        "run-1", 1, Outcome.FAILED, task=name, notes="red tests", created_at="2999-01-01T00:00:00Z"
+    )
+    other = JournalEntry(
+        "run-1", 2, Outcome.DONE, task="t-other", notes="green", created_at="2999-01-01T00:00:00Z"
+    )
     log = paths.log_folder(tmp_path) / "runs" / "run-1.jsonl"
     log.parent.mkdir(parents=True)
-    log.write_text("".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8")
+    log.write_text(
+        "".join(encode_record(journal_record(each)) for each in (entry, other)), encoding="utf-8"
+    )
     events = task.log(tmp_path, name)
     assert [(event["what"], event["by"], event["note"]) for event in events] == [
         ("added", "", ""),
@@ -356,7 +378,9 @@ def test_ten_thousand_tasks_that_wait_for_each_other_are_listed(in_memory: Path)
         parent = f"t-{number // 1000 * 1000}" if number % 1000 > 900 else None
         path = folder / f"t-{number}"
         path.mkdir(parents=True)
-        text = render_task(Task(f"t-{number}", f"task {number}", blocked_by=blockers, parent=parent))
+        text = render_task(
+            Task(f"t-{number}", f"task {number}", blocked_by=blockers, parent=parent)
+        )
         (path / "task.json").write_text(text, encoding="utf-8")
     found, unread = task.list_(in_memory)
     assert len(found) == 10_000

@@ -27,7 +27,13 @@ def prd(*stories: Mapping[str, object], **more: object) -> str:
 
 
 def story(number: int = 1, **more: object) -> dict[str, object]:
-    return {"id": f"US-{number}", "title": f"story {number}", "priority": number, "passes": False, **more}
+    return {
+        "id": f"US-{number}",
+        "title": f"story {number}",
+        "priority": number,
+        "passes": False,
+        **more,
+    }
 
 
 def lines(*tasks: Mapping[str, object]) -> str:
@@ -58,7 +64,10 @@ def test_stories_become_tasks_with_their_criteria_and_what_passes_is_done(tmp_pa
         "As a bookkeeper, I want a button, so that I need no support ticket.\n\n"
         "Acceptance criteria:\n- The button is on the list page\n- Typecheck passes"
     )
-    assert second.description == "Acceptance criteria:\n- Semicolons for European locales\n\nNotes: ask about € signs"
+    assert (
+        second.description
+        == "Acceptance criteria:\n- Semicolons for European locales\n\nNotes: ask about € signs"
+    )
     assert first.extra == {"story": {"id": "US-001", "prd": "Ledger/ralph/csv-export"}}
     assert [each.id for each in task.ready(tmp_path)] == [second.id]
 
@@ -73,7 +82,9 @@ def test_importing_again_adds_nothing_and_ends_what_passes_by_then(tmp_path: Pat
     assert [each.id for each in third.finished] == [first.added[0].id]
     assert [each.title for each in third.added] == ["story 3"]
     assert board.read(tmp_path).done == {first.added[0].id}
-    assert taken(tmp_path, prd(story(1))).finished == (), "what was done here is not undone by an older file"
+    assert taken(tmp_path, prd(story(1))).finished == (), (
+        "what was done here is not undone by an older file"
+    )
     assert first.added[0].id in board.read(tmp_path).done
 
 
@@ -101,10 +112,17 @@ def test_stories_without_priorities_keep_the_order_of_the_file(tmp_path: Path) -
 
 
 def test_nothing_is_imported_unless_all_can_be_and_each_bad_part_is_named(tmp_path: Path) -> None:
-    text = prd(story(1), {"title": "no id"}, story(3, title=f"use {SECRET}"), story(4, title=" "), story(1))
+    text = prd(
+        story(1), {"title": "no id"}, story(3, title=f"use {SECRET}"), story(4, title=" "), story(1)
+    )
     with pytest.raises(Refused) as caught:
         taken(tmp_path, text)
-    for words in ("without an id", "story US-3: the title looks like a secret", "story US-4", "second story"):
+    for words in (
+        "without an id",
+        "story US-3: the title looks like a secret",
+        "story US-4",
+        "second story",
+    ):
         assert words in caught.value.message
     assert SECRET not in str(caught.value)
     assert board.read(tmp_path).placed == {}
@@ -128,7 +146,11 @@ def test_bad_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"line 3: .*; line 4: .*; line 5: "):
         taken(tmp_path, golden("tasks-mixed.jsonl"), "tasks.jsonl")
     assert board.read(tmp_path).placed == {}
-    good = [line for number, line in enumerate(golden("tasks-mixed.jsonl").split("\n"), 1) if number not in (3, 4, 5)]
+    good = [
+        line
+        for number, line in enumerate(golden("tasks-mixed.jsonl").split("\n"), 1)
+        if number not in (3, 4, 5)
+    ]
     done = taken(tmp_path, "\n".join(good), "tasks.jsonl")
     assert [each.id for each in done.added] == ["t-1", "t-3"]
     assert done.added[1].extra == {"estimate": 8}
@@ -194,7 +216,9 @@ def test_what_is_exported_is_the_same_when_it_is_imported_elsewhere(tmp_path: Pa
     assert '"claim":null' in export(here)
     assert "run-1" in export(here), "its history"
     taken(there, export(here), "tasks.jsonl")
-    assert [each.id for each in board.read(there).tasks] == [each.id for each in board.read(here).tasks]
+    assert [each.id for each in board.read(there).tasks] == [
+        each.id for each in board.read(here).tasks
+    ]
     assert board.read(there).placed[one].task == board.read(here).placed[one].task
     assert taken(there, export(here), "tasks.jsonl").added == ()
     assert export(tmp_path / "nowhere") == ""
@@ -203,11 +227,18 @@ def test_what_is_exported_is_the_same_when_it_is_imported_elsewhere(tmp_path: Pa
 def test_the_kind_of_a_file_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert taken(tmp_path, prd(story()), "standard input").added[0].title == "story 1"
     assert taken(tmp_path, lines({"id": "a", "title": "x"}), "standard input").added[0].id == "a"
-    assert taken(tmp_path, lines({"id": "b", "title": "x"}, {"id": "c", "title": "y"}), "export.txt").added[1].id == "c"
+    assert (
+        taken(tmp_path, lines({"id": "b", "title": "x"}, {"id": "c", "title": "y"}), "export.txt")
+        .added[1]
+        .id
+        == "c"
+    )
 
 
 @given(st.text(max_size=60), st.sampled_from(["prd.json", "tasks.jsonl", "-"]))
-def test_any_text_is_imported_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str, name: str) -> None:
+def test_any_text_is_imported_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, text: str, name: str
+) -> None:
     root = tmp_path_factory.mktemp("any")
     with suppress(Refused):
         taken(root, text, name)

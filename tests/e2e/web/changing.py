@@ -75,7 +75,9 @@ class Change:
             shown = drawn.locator(".diff-plus .diff-text, .diff-minus .diff-text")
             expect(shown).to_have_count(len(signed))
             spoken = {"+": "added: ", "-": "removed: "}
-            assert [text or "" for text in shown.all_text_contents()] == [spoken[line[0]] + line[1:] for line in signed]
+            assert [text or "" for text in shown.all_text_contents()] == [
+                spoken[line[0]] + line[1:] for line in signed
+            ]
             path = paths.source_path(self.root, file["name"])
             before = path.read_bytes().decode("utf-8") if path.exists() else ""
             wanted[file["name"]] = patched(before, file["diff"])

@@ -20,7 +20,9 @@ from tests.web import sample
 class OpenReader(Protocol):
     """Opens a window, signed in: on the site of the file's fixture unless another one is named."""
 
-    def __call__(self, on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False) -> Reader:
+    def __call__(
+        self, on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False
+    ) -> Reader:
         """A window of this look."""
 
 
@@ -36,7 +38,8 @@ def browser() -> Iterator[Browser]:
     expect.set_options(timeout=LONGEST * 1000 / 3)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
         )
         yield started
         started.close()
@@ -56,7 +59,9 @@ def project() -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(request: pytest.FixtureRequest, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    request: pytest.FixtureRequest, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
     """`ralph web` on the file's project."""
     if project == sample.shared().root:
         yield request.getfixturevalue("library")
@@ -77,7 +82,9 @@ def windows(browser: Browser) -> Iterator[Windows]:
 def reader(windows: Windows, site: Site) -> Iterator[OpenReader]:
     """Opens windows on the site, signed in; none of them may have had trouble."""
 
-    def open_(on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False) -> Reader:
+    def open_(
+        on: Site | None = None, *, width: int = 1280, height: int = 860, dark: bool = False
+    ) -> Reader:
         return windows.lend(on or site, Look(width, height, dark))
 
     yield open_

@@ -39,7 +39,12 @@ class Site:
         home.mkdir(exist_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ralph", "--root", str(root), "web", "--no-open"],
-            env={**PLAIN, "HOME": str(home), "PYTHONUNBUFFERED": "1", "RALPH_EMBEDDING_PROVIDER": "none"},
+            env={
+                **PLAIN,
+                "HOME": str(home),
+                "PYTHONUNBUFFERED": "1",
+                "RALPH_EMBEDDING_PROVIDER": "none",
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,7 +77,12 @@ class Site:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -101,7 +111,9 @@ class Look:
 class Reader:
     """One window of a browser on the site; `signed_in` gives it the cookie."""
 
-    def __init__(self, browser: Browser, site: Site, look: Look | None = None, *, signed_in: bool = True) -> None:
+    def __init__(
+        self, browser: Browser, site: Site, look: Look | None = None, *, signed_in: bool = True
+    ) -> None:
         self.site = site
         self.look = look or Look()
         self.context: BrowserContext = browser.new_context(
@@ -114,7 +126,9 @@ class Reader:
         self.context.set_default_timeout(LONGEST * 1000 / 3)
         if signed_in:
             name, value = site.cookie
-            self.context.add_cookies([{"name": name, "value": value, "url": site.origin, "sameSite": "Strict"}])
+            self.context.add_cookies(
+                [{"name": name, "value": value, "url": site.origin, "sameSite": "Strict"}]
+            )
         self.troubles: list[str] = []
         self.excused: list[str] = []
         """Words of troubles that a test causes on purpose, such as "status of 409"."""
@@ -152,7 +166,9 @@ class Reader:
         self.context.close()
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(words in message.text for words in self.excused):
+        if message.type in ("error", "warning") and not any(
+            words in message.text for words in self.excused
+        ):
             self.troubles.append(f"console {message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:

@@ -71,14 +71,22 @@ def plant(root: Path) -> Planted:
     """A sample project with hostile words in every place, in a folder that is not there yet."""
     shop = sample.copied(root)
     with sample.isolated(shop.env):
-        kept = memory.add(root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human")
+        kept = memory.add(
+            root, f"{TITLE}\n\n{MARKDOWN}", MemoryKind.CONTEXT, (TAG, "hostile"), by="human"
+        )
         sign = memory.add(root, f"{TITLE}. {MARKDOWN}", MemoryKind.FIX, (TAG,), in_="guardrails")
         page = knowledge.add(root, TITLE, MARKDOWN, (TAG, "hostile"))
-        sample.state_edge(root, kept.stored.record.id, f"affects=file:{FILE.replace(' ', '%20').replace('>', '%3E')}")
+        sample.state_edge(
+            root,
+            kept.stored.record.id,
+            f"affects=file:{FILE.replace(' ', '%20').replace('>', '%3E')}",
+        )
         task = progress.add(root, TITLE, MARKDOWN).task.id
         maker = Maker(shop, Clock(datetime.now(UTC)))
         maker.session(SESSION, 0.2, 9, _story())
-    return Planted(shop, kept.stored.record.id, sign.stored.record.id, page.stored.record.id, task, SESSION)
+    return Planted(
+        shop, kept.stored.record.id, sign.stored.record.id, page.stored.record.id, task, SESSION
+    )
 
 
 SESSION = "5e551011-0000-4000-8000-0000000000bb"
@@ -88,9 +96,18 @@ def _story() -> Any:
     ran = {"tool_name": "Bash", "tool_input": {"command": f"echo {SCRIPT}", "description": IMAGE}}
     return (
         ("UserPromptSubmit", {"prompt": f"Hostile prompt: {TITLE}\n\n{MARKDOWN}"}),
-        ("PostToolUse", {**ran, "tool_response": {"stdout": MARKDOWN, "stderr": IMAGE, "interrupted": False}}),
+        (
+            "PostToolUse",
+            {**ran, "tool_response": {"stdout": MARKDOWN, "stderr": IMAGE, "interrupted": False}},
+        ),
         ("PostToolUseFailure", {**ran, "error": f"Exit code 1\n{SCRIPT}{IMAGE}"}),
-        ("Stop", {"stop_hook_active": False, "last_assistant_message": f"Hostile answer: {TITLE}\n\n{MARKDOWN}"}),
+        (
+            "Stop",
+            {
+                "stop_hook_active": False,
+                "last_assistant_message": f"Hostile answer: {TITLE}\n\n{MARKDOWN}",
+            },
+        ),
     )
 
 

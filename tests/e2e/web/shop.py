@@ -57,9 +57,15 @@ class Shop:
         return found[0]
 
     def _asked(self, method: str, path: str, body: bytes | None = None) -> Any:
-        there = http.client.HTTPConnection(self.site.origin.removeprefix("http://"), timeout=LONGEST)
+        there = http.client.HTTPConnection(
+            self.site.origin.removeprefix("http://"), timeout=LONGEST
+        )
         name, value = self.site.cookie
-        headers = {"Cookie": f"{name}={value}", "Origin": self.site.origin, "Content-Type": "application/json"}
+        headers = {
+            "Cookie": f"{name}={value}",
+            "Origin": self.site.origin,
+            "Content-Type": "application/json",
+        }
         try:
             there.request(method, path, body, headers)
             answer = there.getresponse()
@@ -81,10 +87,16 @@ def loaded(reader: Reader, path: str) -> Page:
 
 def painted(page: Page) -> None:
     """Wait until the page has drawn what it knows now: the first frame may have been under way already."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+    )
 
 
 def kept(root: Path) -> dict[str, bytes]:
     """Everything that is written down about what was handed over, done and run: file by file."""
     log = paths.log_folder(root)
-    return {str(path.relative_to(log)): path.read_bytes() for path in sorted(log.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(log)): path.read_bytes()
+        for path in sorted(log.rglob("*"))
+        if path.is_file()
+    }

@@ -153,7 +153,11 @@ STATES: dict[str, tuple[str, Step]] = {
     "nowhere": ("/nowhere", _nothing),
 }
 """Each state by its name: its address, and what brings it about."""
-WALKED = [name for name in STATES if name not in ("dashboard-opened", "context-start", "run-opened", "record-missing")]
+WALKED = [
+    name
+    for name in STATES
+    if name not in ("dashboard-opened", "context-start", "run-opened", "record-missing")
+]
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +281,9 @@ def test_motion_is_there_only_for_those_who_want_it(reader: OpenReader) -> None:
 
 
 class TestPicturesOfTheReadme:
-    @pytest.mark.skipif(os.environ.get("RALPH_E2E_README") != "1", reason="only with RALPH_E2E_README=1")
+    @pytest.mark.skipif(
+        os.environ.get("RALPH_E2E_README") != "1", reason="only with RALPH_E2E_README=1"
+    )
     def test_they_are_made_anew(self, browser: Browser, tmp_path: Path) -> None:
         IMAGES.mkdir(exist_ok=True)
         root = tmp_path / "harbor-shop"

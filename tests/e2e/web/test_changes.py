@@ -103,12 +103,16 @@ def test_tags_are_changed_with_completion(window: Reader, shop: Sample) -> None:
     field.press_sequentially("brand-new,")
     change.dialog.get_by_role("button", name="Remove the tag jwt").click()
     change.apply("Save", change.see())
-    expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "security", "money", "brand-new"])
+    expect(page.locator(".facts-tags .chip")).to_have_text(
+        ["auth", "security", "money", "brand-new"]
+    )
     change.undo()
     expect(page.locator(".facts-tags .chip")).to_have_text(["auth", "jwt", "security"])
 
 
-def test_an_archived_record_is_not_listed_until_it_is_unarchived(window: Reader, shop: Sample) -> None:
+def test_an_archived_record_is_not_listed_until_it_is_unarchived(
+    window: Reader, shop: Sample
+) -> None:
     path = shop.root / MEMORIES
     original = path.read_bytes()
     change = at(window, shop, "flags")
@@ -117,7 +121,9 @@ def test_an_archived_record_is_not_listed_until_it_is_unarchived(window: Reader,
     expect(page.locator(".page-sub .badge")).to_contain_text("archived")
     expect(page.get_by_role("button", name="Edit")).to_have_count(0)
     window.go("/memory?q=feature+flags+read+once")
-    expect(page.locator(".results")).to_contain_text(".ralph/global-patterns.md")  # the same words elsewhere
+    expect(page.locator(".results")).to_contain_text(
+        ".ralph/global-patterns.md"
+    )  # the same words elsewhere
     expect(page.locator(f".results a[href='/memory/{shop.memories['flags']}']")).to_have_count(0)
     change = at(window, shop, "flags")
     change.apply("Unarchive", change.looked(page.get_by_role("button", name="Unarchive")))
@@ -147,19 +153,27 @@ def test_what_is_deleted_is_out_of_its_file_and_comes_back(window: Reader, shop:
         pytest.param("Patterns", ".ralph/global-patterns.md", marks=pytest.mark.soak),
     ],
 )
-def test_a_memory_is_promoted_to_where_every_agent_reads_it(window: Reader, shop: Sample, to: str, file: str) -> None:
+def test_a_memory_is_promoted_to_where_every_agent_reads_it(
+    window: Reader, shop: Sample, to: str, file: str
+) -> None:
     change = at(window, shop, "vat")
     change.page.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name=to).check()
-    change.dialog.get_by_label("Text to use instead").fill("VAT is computed per line, never per invoice.")
+    change.dialog.get_by_label("Text to use instead").fill(
+        "VAT is computed per line, never per invoice."
+    )
     wanted = change.see()
     assert file in wanted
     change.apply("Promote", wanted)
-    assert "VAT is computed per line, never per invoice." in (shop.root / file).read_text(encoding="utf-8")
+    assert "VAT is computed per line, never per invoice." in (shop.root / file).read_text(
+        encoding="utf-8"
+    )
     change.undo()
 
 
-def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Reader, shop: Sample) -> None:
+def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(
+    window: Reader, shop: Sample
+) -> None:
     change = at(window, shop, "main")
     change.page.get_by_role("button", name="Edit").click()
     change.dialog.get_by_label("Text").fill("Never push to main.")
@@ -171,7 +185,9 @@ def test_a_guardrail_and_a_knowledge_page_change_in_their_own_files(window: Read
     page = window.go("/memory/know-how-checkout-works")
     page.get_by_role("button", name="Edit").click()
     change.dialog.get_by_label("Title", exact=True).fill("How checkout really works")
-    change.dialog.get_by_label("Text").fill("A cart becomes an order.\n\nSee [[Payments and receipts]].")
+    change.dialog.get_by_label("Text").fill(
+        "A cart becomes an order.\n\nSee [[Payments and receipts]]."
+    )
     wanted = change.see()
     assert all("knowledge" in name for name in wanted)
     change.apply("Save", wanted)
@@ -188,9 +204,14 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     link = card.locator(".insight-title a").get_attribute("href")
     mine = insights.locator(".insight", has=page.locator(f"a[href='{link}']"))
     waiting = listed.count()
-    for button, words, state in (("Accept", "Accept", "Accepted"), ("Reject", "Reject", "Rejected")):
+    for button, words, state in (
+        ("Accept", "Accept", "Accepted"),
+        ("Reject", "Reject", "Rejected"),
+    ):
         change.apply(words, change.looked(card.get_by_role("button", name=button)))
-        answer = page.evaluate("() => fetch('/api/insights?status=proposed').then((answer) => answer.text())")
+        answer = page.evaluate(
+            "() => fetch('/api/insights?status=proposed').then((answer) => answer.text())"
+        )
         expect(listed, answer).to_have_count(waiting - 1)
         page.get_by_role("button", name=state, exact=True).click()
         expect(mine).to_have_count(1)
@@ -200,7 +221,9 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
         expect(listed).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
-    change.dialog.get_by_label("Text to use instead").fill("What the task has taught us, in a sentence of our own.")
+    change.dialog.get_by_label("Text to use instead").fill(
+        "What the task has taught us, in a sentence of our own."
+    )
     change.see()
     names = [each["name"] for each in change.plan["files"]]
     assert MEMORIES in names
@@ -210,7 +233,9 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
     change.undo()
 
 
-def test_a_held_memory_is_listed_with_its_decisions_and_accepted(window: Reader, shop: Sample) -> None:
+def test_a_held_memory_is_listed_with_its_decisions_and_accepted(
+    window: Reader, shop: Sample
+) -> None:
     with pytest.raises(Refused):
         memory.add(shop.root, ORDER, by="agent")
     page = loaded(window, "/review")
@@ -270,7 +295,9 @@ def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
     page = window.go("/memory")
     change = Change(page, shop.root)
     page.get_by_role("button", name="Add a memory").click()
-    change.dialog.get_by_label("Text").fill("결제는 재고보다 먼저: payment comes first. <private>my own note</private>")
+    change.dialog.get_by_label("Text").fill(
+        "결제는 재고보다 먼저: payment comes first. <private>my own note</private>"
+    )
     change.dialog.get_by_label("Type", exact=True).select_option("decision")
     change.dialog.get_by_role("combobox", name="Tags").fill("payments")
     wanted = change.see()
@@ -287,8 +314,12 @@ def test_a_memory_is_added_and_taken_back(window: Reader, shop: Sample) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Memory not found")
 
 
-@pytest.mark.parametrize(("what", "where"), [("Guardrail", ".ralph/guardrails.md"), ("Knowledge", "knowledge/")])
-def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, what: str, where: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "where"), [("Guardrail", ".ralph/guardrails.md"), ("Knowledge", "knowledge/")]
+)
+def test_what_is_added_goes_where_the_person_said(
+    window: Reader, shop: Sample, what: str, where: str
+) -> None:
     page = window.go("/memory")
     change = Change(page, shop.root)
     page.get_by_role("button", name="Add a memory").click()
@@ -299,7 +330,9 @@ def test_what_is_added_goes_where_the_person_said(window: Reader, shop: Sample, 
     if what == "Knowledge":
         window.excused.append("status of 400")
         change.dialog.get_by_role("button", name="Preview").click()
-        expect(change.dialog.get_by_role("alert")).to_contain_text("without a tag would never be found")
+        expect(change.dialog.get_by_role("alert")).to_contain_text(
+            "without a tag would never be found"
+        )
         change.dialog.get_by_role("combobox", name="Tags").press_sequentially("parcels")
     change.see()
     names = [each["name"] for each in change.plan["files"]]
@@ -325,7 +358,9 @@ def test_nothing_is_written_before_somebody_says_yes(window: Reader, shop: Sampl
     assert everything(shop.root) == before
 
 
-def test_a_file_that_somebody_changed_since_the_diff_is_not_written_over(window: Reader, shop: Sample) -> None:
+def test_a_file_that_somebody_changed_since_the_diff_is_not_written_over(
+    window: Reader, shop: Sample
+) -> None:
     window.excused.append("status of 409")
     path = shop.root / MEMORIES
     original = path.read_bytes()
@@ -352,7 +387,9 @@ def test_a_file_that_somebody_changed_since_the_diff_is_not_written_over(window:
     path.write_bytes(original)
 
 
-def test_a_change_is_not_taken_back_over_what_somebody_wrote_since(window: Reader, shop: Sample) -> None:
+def test_a_change_is_not_taken_back_over_what_somebody_wrote_since(
+    window: Reader, shop: Sample
+) -> None:
     window.excused.append("status of 409")
     path = shop.root / MEMORIES
     original = path.read_bytes()
@@ -369,7 +406,9 @@ def test_a_change_is_not_taken_back_over_what_somebody_wrote_since(window: Reade
     path.write_bytes(original)
 
 
-def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, shop: Sample) -> None:
+def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(
+    window: Reader, shop: Sample
+) -> None:
     window.excused.append("status of 400")
     page = window.go("/memory")
     before = everything(shop.root)
@@ -394,7 +433,9 @@ def test_a_secret_is_refused_with_a_sentence_and_the_text_stays(window: Reader, 
     expect(change.dialog.get_by_label("Text")).to_have_value("")
 
 
-def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(window: Reader, shop: Sample) -> None:
+def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(
+    window: Reader, shop: Sample
+) -> None:
     path = shop.root / MEMORIES
     original = path.read_bytes()
     change = at(window, shop, "vat")

@@ -25,19 +25,27 @@ def shop(site: Site) -> Shop:
 
 def preview(page: Page, told: dict[str, Any]) -> Locator:
     """The preview of this very answer."""
-    shown = page.locator(f".preview[data-items='{len(told['items'])}'][data-used='{told['used']}']:not(.is-busy)")
+    shown = page.locator(
+        f".preview[data-items='{len(told['items'])}'][data-used='{told['used']}']:not(.is-busy)"
+    )
     shown.wait_for()
     return shown
 
 
-def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenReader, shop: Shop) -> None:
+def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(
+    reader: OpenReader, shop: Shop
+) -> None:
     told = shop.post("/api/context", prompt=PROMPT)
     assert told["items"]
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").press_sequentially(PROMPT)
     shown = preview(page, told)
-    assert shown.locator(".item-title").all_inner_texts() == [each["title"] for each in told["items"]]
-    assert shown.locator(".item-order").all_inner_texts() == [str(each["order"]) for each in told["items"]]
+    assert shown.locator(".item-title").all_inner_texts() == [
+        each["title"] for each in told["items"]
+    ]
+    assert shown.locator(".item-order").all_inner_texts() == [
+        str(each["order"]) for each in told["items"]
+    ]
     for place, each in enumerate(told["items"]):
         item = shown.locator(".item").nth(place)
         expect(item.locator(".item-tokens")).to_have_text(f"{each['tokens']} tokens")
@@ -45,7 +53,9 @@ def test_typing_a_prompt_shows_what_it_would_bring_in_its_order(reader: OpenRead
     expect(page.locator("[aria-live=polite]").first).to_contain_text(f"{len(told['items'])} items")
 
 
-def test_the_exact_text_and_the_address_belong_to_the_prompt(reader: OpenReader, shop: Shop) -> None:
+def test_the_exact_text_and_the_address_belong_to_the_prompt(
+    reader: OpenReader, shop: Shop
+) -> None:
     answer = shop.post("/api/context", prompt=PROMPT)
     page = loaded(reader(), "/context")
     page.get_by_label("Prompt").fill(PROMPT)
@@ -74,11 +84,15 @@ def test_the_bar_adds_up_to_what_the_server_says_and_a_preview_records_nothing(
         assert sum(each["tokens"] for each in told["items"]) == told["used"]
         page.get_by_role("combobox", name="Injected").select_option(event)
         shown = preview(page, told)
-        expect(shown.locator(".budget-words")).to_contain_text(f"{told['used']:,} of {told['budget']:,} tokens")
+        expect(shown.locator(".budget-words")).to_contain_text(
+            f"{told['used']:,} of {told['budget']:,} tokens"
+        )
         parts = shown.locator(".budget-bar").last.locator(".budget-part")
         for _ in range(5):  # the page may draw the bar again in between
             expect(parts).to_have_count(len(told["items"]))
-            grown = parts.evaluate_all("parts => parts.map(part => Number(getComputedStyle(part).flexGrow))")
+            grown = parts.evaluate_all(
+                "parts => parts.map(part => Number(getComputedStyle(part).flexGrow))"
+            )
             if len(grown) == len(told["items"]):
                 break
         for share, each in zip(grown, told["items"], strict=True):

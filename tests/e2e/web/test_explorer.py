@@ -23,8 +23,14 @@ def window(reader: OpenReader) -> Reader:
 
 def told(page: Page, path: str = "/api/records", **params: object) -> Any:
     """What the API says to this window; of records, about memories that are not only proposed unless told otherwise."""
-    params = {"family": "memory", "status": ("active", "raw"), **params} if path == "/api/records" else params
-    return page.evaluate("(path) => fetch(path).then((answer) => answer.json())", f"{path}?{urlencode(params, True)}")
+    params = (
+        {"family": "memory", "status": ("active", "raw"), **params}
+        if path == "/api/records"
+        else params
+    )
+    return page.evaluate(
+        "(path) => fetch(path).then((answer) => answer.json())", f"{path}?{urlencode(params, True)}"
+    )
 
 
 def search(page: Page) -> Locator:
@@ -61,7 +67,9 @@ def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
     memories, everything = told(page), told(page, family=[], status=[])
     proposed = told(page, status="proposed")["items"]
     assert proposed
-    assert not {row["id"] for row in proposed} & {row["id"] for row in told(page, limit=500)["items"]}
+    assert not {row["id"] for row in proposed} & {
+        row["id"] for row in told(page, limit=500)["items"]
+    }
     expect(said(page)).to_contain_text(records(memories["total"]))
     expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(memories["total"]))
     expect(hits(page).first).to_contain_text(memories["items"][0]["source"])
@@ -78,7 +86,10 @@ def test_everything_is_there_before_a_word_is_typed(window: Reader) -> None:
 def test_the_list_follows_while_somebody_types(window: Reader) -> None:
     page = window.go("/memory")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/api/records?" in request.url else None)
+    page.on(
+        "request",
+        lambda request: asked.append(request.url) if "/api/records?" in request.url else None,
+    )
     field = search(page)
     for word, more in (("redis", " tests"), ("redis tests", " hang")):
         field.press_sequentially(word if not field.input_value() else "")
@@ -161,7 +172,9 @@ def test_a_server_that_fails_is_a_sentence_and_can_be_asked_again(window: Reader
 
 
 def facet(page: Page, name: str) -> Locator:
-    return page.get_by_role("complementary", name="Filters").get_by_role("group", name=name, exact=True)
+    return page.get_by_role("complementary", name="Filters").get_by_role(
+        "group", name=name, exact=True
+    )
 
 
 def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: Reader) -> None:
@@ -195,7 +208,9 @@ def test_facets_count_what_choosing_them_shows_and_stand_in_the_address(window: 
 
 
 def test_every_facet_narrows_the_list_to_its_count(window: Reader, site: Site) -> None:
-    facets = Shop(site).get("/api/records", family="memory", status="active")["facets"]  # proposed ones are elsewhere
+    facets = Shop(site).get("/api/records", family="memory", status="active")[
+        "facets"
+    ]  # proposed ones are elsewhere
     for name in ("type", "age", "tag"):
         value, number = facets[name][-1]
         page = window.go(f"/memory?{urlencode({name: value})}")
@@ -283,17 +298,21 @@ def test_a_record_has_all_that_is_known_of_it(window: Reader) -> None:
     page = window.go(f"/memory/{jwt['id']}")
     heading = page.get_by_role("heading", level=1)
     expect(heading).to_contain_text("Refresh tokens rotate")
-    assert page.locator("main .stack").first.inner_text().count(heading.inner_text()) <= 1, "only as agents get it"
+    assert page.locator("main .stack").first.inner_text().count(heading.inner_text()) <= 1, (
+        "only as agents get it"
+    )
     expect(page.locator("dl.decisions dt")).to_have_text(["Promote"])
     first = page.locator(".card", has_text="Injected into sessions").get_by_role("link").first
     expect(first).to_have_text(whole["injections"][0]["session_title"])
     expect(page.locator("main")).to_contain_text(f"{whole['record']['source']}")
     for one in whole["citations"]:
         expect(page.locator(".card", has_text="Citations")).to_contain_text(one["what"])
-    expect(page.locator(".card", has_text="Injected into sessions").get_by_role("row")).to_have_count(
-        1 + len(whole["injections"])
+    expect(
+        page.locator(".card", has_text="Injected into sessions").get_by_role("row")
+    ).to_have_count(1 + len(whole["injections"]))
+    expect(page.locator(".neighbours").last.get_by_role("listitem")).to_have_count(
+        len(whole["neighbours"])
     )
-    expect(page.locator(".neighbours").last.get_by_role("listitem")).to_have_count(len(whole["neighbours"]))
     page.get_by_role("button", name="Show git history").click()
     past = told(page, f"/api/records/{jwt['id']}/history")["items"]
     assert len(past) >= 2
@@ -321,7 +340,9 @@ def focus_shows(page: Page) -> None:
     try:
         page.wait_for_function(_RING)
     except Error:
-        pytest.fail(f"no focus to be seen on {page.evaluate('document.activeElement.outerHTML')[:200]}")
+        pytest.fail(
+            f"no focus to be seen on {page.evaluate('document.activeElement.outerHTML')[:200]}"
+        )
 
 
 def test_slash_searches_and_the_keys_walk_through_what_was_found(window: Reader) -> None:
@@ -346,7 +367,9 @@ def test_slash_searches_and_the_keys_walk_through_what_was_found(window: Reader)
     expect(active(page)).to_have_attribute("aria-rowindex", "3")
     page.keyboard.press("k")
     expect(active(page)).to_have_attribute("aria-rowindex", "2")
-    expect(grid).to_have_attribute("aria-activedescendant", active(page).get_attribute("id") or "none")
+    expect(grid).to_have_attribute(
+        "aria-activedescendant", active(page).get_attribute("id") or "none"
+    )
     page.keyboard.press("e")
     expect(active(page).locator(".why")).to_be_visible()
     page.keyboard.press("e")
@@ -424,8 +447,10 @@ def test_tab_reaches_search_facets_and_list_and_each_shows_the_focus(window: Rea
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     reached: list[str] = []
-    name = "() => document.activeElement.getAttribute('data-search') !== null ? 'search' : document.activeElement.type \
+    name = (
+        "() => document.activeElement.getAttribute('data-search') !== null ? 'search' : document.activeElement.type \
       || document.activeElement.getAttribute('role') || document.activeElement.localName"
+    )
     while "grid" not in reached and len(reached) < 80:
         page.keyboard.press("Tab")
         reached.append(page.evaluate(name))

@@ -64,7 +64,9 @@ def find(page: Page, label: str, words: str) -> None:
 
 
 class TestThePicture:
-    def test_every_kind_is_drawn_in_the_colour_of_its_legend(self, reader: OpenReader, shop: Shop) -> None:
+    def test_every_kind_is_drawn_in_the_colour_of_its_legend(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph?all=1")
         picture = holds(page, len(told["nodes"]), len(told["edges"]))
@@ -83,13 +85,17 @@ class TestThePicture:
         page = loaded(reader(), "/graph")
         holds(page, len(newest["nodes"]), len(newest["edges"]))
         page.get_by_role("combobox", name="Find a node").fill("keys.current")
-        page.get_by_role("listbox", name="Find a node").locator("[role=option]:not([aria-disabled])").first.click()
+        page.get_by_role("listbox", name="Find a node").locator(
+            "[role=option]:not([aria-disabled])"
+        ).first.click()
         holds(page, len(shop.get("/api/graph", around=shop.memory(KEYS))["nodes"]))
         expect(page.locator(".node-panel")).to_have_attribute("data-node", shop.memory(KEYS))
         page.get_by_role("button", name="Whole graph").click()
         holds(page, len(whole["nodes"]), len(whole["edges"]))
 
-    def test_the_legend_takes_kinds_away_and_brings_them_back(self, reader: OpenReader, shop: Shop) -> None:
+    def test_the_legend_takes_kinds_away_and_brings_them_back(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph?all=1")
         tags = [each for each in told["nodes"] if each["type"] == "tag"]
@@ -134,18 +140,24 @@ class TestThePicture:
         page.get_by_role("button", name="Whole graph").click()
         holds(page, len(shop.get("/api/graph")["nodes"]))
 
-    def test_a_path_between_two_is_found_and_none_is_said(self, reader: OpenReader, shop: Shop) -> None:
+    def test_a_path_between_two_is_found_and_none_is_said(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         told = shop.get("/api/graph/path", a=shop.memory(ENVIRONMENT), b="file:src/auth/keys.ts")
         assert told["found"]
         page = loaded(reader(), "/graph?all=1")
         page.get_by_text("Path between two nodes").click()
         find(page, "From", "JWT_KEY in the environment")
         find(page, "To", "file:src/auth/keys.ts")
-        expect(page.locator(".path-words .link")).to_have_text([each["name"] for each in told["nodes"]])
+        expect(page.locator(".path-words .link")).to_have_text(
+            [each["name"] for each in told["nodes"]]
+        )
         expect(page.locator(".path-words")).to_contain_text("supersedes")
         keep(page, "graph-path")
         find(page, "To", "feature flags")
-        expect(page.get_by_text("No path leads from one to the other at this time.")).to_be_visible()
+        expect(
+            page.get_by_text("No path leads from one to the other at this time.")
+        ).to_be_visible()
 
     def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/graph?all=1")
@@ -159,7 +171,9 @@ class TestThePicture:
 
 
 class TestOneNode:
-    def test_a_click_opens_its_panel_and_the_panel_its_record(self, reader: OpenReader, shop: Shop) -> None:
+    def test_a_click_opens_its_panel_and_the_panel_its_record(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         page = loaded(reader(), "/graph?all=1")
         find(page, "Find a node", "keys.current")
         panel = page.locator(".node-panel")
@@ -177,7 +191,9 @@ class TestOneNode:
         panel.get_by_role("link", name="Open the memory").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(KEYS)
 
-    def test_a_neighbour_of_the_panel_is_opened_from_it(self, reader: OpenReader, shop: Shop) -> None:
+    def test_a_neighbour_of_the_panel_is_opened_from_it(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         page = loaded(reader(), f"/graph?all=1&node={shop.memory(KEYS)}")
         panel = page.locator(".node-panel")
         panel.get_by_role("button", name=ENVIRONMENT).click()
@@ -189,7 +205,9 @@ class TestOneNode:
         page.get_by_role("link", name="In the graph").click()
         expect(page.locator(".node-panel")).to_have_attribute("data-node", shop.memory(KEYS))
 
-    def test_a_session_is_called_by_what_was_asked_and_a_long_name_is_seen_to_be_cut(self, shop: Shop) -> None:
+    def test_a_session_is_called_by_what_was_asked_and_a_long_name_is_seen_to_be_cut(
+        self, shop: Shop
+    ) -> None:
         nodes = shop.get("/api/graph")["nodes"]
         names = [each["name"] for each in nodes if each["type"] == "session"]
         assert "How is VAT computed on an invoice?" in names
@@ -199,7 +217,9 @@ class TestOneNode:
 
 
 class TestTheLists:
-    def test_nodes_are_read_and_opened_with_the_keyboard_alone(self, reader: OpenReader, shop: Shop) -> None:
+    def test_nodes_are_read_and_opened_with_the_keyboard_alone(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph?all=1")
         page.get_by_role("tab", name="Picture").focus()
@@ -224,7 +244,9 @@ class TestTheLists:
     def test_edges_are_read_as_sentences(self, reader: OpenReader, shop: Shop) -> None:
         told = shop.get("/api/graph")
         page = loaded(reader(), "/graph?all=1&view=edges")
-        expect(page.get_by_role("grid", name="Edges")).to_have_attribute("aria-rowcount", str(len(told["edges"])))
+        expect(page.get_by_role("grid", name="Edges")).to_have_attribute(
+            "aria-rowcount", str(len(told["edges"]))
+        )
         stated = page.get_by_role("row").filter(has_text="supersedes").filter(has_text="stated")
         expect(stated).to_contain_text(KEYS)
 

@@ -119,8 +119,14 @@ def traced(browser: Browser, page: Page) -> Scrolled:
     seen = scrolled(page)
     events = json.loads(browser.stop_tracing())["traceEvents"]
     named = [event for event in events if event.get("name") == "thread_name"]
-    main = {(event["pid"], event["tid"]) for event in named if event["args"]["name"] == "CrRendererMain"}
-    tasks = [event for event in events if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main]
+    main = {
+        (event["pid"], event["tid"]) for event in named if event["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        event
+        for event in events
+        if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main
+    ]
     assert tasks, "the browser tells of no task"
     return replace(seen, worked=max(event.get("tdur", 0) for event in tasks) / 1000)
 
@@ -175,7 +181,9 @@ def test_jumping_about_draws_the_rows_that_are_in_sight(reader: OpenReader) -> N
     expect(page.locator("[role=row]").first).to_be_visible()
     total = int(page.get_by_role("grid").get_attribute("aria-rowcount") or 0)
     for share in (0.5, 0.93, 0.07, 1.0, 0.3):
-        page.evaluate("(share) => window.scrollTo(0, share * document.documentElement.scrollHeight)", share)
+        page.evaluate(
+            "(share) => window.scrollTo(0, share * document.documentElement.scrollHeight)", share
+        )
         page.wait_for_function(_IN_SIGHT, arg=[share, total])
         assert page.locator("[role=row]").count() <= MOST_ROWS
     page.keyboard.press("j")
@@ -207,7 +215,9 @@ def test_typing_among_thousands_finds_at_once(reader: OpenReader, figures: dict[
         expect(page.locator(".summary [role=status]")).to_contain_text(f"for “{word}”")
         expect(page.locator("[role=row] mark").first).to_be_visible()
         page.get_by_role("searchbox").press(" ")
-    told = page.evaluate("fetch('/api/records?q=voucher+currency+needs&limit=100').then((answer) => answer.json())")
+    told = page.evaluate(
+        "fetch('/api/records?q=voucher+currency+needs&limit=100').then((answer) => answer.json())"
+    )
     figures["search"] = {"server, ms": told["took_ms"], "found": told["total"]}
     assert page.locator("[role=row]").count() <= MOST_ROWS
 
@@ -233,7 +243,9 @@ def test_the_first_page_is_small_and_painted_soon(
     line.on("Network.responseReceived", answered)
     line.on(
         "Network.loadingFinished",
-        lambda event: sizes.__setitem__(names.get(event["requestId"], ""), int(event["encodedDataLength"])),
+        lambda event: sizes.__setitem__(
+            names.get(event["requestId"], ""), int(event["encodedDataLength"])
+        ),
     )
     window.go(path)
     page.wait_for_function("() => !document.querySelector('main .loading')")
@@ -244,7 +256,11 @@ def test_the_first_page_is_small_and_painted_soon(
           if (one) (me.disconnect(), done(one.startTime));
         }).observe({type: "paint", buffered: true}))"""
     )
-    own = {name.removeprefix(site.origin): size for name, size in sizes.items() if name.startswith(site.origin)}
+    own = {
+        name.removeprefix(site.origin): size
+        for name, size in sizes.items()
+        if name.startswith(site.origin)
+    }
     assert "/static/app.js" in own
     assert {"/static/app.js", "/static/style/base.css", "/static/vendor/preact.js"} <= packed
     figures[f"first page {path}"] = {

@@ -50,10 +50,14 @@ def ralph(root: Path, *words: str) -> str:
     """A command in a shell, as somebody else gives it."""
     env = {**PLAIN, "HOME": str(root / HOME)}
     whole = [sys.executable, "-m", "ralph", "--root", str(root), *words]
-    return subprocess.run(whole, env=env, cwd=root, check=True, capture_output=True, encoding="utf-8").stdout
+    return subprocess.run(
+        whole, env=env, cwd=root, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
 
 
-def test_a_loop_is_followed_on_the_dashboard_and_on_its_own_page(reader: OpenReader, live: Live) -> None:
+def test_a_loop_is_followed_on_the_dashboard_and_on_its_own_page(
+    reader: OpenReader, live: Live
+) -> None:
     board, own = watched(reader(), "/"), watched(reader(), f"/runs/{live.id}")
     card = board.locator(f".live[data-run={live.id}]")
     expect(card).to_contain_text(GOAL)
@@ -91,7 +95,9 @@ def test_the_list_of_runs_hears_of_a_new_one(reader: OpenReader, live: Live) -> 
     assert page.evaluate("window.loadedOnce")
 
 
-def test_a_memory_that_somebody_adds_in_a_shell_appears_in_the_explorer(reader: OpenReader, project: Path) -> None:
+def test_a_memory_that_somebody_adds_in_a_shell_appears_in_the_explorer(
+    reader: OpenReader, project: Path
+) -> None:
     page = watched(reader(), "/memory?q=quokka")
     expect(page.get_by_role("row")).to_have_count(0)
     ralph(project, "memory", "add", "The quokka service answers on port 7117.", "-t", "context")
@@ -100,7 +106,9 @@ def test_a_memory_that_somebody_adds_in_a_shell_appears_in_the_explorer(reader: 
     assert page.evaluate("window.loadedOnce")
 
 
-def test_a_task_that_somebody_adds_in_a_shell_appears_in_the_lists(reader: OpenReader, project: Path) -> None:
+def test_a_task_that_somebody_adds_in_a_shell_appears_in_the_lists(
+    reader: OpenReader, project: Path
+) -> None:
     board, tasks = watched(reader(), "/"), watched(reader(), "/tasks")
     ralph(project, "task", "add", "Feed the quokka")
     expect(board.get_by_role("link", name="Feed the quokka")).to_be_visible()

@@ -37,19 +37,26 @@ def hit(page: Page, words: str) -> Locator:
 
 
 class TestStanding:
-    def test_a_superseded_memory_is_below_what_took_its_place_and_leads_to_it(self, reader: OpenReader) -> None:
+    def test_a_superseded_memory_is_below_what_took_its_place_and_leads_to_it(
+        self, reader: OpenReader
+    ) -> None:
         page = reader().go("/memory?q=JWT+signing+key")
         old, new = hit(page, "is read from JWT_KEY"), hit(page, "comes from keys.current()")
         expect(old.get_by_role("link", name="superseded")).to_be_visible()
         expect(new.locator(".badge")).to_have_count(0)
         texts = page.locator("article.hit .hit-title").all_inner_texts()
-        places = [next(at for at, text in enumerate(texts) if words in text) for words in ("keys.current", "JWT_KEY")]
+        places = [
+            next(at for at, text in enumerate(texts) if words in text)
+            for words in ("keys.current", "JWT_KEY")
+        ]
         assert places[0] < places[1]
         keep(page, "explorer-superseded")
         old.get_by_role("link", name="superseded").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("comes from keys.current()")
 
-    def test_an_opened_hit_and_the_records_page_say_what_took_its_place(self, reader: OpenReader) -> None:
+    def test_an_opened_hit_and_the_records_page_say_what_took_its_place(
+        self, reader: OpenReader
+    ) -> None:
         page = reader().go("/memory?q=JWT+signing+key")
         hit(page, "is read from JWT_KEY").get_by_role("button", name="More of").click()
         told = page.locator(".hit-detail .past-notice")
@@ -107,7 +114,9 @@ class TestLeavingAField:
         expect(page.locator(".row-active")).to_have_attribute("aria-rowindex", "1")
 
     @pytest.mark.parametrize("path", ["/tasks", "/sessions"])
-    def test_esc_leads_out_of_the_other_lists_searches_too(self, reader: OpenReader, path: str) -> None:
+    def test_esc_leads_out_of_the_other_lists_searches_too(
+        self, reader: OpenReader, path: str
+    ) -> None:
         page = reader().go(path)
         expect(page.locator("[role=row]").first).to_be_visible()
         page.keyboard.press("/")
@@ -132,7 +141,9 @@ class TestLeavingAField:
         expect(field).to_have_value("why do the tests hang")
         expect(page.locator("main")).to_be_focused()
 
-    def test_esc_closes_the_offers_of_the_graphs_search_before_it_leaves(self, reader: OpenReader) -> None:
+    def test_esc_closes_the_offers_of_the_graphs_search_before_it_leaves(
+        self, reader: OpenReader
+    ) -> None:
         page = reader().go("/graph")
         page.locator(".force[data-settled=true]").wait_for()
         page.keyboard.press("/")
@@ -154,7 +165,9 @@ class TestTheDisk:
         yield path
         path.chmod(0o644)
 
-    def test_a_read_only_file_is_a_sentence_and_the_text_is_kept(self, reader: OpenReader, locked: Path) -> None:
+    def test_a_read_only_file_is_a_sentence_and_the_text_is_kept(
+        self, reader: OpenReader, locked: Path
+    ) -> None:
         before = locked.read_bytes()
         window = reader()
         window.excused.append("status of 403")
@@ -165,7 +178,9 @@ class TestTheDisk:
         dialog.get_by_role("button", name="Preview").click()
         failure = dialog.get_by_role("alert")
         expect(failure).to_contain_text("memories.md")
-        expect(failure).to_contain_text("Nothing was changed. Make the file and its folder writable, and try again.")
+        expect(failure).to_contain_text(
+            "Nothing was changed. Make the file and its folder writable, and try again."
+        )
         expect(dialog.get_by_label("Text")).to_have_value("The quokka waits.")
         keep(page, "disk-read-only")
         assert locked.read_bytes() == before
@@ -173,13 +188,17 @@ class TestTheDisk:
         dialog.get_by_role("button", name="Preview").click()
         expect(dialog.locator(".diff")).to_be_visible()
 
-    def test_a_secret_is_insisted_on_with_a_box_and_no_option_is_named(self, reader: OpenReader) -> None:
+    def test_a_secret_is_insisted_on_with_a_box_and_no_option_is_named(
+        self, reader: OpenReader
+    ) -> None:
         window = reader()
         window.excused.append("status of 400")
         page = window.go("/memory")
         page.get_by_role("button", name="Add a memory").click()
         dialog = page.get_by_role("dialog")
-        dialog.get_by_label("Text").fill("The token is ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ.")
+        dialog.get_by_label("Text").fill(
+            "The token is ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ."
+        )
         dialog.get_by_role("button", name="Preview").click()
         expect(dialog.get_by_role("alert")).to_contain_text("looks like a secret")
         assert not re.search(r"--[a-z]", dialog.inner_text())
@@ -201,15 +220,23 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def worked(events: list[dict[str, Any]]) -> float:
     """The most milliseconds that the page's thread worked in one of its tasks."""
     named = [event for event in events if event.get("name") == "thread_name"]
-    main = {(event["pid"], event["tid"]) for event in named if event["args"]["name"] == "CrRendererMain"}
-    tasks = [event for event in events if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main]
+    main = {
+        (event["pid"], event["tid"]) for event in named if event["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        event
+        for event in events
+        if "RunTask" in event["name"] and (event["pid"], event["tid"]) in main
+    ]
     assert tasks, "the browser tells of no task"
     return float(max(event.get("tdur", 0) for event in tasks)) / 1000
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 @pytest.mark.soak
-def test_the_layout_of_a_large_graph_is_no_long_task(browser: Browser, large: Site, motion: Any) -> None:
+def test_the_layout_of_a_large_graph_is_no_long_task(
+    browser: Browser, large: Site, motion: Any
+) -> None:
     window = Reader(browser, large)
     page = window.page
     page.emulate_media(reduced_motion=motion)

@@ -20,7 +20,10 @@ from tests.e2e.web.shop import Shop, loaded
 pytestmark = pytest.mark.e2e
 
 PLACES = {
-    "Dashboard": ("/", ("Search orders by name", "Begin with the address form.", "Number invoices without gaps")),
+    "Dashboard": (
+        "/",
+        ("Search orders by name", "Begin with the address form.", "Number invoices without gaps"),
+    ),
     "Memory": ("/memory", ("Sums of prices",)),
     "Review": ("/review", ("Proposed", "Accepted", "Memories to check")),
     "Sessions": ("/sessions", ("How is VAT computed on an invoice?", "plan mode", "agent mode")),
@@ -58,19 +61,25 @@ def one_head(page: Page) -> None:
 
 
 class TestTheWayAbout:
-    def test_each_page_opens_from_the_rail_with_its_heading_and_content(self, reader: OpenReader) -> None:
+    def test_each_page_opens_from_the_rail_with_its_heading_and_content(
+        self, reader: OpenReader
+    ) -> None:
         page = loaded(reader(), "/tasks")
         rail = page.get_by_role("navigation", name="Pages", exact=True)
         for name, (path, content) in PLACES.items():
             rail.get_by_role("link", name=name, exact=True).click()
-            expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
+            expect(page.get_by_role("heading", level=1)).to_have_text(
+                "Context preview" if name == "Context" else name
+            )
             assert page.evaluate("location.pathname") == path
             for words in content:
                 expect(page.locator("main").get_by_text(words, exact=True).first).to_be_visible()
             expect(page.locator("nav.places [aria-current=page]")).to_have_text(name)
             one_head(page)
 
-    def test_on_a_narrow_screen_the_bar_at_the_bottom_leads_everywhere(self, reader: OpenReader) -> None:
+    def test_on_a_narrow_screen_the_bar_at_the_bottom_leads_everywhere(
+        self, reader: OpenReader
+    ) -> None:
         page = loaded(reader(width=360, height=740), "/")
         for name in PLACES:
             bar = page.locator(".bottom-bar")
@@ -79,7 +88,9 @@ class TestTheWayAbout:
             bar_or_dialog = page.locator(".bottom-bar, dialog[open]").last
             bar_or_dialog.get_by_role("link", name=name, exact=True).click()
             expect(page.locator("dialog[open]")).to_have_count(0)
-            expect(page.get_by_role("heading", level=1)).to_have_text("Context preview" if name == "Context" else name)
+            expect(page.get_by_role("heading", level=1)).to_have_text(
+                "Context preview" if name == "Context" else name
+            )
 
     def test_two_keys_lead_to_a_page_and_the_window_goes_back(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/")
@@ -104,11 +115,15 @@ class TestTheDashboard:
         expect(tasks).to_have_count(shop.get("/api/tasks")["total"])
         page.get_by_role("button", name="failed").click()
         expect(tasks).to_have_count(2)
-        expect(page.locator("ul[aria-label=Tasks] .state")).to_have_text(["✕ failed"] * 2, use_inner_text=True)
+        expect(page.locator("ul[aria-label=Tasks] .state")).to_have_text(
+            ["✕ failed"] * 2, use_inner_text=True
+        )
         page.get_by_role("button", name="failed").click()
         page.get_by_label("Sort by").select_option("title")
         titles = page.locator("ul[aria-label=Tasks] .entry-title")
-        every = sorted((str(each["title"]) for each in shop.get("/api/tasks")["items"]), key=str.casefold)
+        every = sorted(
+            (str(each["title"]) for each in shop.get("/api/tasks")["items"]), key=str.casefold
+        )
         expect(titles).to_have_text([*every])
 
     def test_each_plot_has_its_numbers_as_a_table(self, reader: OpenReader, shop: Shop) -> None:
@@ -118,21 +133,33 @@ class TestTheDashboard:
         plot.locator("canvas").wait_for()
         plot.get_by_text("The numbers as a table").click()
         newest = plot.locator("tbody tr").first.locator("th, td").all_inner_texts()
-        assert newest == [tokens["days"][-1], f"{tokens['injected'][-1]:,}", f"{tokens['used'][-1]:,}"]
+        assert newest == [
+            tokens["days"][-1],
+            f"{tokens['injected'][-1]:,}",
+            f"{tokens['used'][-1]:,}",
+        ]
         expect(plot.locator("tbody tr")).to_have_count(len(tokens["days"]))
         assert "days from" in (plot.locator("[role=img]").get_attribute("aria-label") or "")
 
-    def test_it_says_what_ralph_did_what_waits_and_what_runs(self, reader: OpenReader, shop: Shop) -> None:
+    def test_it_says_what_ralph_did_what_waits_and_what_runs(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         week, waiting = shop.get("/api/dashboard")["week"], shop.get("/api/review")
         page = loaded(reader(), "/")
-        expect(page.locator(".board-top h2")).to_have_text(["This week", "Needs your review", "Running now"])
+        expect(page.locator(".board-top h2")).to_have_text(
+            ["This week", "Needs your review", "Running now"]
+        )
         words = f"Ralph reminded your agents of {week['injected']} things in {week['sessions']} sessions. "
-        expect(page.locator(".week-words")).to_contain_text(f"{words}{week['referenced']} were used.")
+        expect(page.locator(".week-words")).to_contain_text(
+            f"{words}{week['referenced']} were used."
+        )
         expect(page.locator(".waiting-list li")).to_have_count(min(3, waiting["total"]))
         page.get_by_role("link", name=f"Review all {waiting['total']}").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Review")
 
-    def test_memory_health_is_four_numbers_and_hook_latency_a_page(self, reader: OpenReader, shop: Shop) -> None:
+    def test_memory_health_is_four_numbers_and_hook_latency_a_page(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         counts = shop.get("/api/review")["counts"] | shop.get("/api/secrets")
         page = loaded(reader(), "/")
         for key, name in (
@@ -159,7 +186,9 @@ class TestTheDashboard:
 
 
 class TestTasks:
-    def test_the_list_is_searched_and_filtered_and_the_address_holds_the_question(self, reader: OpenReader) -> None:
+    def test_the_list_is_searched_and_filtered_and_the_address_holds_the_question(
+        self, reader: OpenReader
+    ) -> None:
         page = loaded(reader(), "/tasks")
         page.get_by_label("Search tasks").fill("invoice")
         expect(page.get_by_role("row")).to_have_count(2)
@@ -188,7 +217,9 @@ class TestTasks:
         expect(page.get_by_role("heading", level=1)).to_have_text("Number invoices without gaps")
         expect(page.get_by_text("no database").first).to_be_visible()
 
-    def test_progress_is_shown_without_ralphs_own_marks(self, reader: OpenReader, shop: Shop) -> None:
+    def test_progress_is_shown_without_ralphs_own_marks(
+        self, reader: OpenReader, shop: Shop
+    ) -> None:
         page = loaded(reader(), f"/tasks/{shop.task('Round sums in the cart')}")
         progress = page.locator(".progress")
         expect(progress).to_contain_text("Sums of prices are rounded once")
@@ -202,12 +233,16 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("fresh")
     home = tmp_path_factory.mktemp("home")
     begin = [sys.executable, "-m", "ralph", "--root", str(root), "init"]
-    subprocess.run(begin, env={**PLAIN, "HOME": str(home)}, cwd=root, check=True, capture_output=True)
+    subprocess.run(
+        begin, env={**PLAIN, "HOME": str(home)}, cwd=root, check=True, capture_output=True
+    )
     with Site(root, home) as running:
         yield running
 
 
-def test_each_page_of_an_empty_project_shows_a_command_that_its_button_copies(reader: OpenReader, empty: Site) -> None:
+def test_each_page_of_an_empty_project_shows_a_command_that_its_button_copies(
+    reader: OpenReader, empty: Site
+) -> None:
     window = reader(empty)
     for path, words in COMMANDS.items():
         page = loaded(window, path)
@@ -239,7 +274,12 @@ class TestErrors:
     def test_an_error_has_its_hint_and_can_be_tried_again(self, reader: OpenReader) -> None:
         window = reader()
         window.excused.append("status of 409")
-        said = {"error": {"message": "the index is busy", "hint": "wait until the other command has ended"}}
+        said = {
+            "error": {
+                "message": "the index is busy",
+                "hint": "wait until the other command has ended",
+            }
+        }
         answers = iter([json.dumps(said)])
 
         def once(route: Route) -> None:

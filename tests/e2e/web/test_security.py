@@ -66,7 +66,9 @@ def asked(site: Site, path: str, **headers: str) -> tuple[int, http.client.HTTPM
 # --- who may come in ----------------------------------------------------------------------------
 
 
-def test_the_printed_address_opens_one_window_and_no_second_one(browser: Browser, tmp_path: Path) -> None:
+def test_the_printed_address_opens_one_window_and_no_second_one(
+    browser: Browser, tmp_path: Path
+) -> None:
     with Site(tmp_path, tmp_path / "home") as site:
         first, second = (Reader(browser, site, signed_in=False) for _ in range(2))
         page = first.open(site.address)
@@ -91,7 +93,9 @@ def test_the_printed_address_opens_one_window_and_no_second_one(browser: Browser
         second.close()
 
 
-def test_neither_pages_nor_the_api_answer_without_the_cookie(browser: Browser, site: Site, planted: Planted) -> None:
+def test_neither_pages_nor_the_api_answer_without_the_cookie(
+    browser: Browser, site: Site, planted: Planted
+) -> None:
     window = Reader(browser, site, signed_in=False)
     window.excused.append("status of 40")
     for path in ("/", "/memory", "/?token=wrong", "/?token="):
@@ -106,7 +110,13 @@ def test_neither_pages_nor_the_api_answer_without_the_cookie(browser: Browser, s
           const answer = await fetch(path);
           return [answer.status, await answer.text()];
         }))""",
-        ["/api/state", "/api/records", f"/api/records/{planted.memory}", "/api/events", "/api/nothing"],
+        [
+            "/api/state",
+            "/api/records",
+            f"/api/records/{planted.memory}",
+            "/api/events",
+            "/api/nothing",
+        ],
     )
     assert [status for status, _ in said] == [401] * len(said)
     assert all("error" in text and "hacked" not in text for _, text in said)
@@ -118,11 +128,15 @@ def test_another_name_for_this_machine_is_refused(browser: Browser, site: Site) 
     port = site.origin.rpartition(":")[2]
     name, value = site.cookie
     window = Reader(browser, site, signed_in=False)
-    window.context.add_cookies([{"name": name, "value": value, "url": f"http://rebound.localhost:{port}"}])
+    window.context.add_cookies(
+        [{"name": name, "value": value, "url": f"http://rebound.localhost:{port}"}]
+    )
     answer = window.page.goto(f"http://rebound.localhost:{port}/")
     assert answer is not None
     assert answer.status == 403
-    expect(window.page.locator("body")).to_contain_text("This address is not the one that was opened")
+    expect(window.page.locator("body")).to_contain_text(
+        "This address is not the one that was opened"
+    )
     assert window.page.evaluate("fetch('/api/state').then((answer) => answer.status)") == 403
     window.close()
 
@@ -193,7 +207,9 @@ def test_a_page_on_another_port_changes_and_learns_nothing_with_the_persons_cook
     window = Reader(browser, site)
     answers: list[int] = []
     sent: list[Request] = []
-    window.page.on("response", lambda answer: answers.append(answer.status) if "/api/" in answer.url else None)
+    window.page.on(
+        "response", lambda answer: answers.append(answer.status) if "/api/" in answer.url else None
+    )
     window.page.on("request", lambda request: sent.append(request))  # noqa: PLW0108  (Playwright marks the function)
     with elsewhere(site.origin) as origin:
         window.page.goto(origin)
@@ -202,14 +218,18 @@ def test_a_page_on_another_port_changes_and_learns_nothing_with_the_persons_cook
     assert said == ["refused by the browser"] * 4
     assert set(answers) == {403}
     cookies = [each.all_headers().get("cookie", "") for each in sent if each.method == "POST"]
-    assert "=".join(site.cookie) in cookies, "the browser sends the cookie here, so it must be the guard that refuses"
+    assert "=".join(site.cookie) in cookies, (
+        "the browser sends the cookie here, so it must be the guard that refuses"
+    )
     framed = window.page.frame(url=f"{site.origin}/memory")
     assert framed is None or framed.locator("main").count() == 0
     window.close()
     assert fingerprint(project) == before
 
     done = own.evaluate(_OWN, ["/api/changes/apply", body])
-    assert done["summary"].startswith("Added"), "the very same request from our own page is a good one"
+    assert done["summary"].startswith("Added"), (
+        "the very same request from our own page is a good one"
+    )
     own.evaluate(_OWN, ["/api/changes/undo", {"undo": done["undo"]}])
     assert fingerprint(project) == before
 
@@ -299,13 +319,17 @@ def test_a_hostile_memory_is_text_in_the_list_with_its_tags_and_layers(window: R
 
 
 @pytest.mark.parametrize("which", ["memory", "guardrail", "page"])
-def test_a_hostile_record_is_text_on_its_own_page(window: Reader, planted: Planted, which: str) -> None:
+def test_a_hostile_record_is_text_on_its_own_page(
+    window: Reader, planted: Planted, which: str
+) -> None:
     page = window.go(f"/memory/{getattr(planted, which)}")
     shown(page, hostile.SCRIPT, hostile.IMAGE)
     prose = page.locator(".prose").first
     expect(prose).to_contain_text("javascript:window.hacked=3")
     expect(prose).to_contain_text("data:text/html")
-    expect(prose.get_by_role("link", name="fine", exact=True)).to_have_attribute("href", "https://example.com/fine")
+    expect(prose.get_by_role("link", name="fine", exact=True)).to_have_attribute(
+        "href", "https://example.com/fine"
+    )
     assert prose.locator("img, svg, form, iframe, style").count() == 0
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
     expect(page.get_by_role("link", name=hostile.TAG).first).to_be_visible()
@@ -315,7 +339,9 @@ def test_a_hostile_record_is_text_on_its_own_page(window: Reader, planted: Plant
     keep(page, f"hostile-{which}")
 
 
-def test_hostile_words_are_text_in_the_form_the_diff_and_the_message(window: Reader, planted: Planted) -> None:
+def test_hostile_words_are_text_in_the_form_the_diff_and_the_message(
+    window: Reader, planted: Planted
+) -> None:
     page = window.go(f"/memory/{planted.memory}")
     page.get_by_role("button", name="Edit").click()
     text = page.get_by_role("dialog").get_by_label("Text")
@@ -370,7 +396,14 @@ def test_hostile_words_are_text_in_the_preview_of_a_context(window: Reader) -> N
     shown(page, "window.hacked")
 
 
-_QUERIES = (hostile.SCRIPT, hostile.IMAGE, hostile.DRAWING, hostile.TAG, "javascript:window.hacked=1", "{{hacked}}")
+_QUERIES = (
+    hostile.SCRIPT,
+    hostile.IMAGE,
+    hostile.DRAWING,
+    hostile.TAG,
+    "javascript:window.hacked=1",
+    "{{hacked}}",
+)
 
 
 def test_a_hostile_search_is_text_on_every_page_that_searches(window: Reader) -> None:
@@ -399,7 +432,10 @@ def test_no_request_says_where_it_comes_from(browser: Browser, tmp_path: Path) -
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with Site(tmp_path, tmp_path / "home") as site, ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other:
+    with (
+        Site(tmp_path, tmp_path / "home") as site,
+        ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other,
+    ):
         thread = threading.Thread(target=other.serve_forever)
         thread.start()
         window = Reader(browser, site, signed_in=False)
@@ -426,7 +462,9 @@ def test_no_request_says_where_it_comes_from(browser: Browser, tmp_path: Path) -
     assert heard == [None]
 
 
-def test_the_policy_stands_on_every_answer_and_stops_what_would_get_through(window: Reader, site: Site) -> None:
+def test_the_policy_stands_on_every_answer_and_stops_what_would_get_through(
+    window: Reader, site: Site
+) -> None:
     for path in ("/", "/memory", "/static/app.js", "/static/nothing", "/api/state", "/api/nothing"):
         headers = asked(site, path, Cookie="=".join(site.cookie))[1]
         assert headers["content-security-policy"] == POLICY

@@ -31,7 +31,12 @@ def test_nothing_is_left_of_what_was_done_in_a_window(windows: Windows, site: Si
     page.mouse.move(640, 400)
     page.evaluate("() => (sessionStorage.setItem('one', 'two'), scrollTo(0, 200))")
     changed = page.evaluate(ABOUT)
-    assert (changed["theme"], changed["dark"], changed["still"], changed["kept"]) == ("light", True, False, 2)
+    assert (changed["theme"], changed["dark"], changed["still"], changed["kept"]) == (
+        "light",
+        True,
+        False,
+        2,
+    )
     assert changed["under"] > 0
 
     assert windows.take_back() == []
@@ -44,7 +49,9 @@ def test_nothing_is_left_of_what_was_done_in_a_window(windows: Windows, site: Si
     assert windows.take_back() == []
 
 
-def test_troubles_are_told_once_and_a_window_is_lent_to_one_at_a_time(windows: Windows, site: Site) -> None:
+def test_troubles_are_told_once_and_a_window_is_lent_to_one_at_a_time(
+    windows: Windows, site: Site
+) -> None:
     one, other = windows.lend(site, Look()), windows.lend(site, Look())
     assert one is not other
     one.page.goto(f"{site.origin}/static/icon.svg")

@@ -18,12 +18,24 @@ from ralph.app.review import Target, unified_diff
 from ralph.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.model import ids
 from ralph.store import files
-from ralph.store.files import DryRun, FileChange, GuardedWrite, WriteObserver, changed_meanwhile, text_digest
+from ralph.store.files import (
+    DryRun,
+    FileChange,
+    GuardedWrite,
+    WriteObserver,
+    changed_meanwhile,
+    text_digest,
+)
 from ralph.store.library import Stored
 from ralph.store.sources import Format, source_names
 
 MAX_UNDO = 50
-_COLLECTIONS = {"memory": "memories", "guardrail": "guardrails", "knowledge": "knowledge", "pattern": "patterns"}
+_COLLECTIONS = {
+    "memory": "memories",
+    "guardrail": "guardrails",
+    "knowledge": "knowledge",
+    "pattern": "patterns",
+}
 
 
 class ChangeRequest(NamedTuple):
@@ -56,7 +68,10 @@ class AppliedChange(NamedTuple):
 
 
 def apply_action(
-    root: Path, request: ChangeRequest, patterns: Sequence[str] = (), observer: WriteObserver | None = None
+    root: Path,
+    request: ChangeRequest,
+    patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
 ) -> ChangeResult:
     """Carry out an action with one call of its verb; Refused when the record does not allow it."""
     options: dict[str, Any] = {
@@ -68,7 +83,9 @@ def apply_action(
     if request.action == "add":
         return _add(root, request, options)
     if request.action not in ACTIONS:
-        raise UsageError(f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}")
+        raise UsageError(
+            f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}"
+        )
     name, form = request.id, Format.MEMORIES
     if request.action in ("supersede", "merge"):
         return _join(root, request, patterns, observer)
@@ -83,11 +100,19 @@ def apply_action(
         case "edit":
             title = request.title if form is Format.KNOWLEDGE else None
             edited = memory.edit(
-                root, name, text=request.text, title=title, tags=request.tags, allow_secret=secret, **options
+                root,
+                name,
+                text=request.text,
+                title=title,
+                tags=request.tags,
+                allow_secret=secret,
+                **options,
             )
             return _saved_result(root, "Changed", edited)
         case "retag":
-            edited = memory.edit(root, name, tags=request.tags or (), allow_secret=secret, **options | {"kind": None})
+            edited = memory.edit(
+                root, name, tags=request.tags or (), allow_secret=secret, **options | {"kind": None}
+            )
             return _saved_result(root, "Changed", edited)
         case "archive":
             return _saved_result(root, "Archived", memory.archive(root, name, observer))
@@ -96,19 +121,25 @@ def apply_action(
         case "delete":
             return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
         case "accept":
-            return _stored_result(root, "Accepted", review.accept(root, name, observer, request.by, request.to))
+            return _stored_result(
+                root, "Accepted", review.accept(root, name, observer, request.by, request.to)
+            )
         case "reject":
             return _stored_result(root, "Rejected", review.reject(root, name, observer, request.by))
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
     to, text = Target(request.to), request.text or ""
-    promoted = review.promote(root, name, to, text=text, page=request.page, force=request.force, **options)
+    promoted = review.promote(
+        root, name, to, text=text, page=request.page, force=request.force, **options
+    )
     page = paths.shown(promoted.path, root)
     summary = f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}"
     return {"id": name, "summary": summary, "warnings": ()}
 
 
-def _join(root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None) -> ChangeResult:
+def _join(
+    root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None
+) -> ChangeResult:
     """Let a memory supersede another one (`to`), or merge it into that one, which gets its tags or a new text."""
     options: dict[str, Any] = {"by": request.by, "patterns": patterns, "observer": observer}
     if request.action == "supersede":
@@ -123,7 +154,9 @@ def _join(root: Path, request: ChangeRequest, patterns: Sequence[str], observer:
 
 def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeResult:
     if request.noun not in _COLLECTIONS:
-        raise UsageError(f"{request.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}")
+        raise UsageError(
+            f"{request.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}"
+        )
     added = memory.add(
         root,
         request.text or "",
@@ -137,7 +170,9 @@ def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeR
     return _saved_result(root, "Added" if added.is_new else "Changed", added, "Already there:")
 
 
-def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "Nothing changed in") -> ChangeResult:
+def _saved_result(
+    root: Path, verb: str, saved: SavedMemory, unchanged: str = "Nothing changed in"
+) -> ChangeResult:
     warnings = {
         f"{saved.same_as} already says the same": saved.same_as,
         "it is longer than about 500 words, and is truncated there": saved.shortened,
@@ -149,14 +184,21 @@ def _saved_result(root: Path, verb: str, saved: SavedMemory, unchanged: str = "N
 
 def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
     name = stored.record.id
-    return {"id": name, "summary": f"{verb} {name} ({paths.shown(stored.path, root)})", "warnings": ()}
+    return {
+        "id": name,
+        "summary": f"{verb} {name} ({paths.shown(stored.path, root)})",
+        "warnings": (),
+    }
 
 
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
     """Return what an action would do, without writing: a diff and a digest for each file, a summary, warnings."""
     rehearsal = DryRun()
     result = apply_action(root, request, patterns, rehearsal)
-    planned = [{**_describe_file(root, each), "before": text_digest(each.before)} for each in rehearsal.changes]
+    planned = [
+        {**_describe_file(root, each), "before": text_digest(each.before)}
+        for each in rehearsal.changes
+    ]
     summary, warnings = result["summary"], list(result["warnings"])
     if not planned:
         summary = f"Nothing would change. {summary}"
@@ -179,7 +221,9 @@ class ChangeHistory:
         self._changes: dict[str, AppliedChange] = {}
         self._lock = threading.Lock()
 
-    def apply(self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()) -> AppliedChange:
+    def apply(
+        self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
+    ) -> AppliedChange:
         """Apply a change; Conflict, and no change at all, when a file is not the one in the plan."""
         with self._lock:
             witness = GuardedWrite(stamps, source_names(self.root))
@@ -200,17 +244,23 @@ class ChangeHistory:
         with self._lock:
             change = self._changes.get(name)
             if change is None:
-                raise NotFound("that change is no longer known", hint="undo it with git or in the file")
+                raise NotFound(
+                    "that change is no longer known", hint="undo it with git or in the file"
+                )
             restored = _revert_files(self.root, change.files)
             del self._changes[name]
             diffs = [_describe_file(self.root, each) for each in restored]
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
 
-def apply_planned(history: ChangeHistory, request: ChangeRequest, patterns: Sequence[str] = ()) -> AppliedChange:
+def apply_planned(
+    history: ChangeHistory, request: ChangeRequest, patterns: Sequence[str] = ()
+) -> AppliedChange:
     """Plan a change and apply it at once."""
     plan = plan_change(history.root, request, patterns)
-    return history.apply(request, {file["name"]: file["before"] for file in plan["files"]}, patterns)
+    return history.apply(
+        request, {file["name"]: file["before"] for file in plan["files"]}, patterns
+    )
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
@@ -240,7 +290,9 @@ def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]
 def _replace(root: Path, change: FileChange) -> None:
     path = change.path
     if change.after is not None:
-        files.write(path, change.after, root=paths.write_boundary(path, root), expect=change.before or "")
+        files.write(
+            path, change.after, root=paths.write_boundary(path, root), expect=change.before or ""
+        )
         return
     with files.lock(path):
         if files.read(path) != change.before:

@@ -19,7 +19,10 @@ from ralph.store import files, sessions
 DAYS = 30  # the days that are shown, from the first one that has data
 MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
 
-_ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # which are recorded before they are answered
+_ANSWERED_EVENTS = (
+    "UserPromptSubmit",
+    "PostToolUseFailure",
+)  # which are recorded before they are answered
 _MAX_ANSWERS, _MAX_SECONDS = 2_000, 60.0  # an answer that came later belongs to another event
 
 Items = list[dict[str, Any]]
@@ -40,7 +43,11 @@ def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "week": usage.count_week(lists.read_ledger(root)),
         "tokens": token_usage(root),
         "doctor": [
-            {"level": each.level, "message": f"{paths.shown(path, root)}: {each.what}", "hint": each.hint}
+            {
+                "level": each.level,
+                "message": f"{paths.shown(path, root)}: {each.what}",
+                "hint": each.hint,
+            }
             for path, each in hook_state.find_problems(root, env)
         ],
     }
@@ -58,14 +65,20 @@ def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
     logs, count = paths.log_folder(root), 0
     for path in doctor.files_to_scan(root):
         with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
-            count += 0 if path.is_relative_to(logs) else len(privacy.find_secrets(files.read(path) or "", patterns))
+            count += (
+                0
+                if path.is_relative_to(logs)
+                else len(privacy.find_secrets(files.read(path) or "", patterns))
+            )
     return {"secrets": count}
 
 
 def hook_times(root: Path) -> dict[str, Any]:
     """Return how long hooks took from recording an event to answering it in these days, and what failed."""
     since = ids.first_day(DAYS)
-    injections = [each for each in lists.read_ledger(root).injections if each.event in _ANSWERED_EVENTS]
+    injections = [
+        each for each in lists.read_ledger(root).injections if each.event in _ANSWERED_EVENTS
+    ]
     answers = {(each.at, each.session, each.event) for each in injections if each.at[:10] >= since}
 
     def question(connection: sqlite3.Connection) -> list[tuple[str, float]]:
@@ -81,7 +94,12 @@ def hook_times(root: Path) -> dict[str, Any]:
     for event, milliseconds in index.ask(root, question):
         by_event[event].append(milliseconds)
     events = [
-        {"event": event, "count": len(times), "p50_ms": times[len(times) // 2], "p95_ms": times[len(times) * 95 // 100]}
+        {
+            "event": event,
+            "count": len(times),
+            "p50_ms": times[len(times) // 2],
+            "p95_ms": times[len(times) * 95 // 100],
+        }
         for event, times in by_event.items()
     ]
     failures = hook_state.read_failures(root)
@@ -95,7 +113,12 @@ def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
     by_day: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for each in ledger.injections:
         by_day[each.at[:10]][each.session, each.record] += each.tokens
-    result: dict[str, list[Any]] = {"days": _date_range(by_day, days), "injected": [], "used": [], "rate": []}
+    result: dict[str, list[Any]] = {
+        "days": _date_range(by_day, days),
+        "injected": [],
+        "used": [],
+        "rate": [],
+    }
     for day in result["days"]:
         pairs = by_day.get(day, {})
         referred = [pair for pair in pairs if pair in used]
@@ -114,4 +137,6 @@ def _date_range(texts: Iterable[str], days: int) -> list[str]:
     start = min((day for day in dates if 0 <= (today - day).days < days), default=None)
     if start is None:
         return []
-    return [(start + timedelta(days=number)).isoformat() for number in range((today - start).days + 1)]
+    return [
+        (start + timedelta(days=number)).isoformat() for number in range((today - start).days + 1)
+    ]

@@ -12,7 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ralph.app import chat_log, filters, graph, index, insights, lists, outdated, quarantine, sessions, usage
+from ralph.app import (
+    chat_log,
+    filters,
+    graph,
+    index,
+    insights,
+    lists,
+    outdated,
+    quarantine,
+    sessions,
+    usage,
+)
 from ralph.app import search as searching
 from ralph.app.json_shapes import node_json
 from ralph.app.lists import one_line
@@ -34,9 +45,30 @@ _MOMENTS = 4  # records around one in its text layer 2
 _INJECTIONS, _NEIGHBOURS = 200, 200
 _TITLE_LENGTH, _LINE_LENGTH, _HEADING_LENGTH = 100, 120, 200
 _SPEAKERS = ("prompt", "answer")  # titles of observations that say who spoke
-_BLOCKS = ("```", "~~~", "- ", "* ", "> ", "|", "#", "<", "    ")  # a line that begins so is no sentence in markdown
+_BLOCKS = (
+    "```",
+    "~~~",
+    "- ",
+    "* ",
+    "> ",
+    "|",
+    "#",
+    "<",
+    "    ",
+)  # a line that begins so is no sentence in markdown
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
-ACTIONS = ("edit", "retag", "archive", "unarchive", "delete", "promote", "accept", "reject", "supersede", "merge")
+ACTIONS = (
+    "edit",
+    "retag",
+    "archive",
+    "unarchive",
+    "delete",
+    "promote",
+    "accept",
+    "reject",
+    "supersede",
+    "merge",
+)
 
 
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
@@ -49,11 +81,15 @@ def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     return ("edit", "retag", "archive", "delete", "promote") if form in _CURATED else ("promote",)
 
 
-def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[int, Record, tuple[str, int], Format]:
+def _find(
+    root: Path, connection: sqlite3.Connection, record_id: str
+) -> tuple[int, Record, tuple[str, int], Format]:
     key = queries.key_of(connection, record_id)
     record = queries.records(connection, [key]).get(key) if key is not None else None
     if key is None or record is None:
-        raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
+        raise NotFound(
+            f"there is no record {record_id}", hint='`ralph search "words"` shows the ids'
+        )
     location = queries.locations(connection, [key])[key]
     form = queries.source_format(connection, location[0])
     if not form:  # an index in memory does not store it
@@ -63,7 +99,9 @@ def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> tuple[i
 
 def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
     """Return a record, the name of its file and that file's format; NotFound when there is none."""
-    _, record, location, form = index.ask(root, lambda connection: _find(root, connection, record_id))
+    _, record, location, form = index.ask(
+        root, lambda connection: _find(root, connection, record_id)
+    )
     return record, location[0], form
 
 
@@ -86,14 +124,19 @@ def split_heading(title: str, text: str) -> tuple[str, str]:
 def record_page(root: Path, record_id: str) -> dict[str, Any]:
     """Return everything about one record; NotFound when there is none."""
 
-    def question(connection: sqlite3.Connection) -> tuple[Record, Format, dict[str, Any], dict[str, str]]:
+    def question(
+        connection: sqlite3.Connection,
+    ) -> tuple[Record, Format, dict[str, Any], dict[str, str]]:
         key, record, location, form = _find(root, connection, record_id)
         stale = outdated.citation_notes(root, [record]).get(record.id, "")
         past = outdated.describe_outdated(connection, [record]).get(record.id, "")
         owner = queries.tasks_of(connection, [key]).get(key, "")
         row = record_row(record, location, owner, stale=stale, past=past, full=True)
         linked = {link.target for link in record.links} | {row["superseded_by"]} - {""}
-        titles = {name: record_title(other) for name, other in graph.records(connection, list(linked)).items()}
+        titles = {
+            name: record_title(other)
+            for name, other in graph.records(connection, list(linked)).items()
+        }
         return record, form, row, titles
 
     record, form, row, titles = index.ask(root, question)
@@ -115,12 +158,17 @@ def record_page(root: Path, record_id: str) -> dict[str, Any]:
     using = {session for session, record in ledger.uses if record == record_id}
     injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
     names = {each.session for each in injections} | {row["session"]} - {""}
-    session_titles = {name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()}
+    session_titles = {
+        name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()
+    }
     row["session_title"] = session_titles.get(row["session"], "")
     is_held = form in _CURATED and not quarantine.injectable(root)(record)
     return {
         "record": row,
-        "layers": {name: {"text": text, "tokens": tokens.estimate(text + "\n")} for name, text in layers.items()},
+        "layers": {
+            name: {"text": text, "tokens": tokens.estimate(text + "\n")}
+            for name, text in layers.items()
+        },
         "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
         "citations": _citations(root, record),
         "injections": [
@@ -144,7 +192,11 @@ def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
         return []
     with suppress(RalphError, OSError):
         return [
-            {"what": str(each.citation.what), "type": each.citation.kind.value, "state": each.verdict.value}
+            {
+                "what": str(each.citation.what),
+                "type": each.citation.kind.value,
+                "state": each.verdict.value,
+            }
             | {"where": each.place, "detail": each.why}
             for each in outdated.check_record(root, record)
         ]
@@ -155,7 +207,10 @@ def _neighbours(root: Path, record_id: str) -> list[dict[str, Any]]:
     with suppress(RalphError, sqlite3.Error):
         node, _, edges = graph.show(root, record_id)
         return [
-            {"relation": edge.relation.value, "direction": "out" if edge.source == node.id else "in"}
+            {
+                "relation": edge.relation.value,
+                "direction": "out" if edge.source == node.id else "in",
+            }
             | {"node": node_json(other)}
             for edge, other in edges[:_NEIGHBOURS]
         ]
@@ -174,23 +229,32 @@ def task_page(root: Path, task_id: str) -> dict[str, Any]:
     return {
         "task": {**lists.task_row(view.listed), "description": work.description},
         "stories": [
-            {name: value for name, value in asdict(story).items() if name != "extra"} for story in view.stories
+            {name: value for name, value in asdict(story).items() if name != "extra"}
+            for story in view.stories
         ],
-        "progress": readable_progress(files.read(task_memory.folder(root, work.id) / "progress.txt") or ""),
+        "progress": readable_progress(
+            files.read(task_memory.folder(root, work.id) / "progress.txt") or ""
+        ),
         "log": log,
         "sessions": lists.session_rows(root, limit=None, task_id=work.id)[0],
         "runs": lists.run_rows(root, limit=100, task_id=work.id)[0],
-        "children": [{"id": each.id, "title": each.title, "status": each.status} for each in view.children],
+        "children": [
+            {"id": each.id, "title": each.title, "status": each.status} for each in view.children
+        ],
     }
 
 
 def readable_progress(progress: str) -> str:
     """Return a progress.txt without its markers, and with each field on a line of its own in markdown."""
     lines = [line for line in progress.split("\n") if not line.startswith("[//]: # (ralph: ")]
-    return "\n".join(f"{line}  " if line.startswith(("Thread: ", "Outcome: ")) else line for line in lines)
+    return "\n".join(
+        f"{line}  " if line.startswith(("Thread: ", "Outcome: ")) else line for line in lines
+    )
 
 
-def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> dict[str, Any]:
+def session_page(
+    root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE
+) -> dict[str, Any]:
     """Return a session with its messages, one page of its timeline, and its injections; NotFound without one."""
     if not session_id:
         raise NotFound("no session is named", hint="`ralph session list` shows the ids")
@@ -202,7 +266,11 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
         keys = queries.observation_keys(connection, session.id, limit + 1, offset)
         records, locations = queries.records(connection, keys), queries.locations(connection, keys)
         items: list[dict[str, Any]] = [
-            {**record_row(records[key], locations[key], ""), "at": records[key].created_at, "injected": []}
+            {
+                **record_row(records[key], locations[key], ""),
+                "at": records[key].created_at,
+                "injected": [],
+            }
             for key in keys
             if key in records
         ]
@@ -211,13 +279,20 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
         for injection in injected:
             place = bisect_right(times, parse_time(injection["at"]) or _EARLIEST) - 1
             (items[place]["injected"] if place >= 0 else earlier).append(injection)
-        return {"items": items[:limit], "total": session.observations, "before": [] if offset else earlier}
+        return {
+            "items": items[:limit],
+            "total": session.observations,
+            "before": [] if offset else earlier,
+        }
 
     injected = _session_injections(root, session.id)
     return {
         "session": row,
         "summary": session.summary or sessions.summary(root, session.id).text,
-        "turns": [{"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools} for turn in history],
+        "turns": [
+            {"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools}
+            for turn in history
+        ],
         "timeline": index.ask(root, question),
         "injected": injected,
     }
@@ -231,13 +306,20 @@ def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
     names = {each.record for each in injections}
 
     def question(connection: sqlite3.Connection) -> dict[str, str]:
-        texts = {name: record.title or record.text for name, record in graph.records(connection, list(names)).items()}
+        texts = {
+            name: record.title or record.text
+            for name, record in graph.records(connection, list(names)).items()
+        }
         for name in names - texts.keys():
             texts[name] = stored_sessions.stored_summary(connection, name)
         return {name: one_line(text, _LINE_LENGTH) for name, text in texts.items()}
 
     titles = index.ask(root, question) if injections else {}
     return [
-        {**_injection_json(each, each.record in used), "id": each.record, "title": titles.get(each.record, "")}
+        {
+            **_injection_json(each, each.record in used),
+            "id": each.record,
+            "title": titles.get(each.record, ""),
+        }
         for each in injections
     ]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 FACETS = (*FacetValues._fields, "age")
 AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 SORTS = ("relevance", "newest")
-MAX_FACET_VALUES = 40  # the most frequent values of a facet that are listed; chosen values are always listed
+MAX_FACET_VALUES = (
+    40  # the most frequent values of a facet that are listed; chosen values are always listed
+)
 MAX_RANKED = 60  # the hits that are ranked in full; the rest of the list is in full-text order and has no score
 PREVIEW_LENGTH = 280
 
@@ -52,7 +54,13 @@ class ListRequest:
 
 
 def record_row(
-    record: Record, location: tuple[str, int], task: str, *, past: str = "", full: bool = False, **marks: Any
+    record: Record,
+    location: tuple[str, int],
+    task: str,
+    *,
+    past: str = "",
+    full: bool = False,
+    **marks: Any,
 ) -> dict[str, Any]:
     """Return a record for a list, or in full, with its marks (score, why ...); `past` says why it no longer holds."""
     source, line = location
@@ -66,7 +74,9 @@ def record_row(
         "session": session_of(record),
         "tokens": tokens.estimate(text),
         **({"score": None, "why": (), "count": 1, "stale": ""} | marks),
-        "superseded_by": past.removeprefix("superseded by ") if past.startswith("superseded by ") else "",
+        "superseded_by": past.removeprefix("superseded by ")
+        if past.startswith("superseded by ")
+        else "",
         "expired": past.removeprefix("expired ") if past.startswith("expired ") else "",
         **mark_weak(is_weak),
     }
@@ -88,9 +98,14 @@ def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, Fa
         if not failing:
             days[day] += number
             total += number if is_young else 0
-    facets: FacetCounts = {facet: _top_values(counter, chosen.get(facet, ())) for facet, counter in counts.items()}
+    facets: FacetCounts = {
+        facet: _top_values(counter, chosen.get(facet, ())) for facet, counter in counts.items()
+    }
     first_days = {age: ids.first_day(count) for age, count in AGES.items()}
-    facets["age"] = [(age, sum(number for day, number in days.items() if day >= at)) for age, at in first_days.items()]
+    facets["age"] = [
+        (age, sum(number for day, number in days.items() if day >= at))
+        for age, at in first_days.items()
+    ]
     return total, facets
 
 
@@ -147,16 +162,22 @@ def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
     """Return tags that contain some letters, those that begin with them first, then the most frequent."""
     part = begin.strip().lstrip("#").lower()
     counts: Counter[str] = Counter()
-    for values, _, number in index.ask(root, lambda connection: list(totals.facet_rows(connection))):
+    for values, _, number in index.ask(
+        root, lambda connection: list(totals.facet_rows(connection))
+    ):
         for tag in values.tag:
             if part in tag:
                 counts[tag] += number
-    return sorted(counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0]))[:limit]
+    return sorted(
+        counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0])
+    )[:limit]
 
 
 def count_everything(root: Path) -> tuple[int, int]:
     """Return how many records are listed without a filter, and how many tasks there are."""
-    return index.ask(root, lambda each: (sum(totals.count_records(each).values()), sessions.count_tasks(each)))
+    return index.ask(
+        root, lambda each: (sum(totals.count_records(each).values()), sessions.count_tasks(each))
+    )
 
 
 class _Listing:
@@ -166,10 +187,16 @@ class _Listing:
         if "tag" in stored:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
         if "status" in stored:
-            stored["status"] = [each.value for each in Status if STATUS_WORDS.get(each, each.value) in stored["status"]]
+            stored["status"] = [
+                each.value
+                for each in Status
+                if STATUS_WORDS.get(each, each.value) in stored["status"]
+            ]
         self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
         # the task alone: facets are counted under the choices of the others
-        self.visible = queries.facet_filter({"status": [each.value for each in Status]}, task=request.task)
+        self.visible = queries.facet_filter(
+            {"status": [each.value for each in Status]}, task=request.task
+        )
 
     def everything(self) -> Page:
         """Return a page of all records that pass, the newest first."""
@@ -178,11 +205,15 @@ class _Listing:
             total, facets = self._count(None)
         else:
             total, facets = count_facets(totals.facet_rows(self.connection), request.chosen)
-        return self._page(queries.page(self.connection, self.keep, request.limit, request.offset), total, facets)
+        return self._page(
+            queries.page(self.connection, self.keep, request.limit, request.offset), total, facets
+        )
 
     def _count(self, keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
         days = [ids.first_day(count) for count in AGES.values()]
-        return count_facets(totals.facet_rows_of(self.connection, self.visible, keys, days), self.request.chosen)
+        return count_facets(
+            totals.facet_rows_of(self.connection, self.visible, keys, days), self.request.chosen
+        )
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]
@@ -209,20 +240,36 @@ class _Listing:
         for key in keys:
             record = records[key]
             hit, count = best.get(key, (None, 1))
-            problems: dict[str, Any] = {"stale": stale.get(record.id, ""), "past": past.get(record.id, "")}
-            why = [*reasons.get(key, ()), *(each for each in (hit.why if hit else ()) if each not in problems.values())]
-            marks: dict[str, Any] = {"score": hit.score, "weak": hit.weak} if hit is not None else {}
+            problems: dict[str, Any] = {
+                "stale": stale.get(record.id, ""),
+                "past": past.get(record.id, ""),
+            }
+            why = [
+                *reasons.get(key, ()),
+                *(each for each in (hit.why if hit else ()) if each not in problems.values()),
+            ]
+            marks: dict[str, Any] = (
+                {"score": hit.score, "weak": hit.weak} if hit is not None else {}
+            )
             owner = owners.get(key, "")
-            items.append(record_row(record, locations[key], owner, why=why, count=count, **marks, **problems))
+            items.append(
+                record_row(record, locations[key], owner, why=why, count=count, **marks, **problems)
+            )
         return {"items": items, "total": total, "facets": facets, "notes": notes}
 
     def search(self, embedding: "Embedding | None") -> Page:
         """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
         connection, request, text = self.connection, self.request, self.request.text.strip()
-        if queries.key_of(connection, text) is not None or ids.date_of(text):  # an id also finds archived records
+        if queries.key_of(connection, text) is not None or ids.date_of(
+            text
+        ):  # an id also finds archived records
             keys = queries.keys_of(connection, text)
             by_time = queries.page(connection, self.visible, None, keys=keys)
-            order = [key for key in keys if key in by_time] if request.sort in ("", "relevance") else by_time
+            order = (
+                [key for key in keys if key in by_time]
+                if request.sort in ("", "relevance")
+                else by_time
+            )
             records = queries.records(connection, order)
             by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
             return self._page(self._slice(order), len(order), self._count(order)[1], hits=by_id)
@@ -231,18 +278,26 @@ class _Listing:
         if embedding is not None:
             near = meaning.meaning_for(self.root, embedding, connection, Query(text), notes.append)
         keep = self.keep if request.task or request.chosen else lookup.EVERYTHING
-        ranking = rank.rank(connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near)
+        ranking = rank.rank(
+            connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near
+        )
         ranked = [row for row in ranking.best if row.matched or row.link or row.close > 0]
         records = queries.records(connection, [row.row.key for row in ranked])
         hits = [
-            Hit(records[row.row.key], round(row.score, 4), weak=row.weak) for row in ranked if row.row.key in records
+            Hit(records[row.row.key], round(row.score, 4), weak=row.weak)
+            for row in ranked
+            if row.row.key in records
         ]
         notes += [WEAK] if hits and ranking.weak else []
         past = outdated.describe_outdated(connection, [hit.record for hit in hits])
-        merged = merge_repeats(outdated.demote_outdated(outdated.demote_stale(self.root, hits), past))
+        merged = merge_repeats(
+            outdated.demote_outdated(outdated.demote_stale(self.root, hits), past)
+        )
         key_of = {id(record): key for key, record in records.items()}
         best = {key_of[id(hit.record)]: (hit, 1 + len(others)) for hit, others in merged}
-        match = " OR ".join(f'"{term}"' for term in question.rarest_terms(ranking.words, STANDARD.common))
+        match = " OR ".join(
+            f'"{term}"' for term in question.rarest_terms(ranking.words, STANDARD.common)
+        )
         is_counted = match and (ranked or request.chosen)
         matching = queries.matching_keys(connection, match) if is_counted else []
         everything = [*{*matching, *records}]
@@ -273,22 +328,47 @@ class _Listing:
 
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
         rows = {row.row.key: row for row in ranking.best}
-        for key, row in lookup.fetch_rows(self.connection, [key for key in keys if key not in rows]).items():
+        for key, row in lookup.fetch_rows(
+            self.connection, [key for key in keys if key not in rows]
+        ).items():
             rows[key] = RankedRow(row)
             rows[key].matched = rank.match_words(row, ranking.words)
-        return {key: tuple(rank.explain(rows[key], ranking.words, ids.today())) for key in keys if key in rows}
+        return {
+            key: tuple(rank.explain(rows[key], ranking.words, ids.today()))
+            for key in keys
+            if key in rows
+        }
 
 
 def team_page(root: Path, request: ListRequest, team: "Team") -> Page:
     """Return a page of what the team shares, and our own: the best hits of a text, or the newest."""
     from ralph.app import team_search
 
-    families = tuple(Family(each) for each in request.chosen.get("family", ()) if each in set(Family))
-    answer = team_search.search(root, Query(request.text, families=families, limit=MAX_RANKED), team)
+    families = tuple(
+        Family(each) for each in request.chosen.get("family", ()) if each in set(Family)
+    )
+    answer = team_search.search(
+        root, Query(request.text, families=families, limit=MAX_RANKED), team
+    )
     items = []
     for shown in answer.shown:
         where = (f"team/{shown.member}" if shown.member else "", 0)
         score, why = shown.hit.score, [*shown.hit.why]
-        items.append(record_row(shown.hit.record, where, "", score=score, why=why, count=shown.count, past=shown.note))
+        items.append(
+            record_row(
+                shown.hit.record,
+                where,
+                "",
+                score=score,
+                why=why,
+                count=shown.count,
+                past=shown.note,
+            )
+        )
     some = items[request.offset : request.offset + request.limit]
-    return {"items": some, "total": len(items), "facets": {}, "notes": [WEAK] if answer.is_weak else []}
+    return {
+        "items": some,
+        "total": len(items),
+        "facets": {},
+        "notes": [WEAK] if answer.is_weak else [],
+    }

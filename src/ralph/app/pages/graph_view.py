@@ -20,7 +20,9 @@ from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
 LIMIT, MAX_LIMIT = 400, 2_000
-_SYNC_SECONDS = 5.0  # for reading what is new; the graph of a large project comes with several requests
+_SYNC_SECONDS = (
+    5.0  # for reading what is new; the graph of a large project comes with several requests
+)
 NEWEST = "newest"  # in place of a node's id: the newest memory that is linked to something
 _AROUND_HOPS = 2
 
@@ -39,12 +41,22 @@ class GraphSnapshot(NamedTuple):
         if not at:
             return self.edges
         valid = {name for name, node in self.nodes.items() if node.holds(at)}
-        return [edge for edge in self.edges if edge.source in valid and edge.target in valid and edge.holds(at)]
+        return [
+            edge
+            for edge in self.edges
+            if edge.source in valid and edge.target in valid and edge.holds(at)
+        ]
 
     def newest(self, edges: Iterable[Edge]) -> str:
         """Return the newest record that has an edge; "" when nothing is linked."""
-        linked = {end for edge in edges for end in (edge.source, edge.target) if entity_type(end) is None}
-        return max(linked & self.nodes.keys(), key=lambda name: (self.nodes[name].recorded, name), default="")
+        linked = {
+            end for edge in edges for end in (edge.source, edge.target) if entity_type(end) is None
+        }
+        return max(
+            linked & self.nodes.keys(),
+            key=lambda name: (self.nodes[name].recorded, name),
+            default="",
+        )
 
     def near(self, names: AbstractSet[str], edges: Iterable[Edge], hops: int) -> set[str]:
         """Return some nodes and what is within some hops of them."""
@@ -54,15 +66,21 @@ class GraphSnapshot(NamedTuple):
             names = names | sources | {edge.target for edge in edges if edge.source in names}
         return {*names}
 
-    def part(self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = "") -> dict[str, object]:
+    def part(
+        self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = ""
+    ) -> dict[str, object]:
         """Return the nodes with the most edges of these as JSON, with the edges between them."""
         between = [edge for edge in edges if edge.source in names and edge.target in names]
-        busiest = heapq.nsmallest(limit, names, lambda name: (name != first, -self.degrees[name], name))
+        busiest = heapq.nsmallest(
+            limit, names, lambda name: (name != first, -self.degrees[name], name)
+        )
         chosen = set(busiest)
         within = [edge for edge in between if edge.source in chosen and edge.target in chosen]
         return self.to_json(busiest, within, len(names), len(between))
 
-    def to_json(self, names: Iterable[str], edges: Iterable[Edge], nodes: int, total_edges: int) -> dict[str, object]:
+    def to_json(
+        self, names: Iterable[str], edges: Iterable[Edge], nodes: int, total_edges: int
+    ) -> dict[str, object]:
         """Return nodes and edges with the totals and the time that the graph covers."""
         return {
             "nodes": [
@@ -83,13 +101,26 @@ class GraphSnapshot(NamedTuple):
 
 
 def graph_part(
-    root: Path, *, text: str = "", at: str = "", around: str = "", task: str = "", tag: str = "", limit: int = LIMIT
+    root: Path,
+    *,
+    text: str = "",
+    at: str = "",
+    around: str = "",
+    task: str = "",
+    tag: str = "",
+    limit: int = LIMIT,
 ) -> dict[str, object]:
     """Return the part of the graph that is near the node `around`, a task and a tag, and has every word of `text`."""
     at = when(at)
     snapshot, edges = _snapshot(root, at)
     nodes = snapshot.nodes
-    centre = snapshot.newest(edges) if around == NEWEST else graph.show(root, around).node.id if around else ""
+    centre = (
+        snapshot.newest(edges)
+        if around == NEWEST
+        else graph.show(root, around).node.id
+        if around
+        else ""
+    )
     names = snapshot.near({centre}, edges, _AROUND_HOPS) if centre else set(nodes)
     if task:
         own = {name for name, node in nodes.items() if node.task == task}
@@ -98,13 +129,19 @@ def graph_part(
         names &= snapshot.near({entity_id(NodeType.TAG, tag.lower())}, edges, _AROUND_HOPS)
     if at:  # a file or a tag has no time of its own: it is there when an edge is
         ends = {end for edge in edges for end in (edge.source, edge.target)}
-        names = {name for name in names if nodes[name].holds(at) and (name in ends or entity_type(name) is None)}
+        names = {
+            name
+            for name in names
+            if nodes[name].holds(at) and (name in ends or entity_type(name) is None)
+        }
     for word in text.casefold().split():
         names = {name for name in names if word in f"{name}\n{nodes[name].name}".casefold()}
     return {**snapshot.part(names, edges, limit, first=centre), "around": centre}
 
 
-def neighbors(root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT) -> dict[str, object]:
+def neighbors(
+    root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT
+) -> dict[str, object]:
     """Return a node and what is within some hops of it; NotFound when there is none of that name."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, when(at))
@@ -125,7 +162,9 @@ _CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
-    def question(connection: sqlite3.Connection, records: sqlite3.Connection, *_: object) -> GraphSnapshot:
+    def question(
+        connection: sqlite3.Connection, records: sqlite3.Connection, *_: object
+    ) -> GraphSnapshot:
         stamp = (root, stored.source_stamps(connection))
         snapshot = _CACHE.get(stamp)
         if snapshot is None:
@@ -134,7 +173,9 @@ def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
             degrees = Counter(end for edge in edges for end in {edge.source, edge.target})
             by_id = {node.id: node for node in nodes.values()}
             missing = stored.count_missing(connection, records)
-            snapshot = GraphSnapshot(by_id, edges, degrees, stored.oldest_time(connection)[:10], missing)
+            snapshot = GraphSnapshot(
+                by_id, edges, degrees, stored.oldest_time(connection)[:10], missing
+            )
             _CACHE.clear()
             _CACHE[stamp] = snapshot
         return snapshot

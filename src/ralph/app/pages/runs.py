@@ -27,8 +27,12 @@ def run_page(root: Path, run_id: str) -> tuple[Row, list[Iteration]]:
     row = lists.run_row(root, run)
     following = max((entry.iteration for entry in entries), default=0) + 1
     if row["alive"] and run.step and following in prompts:
-        current = JournalEntry(run.id, following, Outcome.DONE, run.task, model=run.next_model or run.model)
-        iterations.append(_iteration(current, prompts) | {"outcome": "running", "summary": row["why"]})
+        current = JournalEntry(
+            run.id, following, Outcome.DONE, run.task, model=run.next_model or run.model
+        )
+        iterations.append(
+            _iteration(current, prompts) | {"outcome": "running", "summary": row["why"]}
+        )
     return row, iterations
 
 
@@ -46,7 +50,11 @@ def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
         "notes": entry.notes,
         "files": entry.files,
         "checks": [
-            {"name": str(check["name"]), "passed": check.get("passed") is True, "output": str(check.get("output", ""))}
+            {
+                "name": str(check["name"]),
+                "passed": check.get("passed") is True,
+                "output": str(check.get("output", "")),
+            }
             for check in (checks if isinstance(checks, list) else ())
             if isinstance(check, Mapping) and check.get("name")
         ],
@@ -59,12 +67,20 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
     """Return the prompt of an iteration, and the diff to the prompt before it; NotFound when there is none."""
     run = runs.read(root, run_id)
     text = runs.snapshot(root, run.id, number)
-    page: dict[str, Any] = {"text": text, "tokens": estimate(text), "previous": None, "diff": "", "note": ""}
+    page: dict[str, Any] = {
+        "text": text,
+        "tokens": estimate(text),
+        "previous": None,
+        "diff": "",
+        "note": "",
+    }
     earlier = [earlier for earlier in runs.snapshots(root, run.id) if earlier < number]
     if earlier:
         before, after = runs.snapshot(root, run.id, earlier[-1]).splitlines(), text.splitlines()
         names = (f"prompt {earlier[-1]}", f"prompt {number}")
-        lines = difflib.unified_diff(before[:MAX_DIFF_LINES], after[:MAX_DIFF_LINES], *names, lineterm="")
+        lines = difflib.unified_diff(
+            before[:MAX_DIFF_LINES], after[:MAX_DIFF_LINES], *names, lineterm=""
+        )
         page |= {"previous": earlier[-1], "diff": "".join(f"{line}\n" for line in lines)}
         if max(len(before), len(after)) > MAX_DIFF_LINES:
             page["note"] = f"only the first {MAX_DIFF_LINES:,} lines are compared"

@@ -38,7 +38,9 @@ MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 host_name = platform.node
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # an id that can be a folder's name on every system
+_FOLDER = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+)  # an id that can be a folder's name on every system
 Edit = Callable[[Task], Task]  # a pure function, as it may be called again
 
 
@@ -85,7 +87,11 @@ class Board:
         """Every task in the order to do them: by priority (1 first, none last), age and id."""
 
         def sort_key(task: Task) -> tuple[int, datetime, str]:
-            return task.priority if task.priority > 0 else sys.maxsize, parse_time(task.created_at), task.id
+            return (
+                task.priority if task.priority > 0 else sys.maxsize,
+                parse_time(task.created_at),
+                task.id,
+            )
 
         return sorted((location.task for location in self.placed.values()), key=sort_key)
 
@@ -120,7 +126,11 @@ class Board:
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
         """Return the blockers and children that are not done, and the parent when something holds that."""
-        needed = [each for each in (*task.blocked_by, *self.children.get(task.id, ())) if each not in self.done]
+        needed = [
+            each
+            for each in (*task.blocked_by, *self.children.get(task.id, ()))
+            if each not in self.done
+        ]
         above = [task.parent] if task.parent and task.parent in self._stopped_parents else []
         return tuple(dict.fromkeys([*needed, *above]))
 
@@ -130,13 +140,19 @@ class Board:
         def is_free(task: Task) -> bool:
             if status_of(task) is TaskStatus.IN_PROGRESS and task.claim is None:  # a person does it
                 return False
-            return task.id not in self.children and status_of(task) in _OPEN and not is_live(task.claim, now)
+            return (
+                task.id not in self.children
+                and status_of(task) in _OPEN
+                and not is_live(task.claim, now)
+            )
 
         return [task for task in self.tasks if is_free(task) and not self.waits_for(task)]
 
     def late(self) -> list[Task]:
         """Return the parents that are open though all their children are done."""
-        parents = [task for name in self.children if self.has_done_all(name) and (task := self.get(name))]
+        parents = [
+            task for name in self.children if self.has_done_all(name) and (task := self.get(name))
+        ]
         return [task for task in parents if status_of(task) in _OPEN]
 
     @cached_property
@@ -144,7 +160,11 @@ class Board:
         stopped, pending = set[str](), []
         for name in self.children:
             task = self.get(name)
-            if task is None or status_of(task) not in _OPEN or not self.done.issuperset(task.blocked_by):
+            if (
+                task is None
+                or status_of(task) not in _OPEN
+                or not self.done.issuperset(task.blocked_by)
+            ):
                 pending.append(name)
         while pending:
             name = pending.pop()
@@ -155,7 +175,9 @@ class Board:
 
     def cycle(self, *names: str) -> tuple[str, ...]:
         """Return the names along a cycle that these tasks (or any) are in or wait for."""
-        graph: dict[tuple[str, bool], list[tuple[str, bool]]] = {}  # what a task's beginning or end needs
+        graph: dict[
+            tuple[str, bool], list[tuple[str, bool]]
+        ] = {}  # what a task's beginning or end needs
         pending = [(name, True) for name in names or self.placed]
         while pending:
             name, is_end = node = pending.pop()
@@ -163,7 +185,10 @@ class Board:
             if node in graph or task is None:
                 continue
             if is_end:
-                graph[node] = [(name, False), *((child, True) for child in self.children.get(name, ()))]
+                graph[node] = [
+                    (name, False),
+                    *((child, True) for child in self.children.get(name, ())),
+                ]
             else:
                 graph[node] = [(each, True) for each in task.blocked_by]
                 graph[node] += [(task.parent, False)] if task.parent else []
@@ -171,16 +196,26 @@ class Board:
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            way = [name for name, _ in itertools.groupby(name for name, _ in reversed(error.args[1]))]
+            way = [
+                name for name, _ in itertools.groupby(name for name, _ in reversed(error.args[1]))
+            ]
             return tuple(way) if len(way) > 1 else (way[0], way[0])
         return ()
 
 
 def read(root: Path) -> Board:
     """Read every task of a project, each in the folder of its name."""
-    contents = {path: _read_task(path) for path in sorted(paths.tasks_folder(root).glob("*/task.json"))}
-    placed = {task.id: TaskLocation(task, path) for path, task in contents.items() if isinstance(task, Task)}
-    return Board(placed, tuple(each for each in contents.values() if isinstance(each, UnreadableFile)))
+    contents = {
+        path: _read_task(path) for path in sorted(paths.tasks_folder(root).glob("*/task.json"))
+    }
+    placed = {
+        task.id: TaskLocation(task, path)
+        for path, task in contents.items()
+        if isinstance(task, Task)
+    }
+    return Board(
+        placed, tuple(each for each in contents.values() if isinstance(each, UnreadableFile))
+    )
 
 
 def _read_task(path: Path) -> Task | UnreadableFile:
@@ -190,9 +225,13 @@ def _read_task(path: Path) -> Task | UnreadableFile:
         return UnreadableFile(path, error.message.removeprefix(f"{path}: "))
     if document.task is None:
         problems = sorted(document.problems, key=lambda problem: problem.level != "error")
-        return UnreadableFile(path, f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task")
+        return UnreadableFile(
+            path, f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task"
+        )
     if document.task.id != path.parent.name:
-        return UnreadableFile(path, f"its id is {document.task.id}, which is not the name of its folder")
+        return UnreadableFile(
+            path, f"its id is {document.task.id}, which is not the name of its folder"
+        )
     return document.task
 
 
@@ -225,7 +264,10 @@ def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
         document = parse_task(text)
         before = document.task
         if before is None or before.id != task_id:
-            raise Conflict(f"{path}: no longer holds the task {task_id}", hint="look at it and run the command again")
+            raise Conflict(
+                f"{path}: no longer holds the task {task_id}",
+                hint="look at it and run the command again",
+            )
         after = edit(before)
         if after != before:
             after = replace(after, updated_at=stamp())
@@ -239,11 +281,17 @@ def change(root: Path, task_id: str, edit: Edit) -> Task:
     return update(root, task_id, edit)[1]
 
 
-def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None) -> Task:
+def with_status(
+    task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None
+) -> Task:
     """Return the task in another state, with a line in its history; Refused when it is done."""
     now = status_of(task)
     if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
-        state = now.value.replace("_", " ") if now is not None else f"in a state that nobody knows ({task.status!r})"
+        state = (
+            now.value.replace("_", " ")
+            if now is not None
+            else f"in a state that nobody knows ({task.status!r})"
+        )
         hint = f"`ralph task reset {task.id}` makes it pending again"
         verb = {TaskStatus.IN_PROGRESS: "started", TaskStatus.DONE: "finished"}.get(to, to.value)
         raise Refused(f"{task.id} is {state}: it cannot be {verb}", hint=hint)
@@ -253,7 +301,9 @@ def with_status(task: Task, to: TaskStatus, *, by: str = "", note: str = "", cla
     line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}
     history = extra.get(HISTORY, [])
     if isinstance(history, list):  # else somebody has a member of his own by that name
-        extra[HISTORY] = [*history, {key: value for key, value in line.items() if value}][-MAX_HISTORY:]
+        extra[HISTORY] = [*history, {key: value for key, value in line.items() if value}][
+            -MAX_HISTORY:
+        ]
     return replace(task, status=to.value, claim=claim, extra=extra)
 
 
@@ -286,7 +336,9 @@ def task_file(root: Path, task_id: str) -> Path:
 
 def create(root: Path, task: Task) -> None:
     """Write a new task's file into a folder of its name; called within `lock_all`."""
-    files.write(task_file(root, task.id), render_task(task), root=paths.main_checkout(root), expect="")
+    files.write(
+        task_file(root, task.id), render_task(task), root=paths.main_checkout(root), expect=""
+    )
 
 
 def delete_task(root: Path, task_id: str) -> None:
@@ -303,8 +355,12 @@ def delete_task(root: Path, task_id: str) -> None:
 def check_links(everything: Board, task: Task) -> None:
     """Refuse a task that waits for what is not there, or in the end for itself."""
     after = everything.with_tasks([task])
-    if unknown := [each for each in (*task.blocked_by, task.parent) if each and not after.get(each)]:
-        raise NotFound(f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`")
+    if unknown := [
+        each for each in (*task.blocked_by, task.parent) if each and not after.get(each)
+    ]:
+        raise NotFound(
+            f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`"
+        )
     if way := after.cycle(task.id):
         hint = "nothing was changed; choose another one, or take one of these links out of its task.json"
         raise Refused(f"{task.id} would wait for itself: {' -> '.join(way)}", hint=hint)

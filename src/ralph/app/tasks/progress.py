@@ -43,20 +43,31 @@ def folder(root: Path, task_id: str) -> Path:
 
 
 def set_up(
-    root: Path, task_id: str, prd: PrdDocument | None, *, in_worktree: bool, tell: Callable[[str], None] = ignore_text
+    root: Path,
+    task_id: str,
+    prd: PrdDocument | None,
+    *,
+    in_worktree: bool,
+    tell: Callable[[str], None] = ignore_text,
 ) -> Task:
     """Give a new task its PRD, its progress.txt and, where wanted, its worktree."""
     if prd is not None:
         files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
         board.change(root, task_id, lambda task: replace(task, branch=prd.branch or None))
     begin(root, task_id)
-    return worktree.create(root, task_id, tell=tell).task if in_worktree else board.find(root, task_id).task
+    return (
+        worktree.create(root, task_id, tell=tell).task
+        if in_worktree
+        else board.find(root, task_id).task
+    )
 
 
 def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
     """Return a PRD as it may be stored; Refused when it cannot be read."""
     if not text.strip():
-        raise Refused("the PRD is empty", hint="name a prd.json with its userStories; nothing was changed")
+        raise Refused(
+            "the PRD is empty", hint="name a prd.json with its userStories; nothing was changed"
+        )
     clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
     document = parse_prd(clean.text + "\n")
     if wrong := next((each for each in document.problems if each.level == "error"), None):
@@ -70,7 +81,9 @@ def begin(root: Path, task_id: str) -> None:
     files.update(path, lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
 
 
-def start_in_worktree(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> worktree.Worktree:
+def start_in_worktree(
+    root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text
+) -> worktree.Worktree:
     """Give a task a worktree, and the files that it remembers with."""
     begin(root, task_id)
     return worktree.create(root, task_id, tell=tell)
@@ -101,7 +114,9 @@ def stories_section(root: Path, task_id: str) -> str:
     return "\n".join([f"The stories are in {path}. {head}", "", *lines]) if lines else ""
 
 
-def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()) -> str:
+def prompt_section(
+    root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()
+) -> str:
     """Return progress.txt for a prompt: patterns, then the newest blocks that fit, without those `told` elsewhere."""
     path = folder(root, task_id) / "progress.txt"
     records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
@@ -122,11 +137,17 @@ def prompt_section(root: Path, task_id: str, budget: int = BUDGET, *, told: Coll
         newest.insert(0, block)
     older = len(blocks) - len(newest)
     head = "\n".join(["### Codebase Patterns", *patterns]) if patterns else ""
-    return "\n\n".join(filter(None, [head, f"({older} older blocks: {path})" if older else "", *newest]))
+    return "\n\n".join(
+        filter(None, [head, f"({older} older blocks: {path})" if older else "", *newest])
+    )
 
 
 def append_iteration(
-    root: Path, entry: JournalEntry, learned: Sequence[LearnedEntry] = (), story: str = "", patterns: Sequence[str] = ()
+    root: Path,
+    entry: JournalEntry,
+    learned: Sequence[LearnedEntry] = (),
+    story: str = "",
+    patterns: Sequence[str] = (),
 ) -> list[Record]:
     """Append the block of an iteration, once; return the new patterns that it brings."""
 
@@ -152,14 +173,18 @@ def append_iteration(
         document, added = _with_patterns(document, known)
         return str(document), added
 
-    return files.update(folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root))[1]
+    return files.update(
+        folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root)
+    )[1]
 
 
 def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Record:
     notes = clean(entry.notes)  # whole: a key may be spread over lines
     lessons = [_line(each.text) for each in pages.read_learnings("", list(scan_lines(notes)))]
     bullets = []
-    for line in notes.splitlines():  # without the learnings and without marks that mean something in this file
+    for line in (
+        notes.splitlines()
+    ):  # without the learnings and without marks that mean something in this file
         text = _line(_MARKS.sub("", line.strip()))
         is_label = text.lower().strip("*_: ").startswith("learning") and len(text) < 60
         if text and not _NOISE.match(text) and text not in lessons and not is_label:
@@ -169,8 +194,14 @@ def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Reco
     body = [f"- {each}" for each in bullets or [_line(clean(entry.title))]]
     if entry.files:
         more = f" and {len(entry.files) - _MAX_FILES} more" if len(entry.files) > _MAX_FILES else ""
-        body.append(f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}")
-    body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)] if any(lessons) else []
+        body.append(
+            f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}"
+        )
+    body += (
+        [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)]
+        if any(lessons)
+        else []
+    )
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
     extra = {pages.JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
@@ -186,14 +217,20 @@ def _line(text: str) -> str:
 
 def _sentence(text: str) -> str:
     first = " ".join(text.strip().split("\n\n", 1)[0].split())
-    return first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
+    return (
+        first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
+    )
 
 
 def _with_patterns(
     document: pages.ProgressDocument, known: Sequence[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
     records = (entry.record for entry in document.entries)
-    texts = [pages.without_pointer(record.text) for record in records if pages.is_progress_pattern(record)]
+    texts = [
+        pages.without_pointer(record.text)
+        for record in records
+        if pages.is_progress_pattern(record)
+    ]
     patterns, added = TextMatcher(texts), list[Record]()
     for text in [*known, *_repeated_learnings(document)]:
         short = pages.without_pointer(text)
@@ -213,7 +250,9 @@ def _with_patterns(
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
     matcher, first = TextMatcher(), list[tuple[str, str]]()
     links = [(entry.record, link) for entry in document.entries for link in entry.record.links]
-    for record, block in [(record, link.target) for record, link in links if link.relation == "learned_in"]:
+    for record, block in [
+        (record, link.target) for record, link in links if link.relation == "learned_in"
+    ]:
         text = " ".join(record.text.split())
         at = matcher.nearest(text)
         if at is None:  # texts that are too short to be compared
@@ -225,7 +264,9 @@ def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
             yield first[at][0]
 
 
-def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) -> tuple[Promotion | None, str]:
+def promote_insights(
+    root: Path, task: Task, *, patterns: Sequence[str] = ()
+) -> tuple[Promotion | None, str]:
     """Promote what a finished task taught, and write its graph; the second value says why that failed."""
     at = worktree.folder_of(root, task)
     try:
@@ -236,7 +277,10 @@ def promote_insights(root: Path, task: Task, *, patterns: Sequence[str] = ()) ->
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
-        return promotion, f"not everything that {task.id} taught can be read: {problems[0]}" if problems else ""
+        return (
+            promotion,
+            f"not everything that {task.id} taught can be read: {problems[0]}" if problems else "",
+        )
     except RalphError as error:
         hint = f"; {error.hint}" if error.hint else ""
         return None, f"what {task.id} taught was not promoted: {error.message}{hint}"

@@ -66,7 +66,9 @@ def _holds(run: str, task: Task) -> bool:
     return task.claim is not None and task.claim.run == run
 
 
-def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False) -> Task | None:
+def claim(
+    root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False
+) -> Task | None:
     """Claim a task; None when it has ended, is blocked, or somebody else works on it.
 
     `named`: a person chose it; then it may also have failed, be blocked or begun by hand. Blockers are not checked.
@@ -78,7 +80,9 @@ def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None
             return replace(task, claim=claim)
         if holder not in ("", claim.run) and board.is_live(task.claim, now or ids.now()):
             return task
-        is_free = status is TaskStatus.PENDING or (status is TaskStatus.IN_PROGRESS and holder)  # a dead run's
+        is_free = status is TaskStatus.PENDING or (
+            status is TaskStatus.IN_PROGRESS and holder
+        )  # a dead run's
         if not is_free and (not named or status in (None, TaskStatus.DONE)):
             return task
         if status is TaskStatus.IN_PROGRESS:
@@ -90,10 +94,14 @@ def claim(root: Path, task_id: str, claim: Claim, *, now: datetime | None = None
     return after if after.claim == claim else None
 
 
-def renew(root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE) -> bool:
+def renew(
+    root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE
+) -> bool:
     """Extend the run's claim; False when the task is no longer its own."""
     extended = claim_of(run, now=now, lease=lease)
-    after = board.change(root, task_id, lambda task: replace(task, claim=extended) if _holds(run, task) else task)
+    after = board.change(
+        root, task_id, lambda task: replace(task, claim=extended) if _holds(run, task) else task
+    )
     return _holds(run, after)
 
 
@@ -114,7 +122,13 @@ def release_run(root: Path, run: str) -> list[str]:
 
 
 def finish(
-    root: Path, task_id: str, status: TaskStatus, *, run: str, note: str = "", patterns: Sequence[str] = ()
+    root: Path,
+    task_id: str,
+    status: TaskStatus,
+    *,
+    run: str,
+    note: str = "",
+    patterns: Sequence[str] = (),
 ) -> Task:
     """Store how a run's work on a task ended, and release it; another run's or an ended task stays as it is."""
     from ralph.capture import privacy
@@ -123,7 +137,9 @@ def finish(
 
     def edit(task: Task) -> Task:
         current = board.status_of(task)
-        if not _holds(run, task) and (task.claim is not None or current in _ENDED or current is status):
+        if not _holds(run, task) and (
+            task.claim is not None or current in _ENDED or current is status
+        ):
             return task
         if current is status and status is not TaskStatus.PENDING:
             return replace(task, claim=None)
@@ -131,7 +147,9 @@ def finish(
         if status is TaskStatus.DONE:
             return after
         after = board.with_member(after, board.FAILURE, note)
-        return board.with_member(after, board.REASON, note) if status is TaskStatus.BLOCKED else after
+        return (
+            board.with_member(after, board.REASON, note) if status is TaskStatus.BLOCKED else after
+        )
 
     task = board.change(root, task_id, edit)
     if task.parent and board.status_of(task) is TaskStatus.DONE:
@@ -140,7 +158,13 @@ def finish(
 
 
 def count_attempt(
-    root: Path, task_id: str, run: str, *, iteration: int = 0, note: str = "", patterns: Sequence[str] = ()
+    root: Path,
+    task_id: str,
+    run: str,
+    *,
+    iteration: int = 0,
+    note: str = "",
+    patterns: Sequence[str] = (),
 ) -> int:
     """Count one more attempt, of an iteration once, with why it failed; return how many there are."""
     from ralph.capture import privacy
@@ -149,7 +173,9 @@ def count_attempt(
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        is_counted = attempt and task.extra.get(board.ATTEMPT) == attempt  # then a kill came before this was noted
+        is_counted = (
+            attempt and task.extra.get(board.ATTEMPT) == attempt
+        )  # then a kill came before this was noted
         if is_counted or (task.claim is not None and not _holds(run, task)):
             return task
         after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
@@ -164,7 +190,11 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
     def end(task: Task) -> Task:
         is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
         is_open = is_open and not board.is_live(task.claim, ids.now())
-        return board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done") if is_open else task
+        return (
+            board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done")
+            if is_open
+            else task
+        )
 
     closed: list[Task] = []
     while True:
@@ -198,9 +228,13 @@ def add(
     about = progress.read_prd(prd, allow_secret, patterns) if prd is not None else None
     description = description or (about.description if about is not None else "")
     name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = privacy.clean_description(description, "description", allow_secret=allow_secret, patterns=patterns)
+    body = privacy.clean_description(
+        description, "description", allow_secret=allow_secret, patterns=patterns
+    )
     if priority < 0:
-        raise Refused(f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last")
+        raise Refused(
+            f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last"
+        )
     if feature_id:
         feature.find(root, feature_id)
     with board.lock_all(root) as everything:
@@ -209,7 +243,9 @@ def add(
             hint = f"`ralph task reset {above.id}` first, or leave the parent out"
             raise Refused(f"{above.id} is {above.status}: it gets no more children", hint=hint)
         task_id, now = board.fresh_id(everything, paths.tasks_folder(root)), board.stamp()
-        task = Task(task_id, name.text, body.text, priority=priority, created_at=now, updated_at=now)
+        task = Task(
+            task_id, name.text, body.text, priority=priority, created_at=now, updated_at=now
+        )
         blockers = tuple(dict.fromkeys(blocked_by))
         task = replace(task, blocked_by=blockers, parent=parent or None, feature=feature_id or None)
         board.check_links(everything, task)
@@ -276,7 +312,9 @@ def start(root: Path, task_id: str) -> TaskChange:
         if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return replace(task, claim=None)
         if blockers := [blocker for blocker in task.blocked_by if blocker not in everything.done]:
-            hint = f"do that first, or take it out of `blocked_by` in {board.find(root, task_id).path}"
+            hint = (
+                f"do that first, or take it out of `blocked_by` in {board.find(root, task_id).path}"
+            )
             raise Refused(f"{task_id} waits for {', '.join(blockers)}", hint=hint)
         return board.with_status(task, TaskStatus.IN_PROGRESS)
 
@@ -288,17 +326,29 @@ def done(root: Path, task_id: str) -> TaskChange:
     everything = board.read(root)
 
     def edit(task: Task) -> Task:
-        children = [child for child in everything.children.get(task_id, ()) if child not in everything.done]
+        children = [
+            child for child in everything.children.get(task_id, ()) if child not in everything.done
+        ]
         if children:
-            hint = f"do them first: then {task_id} is done by itself; `ralph task fail` gives one up"
-            raise Refused(f"{task_id} has parts that are not done: {', '.join(children)}", hint=hint)
-        return task if board.status_of(task) is TaskStatus.DONE else board.with_status(task, TaskStatus.DONE)
+            hint = (
+                f"do them first: then {task_id} is done by itself; `ralph task fail` gives one up"
+            )
+            raise Refused(
+                f"{task_id} has parts that are not done: {', '.join(children)}", hint=hint
+            )
+        return (
+            task
+            if board.status_of(task) is TaskStatus.DONE
+            else board.with_status(task, TaskStatus.DONE)
+        )
 
     after = _change(root, task_id, edit)
     return replace(after, parents=tuple(close_parents(root)) if after.task.parent else ())
 
 
-def complete(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> tuple[TaskChange, "Promotion | None", str]:
+def complete(
+    root: Path, task_id: str, *, patterns: Sequence[str] = ()
+) -> tuple[TaskChange, "Promotion | None", str]:
     """Mark a task as done, and promote its insights to the project; return what of that failed, too."""
     from ralph.app.tasks import progress
 
@@ -307,7 +357,12 @@ def complete(root: Path, task_id: str, *, patterns: Sequence[str] = ()) -> tuple
 
 
 def fail(
-    root: Path, task_id: str, reason: str = "", *, allow_secret: bool = False, patterns: Sequence[str] = ()
+    root: Path,
+    task_id: str,
+    reason: str = "",
+    *,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
 ) -> TaskChange:
     """Give a task up; the reason is in the prompt of the next attempt."""
     return _stop(root, task_id, TaskStatus.FAILED, reason, allow_secret, patterns)
@@ -329,7 +384,10 @@ def block(
     def edit(task: Task) -> Task:
         after = replace(task, blocked_by=tuple(dict.fromkeys([*task.blocked_by, *by])))
         if board.status_of(task) is TaskStatus.DONE:
-            raise Refused(f"{task_id} is done: it waits for nothing", hint=f"`ralph task reset {task_id}` first")
+            raise Refused(
+                f"{task_id} is done: it waits for nothing",
+                hint=f"`ralph task reset {task_id}` first",
+            )
         if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
         return after
@@ -348,7 +406,11 @@ def _stop(
     member = board.FAILURE if status is TaskStatus.FAILED else board.REASON
 
     def edit(task: Task) -> Task:
-        after = task if board.status_of(task) is status else board.with_status(task, status, note=why.text)
+        after = (
+            task
+            if board.status_of(task) is status
+            else board.with_status(task, status, note=why.text)
+        )
         return board.with_member(after, member, why.text)
 
     return replace(_change(root, task_id, edit), private_parts=why.private)
@@ -358,7 +420,10 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
     """Make a task and its done parents pending again without attempts; from a live run only by force."""
     everything = board.read(root)
     if task_id in everything.done and everything.has_done_all(task_id):
-        raise Refused(f"{task_id} is done with its parts", hint="reset the part that is not, or add another one")
+        raise Refused(
+            f"{task_id} is done with its parts",
+            hint="reset the part that is not, or add another one",
+        )
 
     def edit(task: Task) -> Task:
         if not force:
@@ -369,21 +434,29 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
 
     def reopen(task: Task) -> Task:
         is_done = board.status_of(task) is TaskStatus.DONE
-        return board.with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset") if is_done else task
+        return (
+            board.with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset")
+            if is_done
+            else task
+        )
 
     after = _change(root, task_id, edit)
     everything = board.read(root)
     parents, above = list[Task](), everything.get(after.task.parent or "")
     while above is not None and board.status_of(above) is TaskStatus.DONE:
         parents.append(board.change(root, above.id, reopen))
-        above = everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
+        above = (
+            everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
+        )
     return replace(after, parents=tuple(parents))
 
 
 def _check_free(task: Task) -> None:
     if task.claim is not None and board.is_live(task.claim, ids.now()):
         what = f"{task.id} is being worked on by {task.claim.run} (process {task.claim.pid} on {task.claim.host})"
-        raise Refused(what, hint="stop that run first; `ralph task reset --force` takes the task away from it")
+        raise Refused(
+            what, hint="stop that run first; `ralph task reset --force` takes the task away from it"
+        )
 
 
 def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
@@ -408,17 +481,28 @@ def log(root: Path, task_id: str) -> list[dict[str, str]]:
     from ralph.app import index
 
     task = board.find(root, task_id).task
-    events = [{"at": task.created_at, "what": "added", "by": "", "note": ""}] if task.created_at else []
+    events = (
+        [{"at": task.created_at, "what": "added", "by": "", "note": ""}] if task.created_at else []
+    )
     history = task.extra.get(board.HISTORY)
     for line in history if isinstance(history, list) else []:
         if isinstance(line, dict):
             text = {key: str(line.get(key, "")) for key in ("at", "from", "to", "by", "note")}
-            events.append({"at": text["at"], "what": f"{text.pop('from')} -> {text.pop('to')}", **text})
+            events.append(
+                {"at": text["at"], "what": f"{text.pop('from')} -> {text.pop('to')}", **text}
+            )
     where, values = queries.iterations(task=task_id)
     iterations = index.ask(
-        root, lambda connection: list(queries.select_records(connection, Family.JOURNAL, where, tuple(values)))
+        root,
+        lambda connection: list(
+            queries.select_records(connection, Family.JOURNAL, where, tuple(values))
+        ),
     )
-    for _, record in sorted(iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)):
+    for _, record in sorted(
+        iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)
+    ):
         what = f"iteration {record.origin.iteration}: {record.kind.value}"
-        events.append({"at": record.created_at, "what": what, "by": record.origin.run, "note": record.text})
+        events.append(
+            {"at": record.created_at, "what": what, "by": record.origin.run, "note": record.text}
+        )
     return sorted(events, key=lambda event: board.parse_time(event["at"]))

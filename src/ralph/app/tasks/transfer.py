@@ -43,12 +43,21 @@ def import_(
 ) -> TaskImport:
     """Import the tasks of a file, whose `name` tells its format; Refused with every problem, by its line."""
     content = read_json(text)
-    is_broken, value = isinstance(content, Problem), None if isinstance(content, Problem) else content.value
-    is_prd = name.lower().endswith(".json") if is_broken else isinstance(value, dict) and "id" not in value
+    is_broken, value = (
+        isinstance(content, Problem),
+        None if isinstance(content, Problem) else content.value,
+    )
+    is_prd = (
+        name.lower().endswith(".json")
+        if is_broken
+        else isinstance(value, dict) and "id" not in value
+    )
     rows, problems = _read_stories(text, name) if is_prd else _read_lines(text)
     bad = [problem for problem in problems if problem.level == "error"]
     if not rows and not bad:
-        raise Refused(f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl")
+        raise Refused(
+            f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl"
+        )
     folder, now = paths.tasks_folder(root), ids.now()
     new, there, private_parts = dict[str, tuple[int, Task]](), list[tuple[Task, Task]](), 0
     with board.lock_all(root) as everything:
@@ -61,7 +70,11 @@ def import_(
                     raise Refused("its folder holds another task, or one that cannot be read")
             except Refused as error:
                 story = raw.extra.get(_STORY)
-                title = f"story {story['id']}" if not raw.id and isinstance(story, dict) else raw.id[:80]
+                title = (
+                    f"story {story['id']}"
+                    if not raw.id and isinstance(story, dict)
+                    else raw.id[:80]
+                )
                 bad.append(Problem(line, f"{title}: {error.message}", error.hint))
                 continue
             if known is not None:
@@ -71,11 +84,18 @@ def import_(
                 task = replace(task, id=board.fresh_id(everything, folder))
             # a microsecond apart, so that they keep the file's order
             time = ids.timestamp(now + timedelta(microseconds=len(new)), "microseconds")
-            task = replace(task, created_at=task.created_at or time, updated_at=task.updated_at or time)
+            task = replace(
+                task, created_at=task.created_at or time, updated_at=task.updated_at or time
+            )
             new[task.id] = (line, task)
             private_parts += removed
-        if bad := sorted([*bad, *_link_problems(everything, new.values())], key=lambda each: each.line):
-            parts = [f"line {each.line}: {each.what}" if each.line else each.what for each in bad[:_MAX_NAMED]]
+        if bad := sorted(
+            [*bad, *_link_problems(everything, new.values())], key=lambda each: each.line
+        ):
+            parts = [
+                f"line {each.line}: {each.what}" if each.line else each.what
+                for each in bad[:_MAX_NAMED]
+            ]
             parts += [f"and {len(bad) - _MAX_NAMED} more"] if len(bad) > _MAX_NAMED else []
             raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="mend the file")
         for _, task in new.values():
@@ -98,7 +118,11 @@ def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
         problems += (replace(problem, line=number) for problem in warnings)
         if task is not None and task.id in rows:
             hint = "give each of them its own id"
-            problems.append(Problem(number, f"a second task has the id {task.id}", hint, "error", "duplicate-id"))
+            problems.append(
+                Problem(
+                    number, f"a second task has the id {task.id}", hint, "error", "duplicate-id"
+                )
+            )
         elif task is not None:
             rows[task.id] = (number, task)
     return list(rows.values()), problems
@@ -113,10 +137,22 @@ def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Pr
         parts = [story.description] if story.description else []
         parts += [f"Acceptance criteria:{criteria}"] if criteria else []
         parts += [f"Notes: {story.notes}"] if story.notes else []
-        status, extra = TaskStatus.DONE if story.passes else TaskStatus.PENDING, {"id": story.id, "prd": source}
-        task = Task("", story.title, "\n\n".join(parts), status=status.value, priority=max(story.priority, 0))
+        status, extra = (
+            TaskStatus.DONE if story.passes else TaskStatus.PENDING,
+            {"id": story.id, "prd": source},
+        )
+        task = Task(
+            "",
+            story.title,
+            "\n\n".join(parts),
+            status=status.value,
+            priority=max(story.priority, 0),
+        )
         rows.setdefault(story.id, (0, replace(task, extra={_STORY: extra})))
-    problems = [replace(each, level="error") if each.code == "duplicate-id" else each for each in document.problems]
+    problems = [
+        replace(each, level="error") if each.code == "duplicate-id" else each
+        for each in document.problems
+    ]
     return list(rows.values()), problems
 
 
@@ -131,11 +167,24 @@ def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> tuple[Tas
     status = status_of(task)
     extra = privacy.redact_value(dict(task.extra), patterns)
     status = status if status in _IMPORTED else TaskStatus.PENDING  # nobody works on it here
-    feature, branch = (privacy.redact_note(name or "", patterns) or None for name in (task.feature, task.branch))
-    created, updated = (at if parse_time(at).year > 1 else "" for at in (task.created_at, task.updated_at))
-    task = replace(task, title=title.text, description=description.text, status=status.value, worktree=None, claim=None)
+    feature, branch = (
+        privacy.redact_note(name or "", patterns) or None for name in (task.feature, task.branch)
+    )
+    created, updated = (
+        at if parse_time(at).year > 1 else "" for at in (task.created_at, task.updated_at)
+    )
+    task = replace(
+        task,
+        title=title.text,
+        description=description.text,
+        status=status.value,
+        worktree=None,
+        claim=None,
+    )
     task = replace(task, feature=feature, branch=branch, created_at=created, updated_at=updated)
-    return replace(task, extra=extra if isinstance(extra, dict) else {}), title.private + description.private
+    return replace(
+        task, extra=extra if isinstance(extra, dict) else {}
+    ), title.private + description.private
 
 
 def _story_key(task: Task) -> str:
@@ -147,9 +196,13 @@ def _link_problems(everything: Board, new: Collection[tuple[int, Task]]) -> Iter
     after = everything.with_tasks(task for _, task in new)
     has_cycle = bool(after.cycle(*(task.id for _, task in new))) if new else False
     for line, task in new:
-        unknown = [name for name in (*task.blocked_by, task.parent) if name and name not in after.placed]
+        unknown = [
+            name for name in (*task.blocked_by, task.parent) if name and name not in after.placed
+        ]
         if unknown:
-            yield Problem(line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task", "")
+            yield Problem(
+                line, f"{task.id}: names {unknown[0][:80]!r}, and there is no such task", ""
+            )
         elif has_cycle and (way := after.cycle(task.id)):
             yield Problem(line, f"{task.id}: would wait for itself: {' -> '.join(way)}", "")
 
@@ -157,12 +210,17 @@ def _link_problems(everything: Board, new: Collection[tuple[int, Task]]) -> Iter
 def _finish_stories(root: Path, there: Iterable[tuple[Task, Task]]) -> tuple[Task, ...]:
     def end(task: Task) -> Task:
         is_done = status_of(task) is TaskStatus.DONE
-        return task if is_done else board.with_status(task, TaskStatus.DONE, note="its story passes")
+        return (
+            task if is_done else board.with_status(task, TaskStatus.DONE, note="its story passes")
+        )
 
     finished = []
     for task, story in there:
         passes = _story_key(story) and story.status == TaskStatus.DONE.value
-        if passes and status_of(task) not in (None, TaskStatus.DONE):  # None: a word for a person to look at
+        if passes and status_of(task) not in (
+            None,
+            TaskStatus.DONE,
+        ):  # None: a word for a person to look at
             finished.append(board.change(root, task.id, end))
     if finished:
         close_parents(root)
