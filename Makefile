@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    Ralph's main job, end to end, on a sample project"
 	@echo "make test    the test suite (crash and scale tests reduced)"
-	@echo "make check   lint, types, layers, sizes, docs, exports"
+	@echo "make check   lint, types, layers, docs, exports"
 	@echo "make soak    the long crash and scale tests, in full"
 	@echo "make e2e     on the real clients and Chromium, fetched with npm and apt (RALPH_E2E_ALL=1: all clients; CI=true: no skips)"
 	@echo "make bench   the benchmarks"
@@ -40,7 +40,7 @@ demo: $(BIN)/ralph
 	@$(BIN)/ralph demo
 
 # What is read from the source alone is left to `make check`.
-CHECKS := tests/test_layers.py tests/test_sizes.py tests/test_docs.py tests/test_exports.py tests/test_language.py
+CHECKS := tests/test_layers.py tests/test_docs.py tests/test_exports.py tests/test_language.py
 
 TESTS := $(STRICT) $(BIN)/python -m pytest --ignore=tests/e2e $(CHECKS:%=--ignore=%)
 

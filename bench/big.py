@@ -3,10 +3,62 @@
 import random
 from pathlib import Path
 
-SUBJECTS = "parser scheduler cache router migration session token index worker queue schema client server hook budget".split()
-VERBS = "fails retries blocks times out returns caches rebuilds validates truncates forks merges restarts".split()
-PLACES = "src/db/schema.ts services/core/api.py crates/loop/engine.rs web/app/page.tsx scripts/deploy.sh".split()
-TAGS = "api build ci db docker docs lint perf release search security style test types ui".split()
+SUBJECTS = [
+    "parser",
+    "scheduler",
+    "cache",
+    "router",
+    "migration",
+    "session",
+    "token",
+    "index",
+    "worker",
+    "queue",
+    "schema",
+    "client",
+    "server",
+    "hook",
+    "budget",
+]
+VERBS = [
+    "fails",
+    "retries",
+    "blocks",
+    "times",
+    "out",
+    "returns",
+    "caches",
+    "rebuilds",
+    "validates",
+    "truncates",
+    "forks",
+    "merges",
+    "restarts",
+]
+PLACES = [
+    "src/db/schema.ts",
+    "services/core/api.py",
+    "crates/loop/engine.rs",
+    "web/app/page.tsx",
+    "scripts/deploy.sh",
+]
+TAGS = [
+    "api",
+    "build",
+    "ci",
+    "db",
+    "docker",
+    "docs",
+    "lint",
+    "perf",
+    "release",
+    "search",
+    "security",
+    "style",
+    "test",
+    "types",
+    "ui",
+]
 TYPES = ("Patterns", "Decisions", "Fixes", "Context")
 PER_ENTRY = 500
 

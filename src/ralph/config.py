@@ -3,6 +3,8 @@
 `.ralph/config.sh` is never executed. What a project names (`TRUSTED`) counts only when the user's trust file has it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import json
@@ -76,7 +78,20 @@ TRUSTED: Mapping[
 }
 _SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
 _FOREIGN = frozenset(
-    "cli event_loop core hats events tasks skills features hooks adapters tui RObot".split()
+    {
+        "cli",
+        "event_loop",
+        "core",
+        "hats",
+        "events",
+        "tasks",
+        "skills",
+        "features",
+        "hooks",
+        "adapters",
+        "tui",
+        "RObot",
+    }
 )
 """Sections of ralph-orchestrator, which reads a `ralph.yml`, too."""
 _FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
@@ -103,7 +118,8 @@ class ConfigProblem(ConfigError):
 
     def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
-        self.place, self.what = place, what
+        self.place = place
+        self.what = what
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +160,7 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSour
     return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in files)
 
 
-def load(root: Path | None, *, env: Mapping[str, str]) -> "Loaded":
+def load(root: Path | None, *, env: Mapping[str, str]) -> Loaded:
     """Merge all layers; ConfigError for a wrong value or a file that cannot be read."""
     loaded = Loaded(root, env)
     loaded.merge_layers()
@@ -173,7 +189,8 @@ class Loaded:
     """The value and source of each key, warnings, and the values that need trust; later layers overwrite."""
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
-        self.root, self.env = root, env
+        self.root = root
+        self.env = env
         self.trusted_values: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
@@ -182,7 +199,8 @@ class Loaded:
     @cached_property
     def config(self) -> Config:
         """The values that count, without patterns that took too long on this machine."""
-        patterns, off = self.values["privacy.patterns"], ""
+        patterns = self.values["privacy.patterns"]
+        off = ""
         if self.root is not None and isinstance(patterns, tuple) and patterns:
             with contextlib.suppress(ConfigProblem):
                 off = _read(paths.slow_patterns_file(self.root), ConfigSource(Layer.DEFAULT)) or ""
@@ -220,16 +238,15 @@ class Loaded:
             for layer, path in zip(_FILES, main, strict=True):
                 above.read(ConfigSource(layer, str(path)), path)
             for name in ("privacy.patterns", "privacy.paths"):
-                values, more = self.values[name], above.values[name]
+                values = self.values[name]
+                more = above.values[name]
                 if (
                     isinstance(values, tuple)
                     and isinstance(more, tuple)
                     and not set(more) <= set(values)
                 ):
-                    self.values[name], self.origins[name] = (
-                        tuple(dict.fromkeys((*values, *more))),
-                        above.origins[name],
-                    )
+                    self.values[name] = tuple(dict.fromkeys((*values, *more)))
+                    self.origins[name] = above.origins[name]
         names = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
             if name in names:
@@ -241,7 +258,8 @@ class Loaded:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
 
     def _put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
-        in_project, name = place.layer in _FILES, key.name
+        in_project = place.layer in _FILES
+        name = key.name
         if in_project and name in TRUSTED:
             value = check_setting(key, node, place)
             if TRUSTED[name](value) and not self._is_trusted(
@@ -264,7 +282,8 @@ class Loaded:
             )
             return
         if not key.ignored:
-            self.values[name], self.origins[name] = check_setting(key, node, place), place
+            self.values[name] = check_setting(key, node, place)
+            self.origins[name] = place
 
     def _is_trusted(self, value: TrustedValue) -> bool:
         """The trust file is read only when a project names a value."""
@@ -313,7 +332,8 @@ class Loaded:
         self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str
     ) -> None:
         for part, node in entries.items():
-            name, place = prefix + part, replace(file, line=node.line)
+            name = prefix + part
+            place = replace(file, line=node.line)
             if node.value is None or (name in _FOREIGN and file.layer is Layer.PROJECT):
                 continue
             if name not in BY_NAME and name not in _SECTIONS:

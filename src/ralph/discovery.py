@@ -3,9 +3,12 @@
 State is in `<git common dir>/ralph/<project>/<machine id>/`, which no clone or clean touches. Hooks load this module.
 """
 
+from __future__ import annotations
+
 import os
 
-TYPE_CHECKING = False
+from ralph.lean import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -176,7 +179,9 @@ def locate(root: str) -> Location:
 
 
 def _main_checkout(common: str) -> str:
-    bare, worktree, section = False, "", ""
+    bare = False
+    worktree = ""
+    section = ""
     for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split(
         "\n"
     ):
@@ -192,14 +197,12 @@ def _main_checkout(common: str) -> str:
     return "" if bare or os.path.basename(common) != ".git" else os.path.dirname(common)
 
 
-def state_home(env: "Mapping[str, str]" = os.environ) -> str:
+def state_home(env: Mapping[str, str] = os.environ) -> str:
     """Return the user's own `state.home`, read without a YAML parser and before any cache; a branch decides nothing."""
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
-    section, text = (
-        "",
-        read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else "",
-    )
+    section = ""
+    text = read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else ""
     for raw in (
         text.split("\n") if "state" in text else ()
     ):  # `home` in this section, in block or flow style
@@ -213,7 +216,7 @@ def state_home(env: "Mapping[str, str]" = os.environ) -> str:
     return "git"
 
 
-def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:
+def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
     """Return Ralph's folder in the user's CONFIG or STATE folder (XDG); "" without a home."""
     folder = env.get(f"XDG_{kind}_HOME") or ""
     if not os.path.isabs(folder):
@@ -223,7 +226,7 @@ def user_folder(kind: str, env: "Mapping[str, str]" = os.environ) -> str:
     return f"{folder}/ralph"
 
 
-def machine_id(env: "Mapping[str, str]" = os.environ) -> str:
+def machine_id(env: Mapping[str, str] = os.environ) -> str:
     """Return the id of this user on this machine, made at the first call."""
     folder = user_folder("STATE", env)
     path = f"{folder}/machine-id"

@@ -1,5 +1,7 @@
 """Every error that Ralph raises on purpose: the message says what is wrong and where, `hint` how to go on."""
 
+from __future__ import annotations
+
 
 class RalphError(Exception):
     """Anything Ralph raises on purpose; the adapters print it once and exit with `exit_code`."""

@@ -3,6 +3,8 @@
 Files that git tracks are each checkout's own. All worktrees share tasks, logs and caches.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
@@ -14,7 +16,8 @@ from ralph import discovery
 from ralph.errors import NotFound, Unreadable, UsageError
 from ralph.model import ids
 
-LOG, MARKERS = discovery.LOG, (*discovery.MARKERS, ".git")
+LOG = discovery.LOG
+MARKERS = (*discovery.MARKERS, ".git")
 _SPECIAL = re.compile(r"[\\*?\[\] ]")  # characters that a git pattern has to escape
 PathOf = Callable[[Path], Path]  # a path by the project's root
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -152,7 +155,8 @@ main_checkout = _located(
     lambda here: here.main
 )  # the project's folder there; the root itself outside worktrees
 state_folder = _located(lambda here: here.state)  # logs, index, caches and ledger of this machine
-_in_main, _in_state = partial(_below, main_checkout), partial(_below, state_folder)
+_in_main = partial(_below, main_checkout)
+_in_state = partial(_below, state_folder)
 state_boundary = _located(
     lambda here: here.boundary
 )  # no write to the state may leave it, wherever links lead
@@ -300,7 +304,8 @@ def config_files(root: Path) -> tuple[Path, ...]:
 
 def settings_files(root: Path) -> tuple[Path, ...]:
     """Return the files whose settings count, in a worktree also the main checkout's local ones."""
-    own, main = config_files(root), main_checkout(root)
+    own = config_files(root)
+    main = main_checkout(root)
     if main == root:
         return own
     if not any(map(os.path.lexists, own)):

@@ -5,6 +5,8 @@ A `personal` key is ignored in a project's files; a value there that `trusted` i
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TypeVar

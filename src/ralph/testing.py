@@ -3,6 +3,8 @@
 HashEmbedder is a real Embedder: texts that share words are near. ScriptedAgent is a real Agent that plays steps.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -26,7 +28,7 @@ class HashEmbedder:
         self.dimensions = dimensions
         self.texts: list[str] = []
 
-    def embed(self, texts: Sequence[str]) -> "Matrix":
+    def embed(self, texts: Sequence[str]) -> Matrix:
         """One unit row a text."""
         import numpy as np
 

@@ -55,20 +55,75 @@ JSON = st.recursive(
 )
 HOSTS = ("claude", "codex", "gemini", "other")
 EVENTS = (
-    *"SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure PreCompact Stop SubagentStop".split(),
-    *"SessionEnd BeforeAgent AfterAgent BeforeTool AfterTool PreCompress Unknown".split(),
+    *[
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "Stop",
+        "SubagentStop",
+    ],
+    *[
+        "SessionEnd",
+        "BeforeAgent",
+        "AfterAgent",
+        "BeforeTool",
+        "AfterTool",
+        "PreCompress",
+        "Unknown",
+    ],
 )
 TOOLS = (
-    *"Bash Read Grep Glob WebFetch Edit MultiEdit Write NotebookEdit Agent mcp__x__y apply_patch".split(),
-    *"run_shell_command read_file replace web_fetch shell".split(),
+    *[
+        "Bash",
+        "Read",
+        "Grep",
+        "Glob",
+        "WebFetch",
+        "Edit",
+        "MultiEdit",
+        "Write",
+        "NotebookEdit",
+        "Agent",
+        "mcp__x__y",
+        "apply_patch",
+    ],
+    *["run_shell_command", "read_file", "replace", "web_fetch", "shell"],
 )
 _INPUT_KEYS = (
-    *"command description file_path path paths old_string new_string content edits pattern query url prompt".split(),
-    *"input patch password".split(),
+    *[
+        "command",
+        "description",
+        "file_path",
+        "path",
+        "paths",
+        "old_string",
+        "new_string",
+        "content",
+        "edits",
+        "pattern",
+        "query",
+        "url",
+        "prompt",
+    ],
+    *["input", "patch", "password"],
 )
 _ANSWER_KEYS = (
-    *"stdout stderr interrupted content llmContent error isError structuredPatch originalFile filePath".split(),
-    *"output metadata exit_code".split(),
+    *[
+        "stdout",
+        "stderr",
+        "interrupted",
+        "content",
+        "llmContent",
+        "error",
+        "isError",
+        "structuredPatch",
+        "originalFile",
+        "filePath",
+    ],
+    *["output", "metadata", "exit_code"],
 )
 _PATCHES = st.lists(
     st.fixed_dictionaries({"lines": st.lists(JSON, max_size=3) | JSON}) | JSON, max_size=3
@@ -83,8 +138,21 @@ PAYLOADS = st.fixed_dictionaries(
     {},
     optional={
         **dict.fromkeys(
-            "session_id cwd prompt last_assistant_message prompt_response agent_id agent_type error reason source "
-            "permission_mode tool_use_id is_interrupt".split(),
+            [
+                "session_id",
+                "cwd",
+                "prompt",
+                "last_assistant_message",
+                "prompt_response",
+                "agent_id",
+                "agent_type",
+                "error",
+                "reason",
+                "source",
+                "permission_mode",
+                "tool_use_id",
+                "is_interrupt",
+            ],
             JSON,
         ),
         "tool_name": st.sampled_from(TOOLS) | JSON,

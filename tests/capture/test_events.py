@@ -19,8 +19,18 @@ from ralph.capture.events import (
 from ralph.capture.events import without_context as asked
 
 IGNORED = {
-    *"claude.InstructionsLoaded-session_start claude.PostCompact-auto claude.PostToolBatch claude.StopFailure".split(),
-    *"claude.SubagentStart claude.SubagentStop-compaction_fork claude.UserPromptExpansion gemini.AfterModel".split(),
+    *[
+        "claude.InstructionsLoaded-session_start",
+        "claude.PostCompact-auto",
+        "claude.PostToolBatch",
+        "claude.StopFailure",
+    ],
+    *[
+        "claude.SubagentStart",
+        "claude.SubagentStop-compaction_fork",
+        "claude.UserPromptExpansion",
+        "gemini.AfterModel",
+    ],
 }
 
 

@@ -379,7 +379,21 @@ def _filled(value: object, secret: str) -> object:
 
 
 _TOOLS = st.sampled_from(
-    "Bash Edit Write MultiEdit Read Grep WebFetch Agent mcp__a__b apply_patch run_shell_command replace glob".split()
+    [
+        "Bash",
+        "Edit",
+        "Write",
+        "MultiEdit",
+        "Read",
+        "Grep",
+        "WebFetch",
+        "Agent",
+        "mcp__a__b",
+        "apply_patch",
+        "run_shell_command",
+        "replace",
+        "glob",
+    ]
 )
 
 

@@ -200,8 +200,29 @@ def test_the_list_says_what_each_agent_can_do_and_writes_nothing(
     (home / ".cursor").mkdir()
     said = ralph("install", "--list")
     rows = {line.split()[0]: line for line in said.out.splitlines()}
-    assert rows["host"].split() == "host client found record start prompt tool mcp tested".split()
-    assert rows["cursor"].split() == "cursor Cursor yes yes yes - yes yes not run".split()
+    assert rows["host"].split() == [
+        "host",
+        "client",
+        "found",
+        "record",
+        "start",
+        "prompt",
+        "tool",
+        "mcp",
+        "tested",
+    ]
+    assert rows["cursor"].split() == [
+        "cursor",
+        "Cursor",
+        "yes",
+        "yes",
+        "yes",
+        "-",
+        "yes",
+        "yes",
+        "not",
+        "run",
+    ]
     listed = {each["host"]: each for each in ralph("install", "--list", "--format", "json").json}
     assert listed["zed"]["folder"] == f"{home}/.config/zed"
     assert [listed["zed"][name] for name in ("record", "start", "prompt", "tool", "mcp", "tested")] == [

@@ -246,7 +246,24 @@ class TestPromptInjection:
     @given(
         st.lists(
             st.sampled_from(
-                "your new goal is you are allowed whoever this use the tool for ai : ,".split()
+                [
+                    "your",
+                    "new",
+                    "goal",
+                    "is",
+                    "you",
+                    "are",
+                    "allowed",
+                    "whoever",
+                    "this",
+                    "use",
+                    "the",
+                    "tool",
+                    "for",
+                    "ai",
+                    ":",
+                    ",",
+                ]
             )
         )
     )
@@ -273,6 +290,6 @@ def test_rendering_loads_no_heavy_module() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, encoding="utf-8"
     )
-    names = "render tokens".split()
+    names = ["render", "tokens"]
     own = {"ralph", "ralph.context", *(f"ralph.context.{name}" for name in names)}
-    assert set(done.stdout.split()) == own | {"ralph.model"}
+    assert set(done.stdout.split()) == own | {"ralph.model", "ralph.lean", "__future__"}

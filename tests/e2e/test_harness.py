@@ -28,9 +28,17 @@ if event in sys.argv[2:]:
     answer = {"hookEventName": event, "additionalContext": f"HANDED OVER at {event}"}
     print(json.dumps({"hookSpecificOutput": answer}))
 """
-EVENTS = (
-    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure PreCompact Stop SubagentStop SessionEnd"
-).split()
+EVENTS = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreCompact",
+    "Stop",
+    "SubagentStop",
+    "SessionEnd",
+]
 
 
 class Logbook:

@@ -4,8 +4,6 @@ They measure how often the screen sends an event to the full path without need. 
 memory of the tools, not by looking at the rules.
 """
 
-# ruff: noqa: E501 - output is quoted as it came, a line for each command
-
 import json
 import random
 

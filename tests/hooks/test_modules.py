@@ -14,9 +14,9 @@ from ralph.app import index
 
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
-    "ralph", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
+    "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
     "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
-    "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
+    "__future__", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 RULES = {
     f"ralph.capture.{name}"

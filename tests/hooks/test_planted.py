@@ -306,19 +306,33 @@ def test_a_task_whose_id_is_a_path_is_refused_with_a_finding(here: World, name: 
 
 # --- FIFOs and devices -----------------------------------------------------------------------------
 
-SETTINGS = "ralph.yml ralph.local.yml .ralph.toml .ralph/config.sh .ralph/.gitignore".split()
-FILES = (
-    ".agent/memories.md .ralph/guardrails.md .ralph/knowledge/fifo.md .ralph/global-patterns.md .ralph/scratchpad.md "
-    ".ralph/tasks/t-1/task.json .ralph/tasks/t-1/prd.json .ralph/tasks/t-1/progress.txt progress.txt .mcp.json "
-    ".ralph/tasks/t-1/memory/insights.json .ralph/features/f/feature.json AGENTS.md CLAUDE.md .claude/settings.json "
-    ".ralph/log/sessions/x.jsonl .ralph/ralph.db .ralph/cache/mcp-status.json"
-).split()
+SETTINGS = ["ralph.yml", "ralph.local.yml", ".ralph.toml", ".ralph/config.sh", ".ralph/.gitignore"]
+FILES = [
+    ".agent/memories.md",
+    ".ralph/guardrails.md",
+    ".ralph/knowledge/fifo.md",
+    ".ralph/global-patterns.md",
+    ".ralph/scratchpad.md",
+    ".ralph/tasks/t-1/task.json",
+    ".ralph/tasks/t-1/prd.json",
+    ".ralph/tasks/t-1/progress.txt",
+    "progress.txt",
+    ".mcp.json",
+    ".ralph/tasks/t-1/memory/insights.json",
+    ".ralph/features/f/feature.json",
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".claude/settings.json",
+    ".ralph/log/sessions/x.jsonl",
+    ".ralph/ralph.db",
+    ".ralph/cache/mcp-status.json",
+]
 STATE = (
     "ralph.db ralph.db-seal ralph.db-lock cache/hook cache/slow-patterns cache/vectors.db cache/graph.db "
     f"cache/citations log/sessions/{SESSION}.jsonl log/sessions/x.jsonl log/injections.jsonl log/hook-failures "
     f"log/knowledge.jsonl log/runs/run-1.jsonl cache/injected/{SESSION} log/spill/1-2-x.jsonl"
 ).split()
-HOME = ".config/ralph/config.yml .config/ralph/trust.json .claude/settings.json".split()
+HOME = [".config/ralph/config.yml", ".config/ralph/trust.json", ".claude/settings.json"]
 COMMANDS = (
     "status", "doctor", "search vault", "memory list", "memory prime --in guardrails,memories", "session list",
     "task list --all", "index sync", "context vault", "status --usage", "scratchpad", "memory add new-words",

@@ -9,7 +9,7 @@ import pytest
 from ralph.loop.detect import detect_commands
 from ralph.model.record import CriterionKind
 
-TEST, BUILD, LINT, TYPES = "test_pass build_success lint_clean type_check".split()
+TEST, BUILD, LINT, TYPES = ["test_pass", "build_success", "lint_clean", "type_check"]
 
 
 def project(folder: Path, files: Mapping[str, str]) -> dict[str, str]:

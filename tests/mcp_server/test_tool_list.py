@@ -16,10 +16,26 @@ from ralph.mcp.schema import TOOLS, KindName, OutcomeName, StateName, Tool
 from ralph.model.record import MemoryKind, Outcome
 from ralph.model.work import TaskStatus
 
-NAMES = (
-    "memory_add memory_search memory_show memory_list memory_edit memory_delete search timeline context knowledge_add "
-    "knowledge_match journal_search task_list task_show session_list session_show graph_neighbors status"
-).split()
+NAMES = [
+    "memory_add",
+    "memory_search",
+    "memory_show",
+    "memory_list",
+    "memory_edit",
+    "memory_delete",
+    "search",
+    "timeline",
+    "context",
+    "knowledge_add",
+    "knowledge_match",
+    "journal_search",
+    "task_list",
+    "task_show",
+    "session_list",
+    "session_show",
+    "graph_neighbors",
+    "status",
+]
 WRITING = {"memory_add", "memory_edit", "memory_delete", "knowledge_add"}
 MOST = 2_500
 

@@ -238,7 +238,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
 @for_each("count", [3, 59, 61, 450])
 def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
     chance = random.Random(count)
-    words = "alpha beta gamma delta".split()
+    words = ["alpha", "beta", "gamma", "delta"]
     records = [
         memory(f"alpha {chance.choice(words)} {n}", n, created_at=f"2025-0{1 + n % 5}-10")
         for n in range(count)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,9 +34,9 @@ def fact(
     name: str, *targets: str, day: str = "2026-01-01", relation: str = "affects", **more: object
 ) -> Record:
     links = tuple(Link(relation, target) for target in targets)
-    return Record(
-        name, MemoryKind.PATTERN, f"Words of {name}.", links=links, created_at=day, **more
-    )  # type: ignore[arg-type]  # keywords of a Record
+    text = f"Words of {name}."
+    fields: dict[str, Any] = {"links": links, "created_at": day, **more}
+    return Record(name, MemoryKind.PATTERN, text, **fields)
 
 
 def near(

@@ -235,7 +235,9 @@ def mixed(count: int) -> list[Record]:
     found: list[Record] = []
     for n in range(count):
         text = " ".join(
-            chance.choices("gateway deploy fails lock pool night hand key".split(), k=6)
+            chance.choices(
+                ["gateway", "deploy", "fails", "lock", "pool", "night", "hand", "key"], k=6
+            )
         )
         day = (date(2025, 5, 30) - timedelta(days=n)).isoformat()
         links = tuple(

@@ -16,10 +16,31 @@ from ralph.app.search import search
 from ralph.model.record import Query
 
 A_SESSION = 500
-SUBJECTS = (
-    "parser scheduler cache router migration token worker queue schema client server hook".split()
-)
-VERBS = "fails retries blocks returns rebuilds validates truncates merges restarts".split()
+SUBJECTS = [
+    "parser",
+    "scheduler",
+    "cache",
+    "router",
+    "migration",
+    "token",
+    "worker",
+    "queue",
+    "schema",
+    "client",
+    "server",
+    "hook",
+]
+VERBS = [
+    "fails",
+    "retries",
+    "blocks",
+    "returns",
+    "rebuilds",
+    "validates",
+    "truncates",
+    "merges",
+    "restarts",
+]
 
 
 def line(number: int) -> str:

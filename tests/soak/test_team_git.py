@@ -32,12 +32,38 @@ MEMORIES, RAILS, PATTERNS = (
 PAGE, KNOWLEDGE = "AGENTS.md", ".ralph/knowledge"
 KINDS = list(MemoryKind)
 BRANCHES = 8
-WORDS = "lock cache 테스트 배포 queue 한국어 retry token 서버 schema index 마이그레이션".split()
+WORDS = [
+    "lock",
+    "cache",
+    "테스트",
+    "배포",
+    "queue",
+    "한국어",
+    "retry",
+    "token",
+    "서버",
+    "schema",
+    "index",
+    "마이그레이션",
+]
 WAYS = ("merge", "merge", "rebase", "cherry-pick", "squash")
 ADDITIONS = ("add", "supersede", "rail", "pattern", "learn")
-OPERATIONS = (
-    "add add add edit delete tag supersede move prose know unknow rail pattern learn".split()
-)
+OPERATIONS = [
+    "add",
+    "add",
+    "add",
+    "edit",
+    "delete",
+    "tag",
+    "supersede",
+    "move",
+    "prose",
+    "know",
+    "unknow",
+    "rail",
+    "pattern",
+    "learn",
+]
 
 
 @dataclass

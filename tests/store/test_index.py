@@ -73,9 +73,8 @@ def dump(connection: sqlite3.Connection) -> list[tuple[object, ...]]:
     assert words == {}
     for table in ("sessions", "loop_runs", "tasks"):
         for row in connection.execute(f"SELECT * FROM {table}"):
-            told.append(
-                (table, *(row[name] for name in row.keys() if name not in ("key", "source")))
-            )  # noqa: SIM118 - a Row gives values
+            columns = [name for name in row.keys() if name not in ("key", "source")]  # noqa: SIM118 - a Row gives values
+            told.append((table, *(row[name] for name in columns)))
     vocabulary = connection.execute("SELECT term, doc, cnt FROM search_terms")
     told.extend(tuple(row) for row in vocabulary)
     return sorted(told, key=repr)

@@ -20,7 +20,18 @@ from ralph.store.team_server import ServerError, check_url
 
 NAME = "vault-of-initech"
 SECRET = ("zyxwvut", "quuxly", "frobnicate")
-TABLES = "version projects members sources records records_rest sessions tombstones vocabulary row_keys".split()
+TABLES = [
+    "version",
+    "projects",
+    "members",
+    "sources",
+    "records",
+    "records_rest",
+    "sessions",
+    "tombstones",
+    "vocabulary",
+    "row_keys",
+]
 CATALOG = (
     "SELECT * FROM pg_catalog.pg_stats",
     "SELECT * FROM pg_catalog.pg_stat_activity",

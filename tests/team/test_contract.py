@@ -16,7 +16,23 @@ from ralph.search.rank import STANDARD
 from ralph.store import lookup, queries
 from ralph.store.server_lookup import ServerLookup
 
-WORDS = "timeout retry invoice docker cache token schema migrate worker socket deploy queue 환불 결제 parseHttp".split()
+WORDS = [
+    "timeout",
+    "retry",
+    "invoice",
+    "docker",
+    "cache",
+    "token",
+    "schema",
+    "migrate",
+    "worker",
+    "socket",
+    "deploy",
+    "queue",
+    "환불",
+    "결제",
+    "parseHttp",
+]
 Sides = list[tuple[Any, Any, dict[int, str]]]
 """Of each implementation: the store, its connection, and the ids of the records by their keys."""
 

@@ -67,7 +67,18 @@ def test_only_the_difference_is_sent(fleet: Fleet) -> None:
 
 def test_a_search_over_pulled_rows_is_that_over_the_same_rows(fleet: Fleet) -> None:
     ann, ben = fleet.machine("a", "ann"), fleet.machine("b", "ben")
-    words = "timeout retry invoice docker cache token schema migrate worker socket".split()
+    words = [
+        "timeout",
+        "retry",
+        "invoice",
+        "docker",
+        "cache",
+        "token",
+        "schema",
+        "migrate",
+        "worker",
+        "socket",
+    ]
     for number in range(300):
         text = (
             " ".join(words[(number * step + step) % 10] for step in range(1, 2 + number % 5))

@@ -302,12 +302,61 @@ def at(members: Mapping[str, object], root: Path) -> dict[str, object]:
 
 # --- many ----------------------------------------------------------------------------------------
 
-_WORDS = """cache queue invoice login token cart price refund stock shelf courier parcel customs payment ledger retry
-timeout index column migration replica shard worker scheduler webhook signature cookie header proxy gateway router
-template layout theme locale currency voucher coupon receipt printer scanner barcode supplier carrier""".split()
-_VERBS = "needs|must not skip|is checked before|waits for|is written after|breaks without|is kept beside".split(
-    "|"
-)
+_WORDS = [
+    "cache",
+    "queue",
+    "invoice",
+    "login",
+    "token",
+    "cart",
+    "price",
+    "refund",
+    "stock",
+    "shelf",
+    "courier",
+    "parcel",
+    "customs",
+    "payment",
+    "ledger",
+    "retry",
+    "timeout",
+    "index",
+    "column",
+    "migration",
+    "replica",
+    "shard",
+    "worker",
+    "scheduler",
+    "webhook",
+    "signature",
+    "cookie",
+    "header",
+    "proxy",
+    "gateway",
+    "router",
+    "template",
+    "layout",
+    "theme",
+    "locale",
+    "currency",
+    "voucher",
+    "coupon",
+    "receipt",
+    "printer",
+    "scanner",
+    "barcode",
+    "supplier",
+    "carrier",
+]
+_VERBS = [
+    "needs",
+    "must not skip",
+    "is checked before",
+    "waits for",
+    "is written after",
+    "breaks without",
+    "is kept beside",
+]
 _SECTIONS = {"Patterns": PATTERN, "Decisions": DECISION, "Fixes": FIX, "Context": CONTEXT}
 
 

@@ -10,9 +10,33 @@ from tests.cases import for_each
 from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
 
 TAGS = frozenset(
-    "p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a hr br table thead tbody tr th td".split()
+    [
+        "p",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "ul",
+        "ol",
+        "li",
+        "blockquote",
+        "pre",
+        "code",
+        "em",
+        "strong",
+        "s",
+        "a",
+        "hr",
+        "br",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    ]
 )
-ATTRIBUTES = frozenset("href title rel target class start".split())
+ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start"])
 
 PIECES = [
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "<!--", "-->", "<![CDATA[",

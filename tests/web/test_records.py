@@ -11,10 +11,30 @@ from tests.web.sample import Sample
 
 from ralph.app.pages import detail
 
-ROW = set(
-    "id type text title tags created_at updated_at source by via status family scope task session tokens score why "
-    "count stale superseded_by expired".split()
-)
+ROW = {
+    "id",
+    "type",
+    "text",
+    "title",
+    "tags",
+    "created_at",
+    "updated_at",
+    "source",
+    "by",
+    "via",
+    "status",
+    "family",
+    "scope",
+    "task",
+    "session",
+    "tokens",
+    "score",
+    "why",
+    "count",
+    "stale",
+    "superseded_by",
+    "expired",
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +49,17 @@ def window(shop: Sample) -> Site:
 
 def test_the_state_tells_what_every_page_needs(window: Site) -> None:
     state = window.get("/api/state")
-    assert set(state) == set(
-        "project version task_count record_count paused team config types families".split()
-    )
+    assert set(state) == {
+        "project",
+        "version",
+        "task_count",
+        "record_count",
+        "paused",
+        "team",
+        "config",
+        "types",
+        "families",
+    }
     assert state["families"] == ["memory", "observation", "journal"]
     assert state["record_count"] == window.get("/api/records")["total"]
     assert state["config"]["budget"] > 0
@@ -122,9 +150,17 @@ def test_one_record_has_all_that_is_known_of_it(window: Site, shop: Sample) -> N
         if "memories.md" in row["source"]
     )
     page = window.get(f"/api/records/{row['id']}")
-    assert set(page) == set(
-        "record layers superseded_by citations injections used neighbours actions held".split()
-    )
+    assert set(page) == {
+        "record",
+        "layers",
+        "superseded_by",
+        "citations",
+        "injections",
+        "used",
+        "neighbours",
+        "actions",
+        "held",
+    }
     assert ROW | {"heading", "html", "origin", "links"} <= set(page["record"])
     name, _, line = page["record"]["source"].rpartition(":")
     assert name == ".agent/memories.md"

@@ -3,6 +3,8 @@
 Reading and edits inside the folder are allowed, the rest only with `bypass`; a read-only question gets such a mode.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
@@ -127,7 +129,7 @@ class Acp:
                     await connection.close()
 
     async def _play_turn(
-        self, connection: ClientSideConnection, listener: "_AcpListener", ask: Ask
+        self, connection: ClientSideConnection, listener: _AcpListener, ask: Ask
     ) -> StopReason:
         version = schema.Implementation(name="ralph", version=__version__)
         initialized = await connection.initialize(
@@ -163,11 +165,12 @@ class Acp:
     async def _open_session(
         self,
         connection: ClientSideConnection,
-        listener: "_AcpListener",
+        listener: _AcpListener,
         ask: Ask,
         can: schema.AgentCapabilities | None,
     ) -> Session:
-        folder, options = os.path.realpath(ask.folder), dict[str, Any]()
+        folder = os.path.realpath(ask.folder)
+        options = dict[str, Any]()
         if ask.read_only:
             options = {"tools": list(READERS), "strictMcpConfig": True}
         elif self.settings:
@@ -192,9 +195,9 @@ class Acp:
 
 
 async def _wait_for_turn(
-    turn: "asyncio.Task[StopReason]",
+    turn: asyncio.Task[StopReason],
     connection: ClientSideConnection,
-    listener: "_AcpListener",
+    listener: _AcpListener,
     ask: Ask,
 ) -> StopReason | None:
     """Show text until the turn has ended; return why it was cut short, if it was."""
@@ -220,14 +223,16 @@ async def _wait_for_turn(
 
 class _AcpListener:
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
-        self._ask, self._bypass = ask, bypass
-        self.session, self.model, self.started = "", ask.model, False
+        self._ask = ask
+        self._bypass = bypass
+        self.session = ""
+        self.model = ask.model
+        self.started = False
         self._texts: list[str] = []
         self._shown = 0  # how many texts were shown
-        self._final, self._new_message = (
-            0,
-            False,
-        )  # the number of the text that begins the last message
+        # the number of the text that begins the last message
+        self._final = 0
+        self._new_message = False
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
 
@@ -239,7 +244,8 @@ class _AcpListener:
                 text = update.content.text
                 if self._new_message:  # after a tool call a new message begins
                     text = f"\n\n{text}"
-                    self._final, self._new_message = len(self._texts), False
+                    self._final = len(self._texts)
+                    self._new_message = False
                 self._texts.append(text)
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
@@ -283,7 +289,8 @@ class _AcpListener:
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
         calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
-        text, session = "".join(self._texts), self.session or self._ask.session
+        text = "".join(self._texts)
+        session = self.session or self._ask.session
         final = sum(map(len, self._texts[: self._final]))
         outputs = tuple(output for call in self._calls.values() for output in call.outputs)
         return Reply(text, stop, calls, self.model, self._cost, session, error, final, outputs)
@@ -318,9 +325,8 @@ class _AcpToolCall:
         )
         outputs = [block.text for block in blocks if isinstance(block, schema.TextContentBlock)]
         raw = update.raw_output
-        outputs += (
-            [raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)] if raw else []
-        )
+        if raw:
+            outputs.append(raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False))
         self.outputs = outputs or self.outputs  # an update replaces what was there
         arguments = update.raw_input if isinstance(update.raw_input, Mapping) else {}
         self.paths += [

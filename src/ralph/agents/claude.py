@@ -3,6 +3,8 @@
 The reply is all text of the main conversation. Read-only means reading tools: plan mode leaves a shell to a classifier.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -66,9 +68,12 @@ class Claude:
                 "--permission-mode",
                 BYPASS if self.permission == "bypass" else self.permission,
             ]
-        argv += ["--settings", self.settings] if self.settings and not ask.read_only else []
-        argv += ["--model", ask.model] if ask.model else []
-        argv += ["--resume", ask.session] if ask.session else []
+        if self.settings and not ask.read_only:
+            argv += ["--settings", self.settings]
+        if ask.model:
+            argv += ["--model", ask.model]
+        if ask.session:
+            argv += ["--resume", ask.session]
         rules = [
             f"Bash({command}:*)"
             for command in ask.allowed
@@ -115,7 +120,8 @@ class ClaudeEventReader(client.EventReader):
             self.model = model
         for block in get_objects(message, "content"):
             if get_text(block, "type") == "tool_use":
-                arguments, name = get_object(block, "input"), get_text(block, "name") or "tool"
+                arguments = get_object(block, "input")
+                name = get_text(block, "name") or "tool"
                 paths = [get_text(arguments, key) for key in ("file_path", "notebook_path", "path")]
                 self.add_call(name, paths, get_text(block, "id"), writes=name in WRITERS)
             elif (
@@ -133,7 +139,8 @@ class ClaudeEventReader(client.EventReader):
                 return StopReason.END_TURN, ""
             message = client.describe_crash("claude", result)
             return client.classify_error(message), message
-        subtype, text = get_text(end, "subtype"), get_text(end, "result")
+        subtype = get_text(end, "subtype")
+        text = get_text(end, "result")
         if subtype == "error_max_turns":
             return StopReason.MAX_TURNS, "it reached its highest number of turns"
         if end.get("is_error") is True or subtype.startswith("error"):

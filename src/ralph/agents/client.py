@@ -4,6 +4,8 @@ The agent gets our environment (a user's key must reach it) without the variable
 change with every version of a client, so an HTTP status decides; the rest is a crash, after which the loop tries again.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -23,8 +25,18 @@ LONGEST_LINE = (
 _PROMPT = "{prompt}"
 _OUTPUT_LIMIT = 4000  # characters of either stream: output is parsed as it arrives, and of the errors the end matters
 _SESSION_VARIABLES = frozenset(
-    """AI_AGENT CLAUDECODE CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_EXECPATH CLAUDE_CODE_SSE_PORT
-    CLAUDE_EFFORT CLAUDE_ENV_FILE CLAUDE_PID CLAUDE_PROJECT_DIR""".split()
+    {
+        "AI_AGENT",
+        "CLAUDECODE",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_EFFORT",
+        "CLAUDE_ENV_FILE",
+        "CLAUDE_PID",
+        "CLAUDE_PROJECT_DIR",
+    }
 )
 _SESSION_PREFIXES = ("CLAUDE_CODE_MESSAGING_", "CLAUDE_CODE_SESSION_", "CLAUDE_PLUGIN_")
 
@@ -100,7 +112,7 @@ def describe_crash(name: str, result: ProcessResult) -> str:
     return f"{name} {how}: {errors}" if errors else f"{name} {how}"
 
 
-def run_client(argv: Sequence[str], ask: Ask, reader: "EventReader") -> Reply:
+def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
     """Run a client with the prompt as its standard input; the reader gets each line."""
     lines = LineBuffer(reader.read_line)
     result = process.run(
@@ -137,7 +149,8 @@ class LineBuffer:
     def flush(self) -> None:
         """Pass on what remains as a line."""
         line = "".join(self._pieces)
-        self._pieces, self._room = [], LONGEST_LINE
+        self._pieces = []
+        self._room = LONGEST_LINE
         if line.strip():
             self._on_line(line.removesuffix("\r"))
 
@@ -194,15 +207,16 @@ class EventReader(ABC):
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
-        self.session, self.model, self.cost = ask.session, ask.model, 0.0
+        self.session = ask.session
+        self.model = ask.model
+        self.cost = 0.0
         self.texts: list[str] = []
         self.calls: dict[str, ToolCall] = {}
         self.outputs: list[str] = []
         self.refused: list[str] = []
-        self._final, self._new_message = (
-            0,
-            False,
-        )  # the number of the text that begins the last message
+        # the number of the text that begins the last message
+        self._final = 0
+        self._new_message = False
 
     def read_line(self, line: str) -> None:
         """Read one line of output."""
@@ -219,10 +233,8 @@ class EventReader(ABC):
 
     def add_text(self, text: str) -> None:
         """Add and show text; after a tool call a new message begins."""
-        self._final, self._new_message = (
-            len(self.texts) if self._new_message else self._final,
-            False,
-        )
+        self._final = len(self.texts) if self._new_message else self._final
+        self._new_message = False
         self.texts.append(text)
         self.ask.show(text if text.endswith("\n") else f"{text}\n")
 
@@ -241,7 +253,8 @@ class EventReader(ABC):
             "\n\n".join(self.texts),
             sum(len(text) + 2 for text in self.texts[: self._final]),
         )
-        calls, outputs = tuple(self.calls.values()), tuple(self.outputs)
+        calls = tuple(self.calls.values())
+        outputs = tuple(self.outputs)
         refused = tuple(dict.fromkeys(self.refused))
         return Reply(
             text, stop, calls, self.model, self.cost, self.session, error, final, outputs, refused
@@ -273,7 +286,8 @@ class CommandAgent:
         )
         stop, error = forced_end(result) or (StopReason.END_TURN, "")
         if not error and result.code != 0:
-            stop, error = StopReason.CRASHED, describe_crash(self._argv[0], result)
+            stop = StopReason.CRASHED
+            error = describe_crash(self._argv[0], result)
         return Reply(result.out, stop, error=error)
 
 

@@ -3,6 +3,8 @@
 The kernel enforces its sandbox. It reports neither model nor cost: the model is the requested one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,10 +35,11 @@ class Codex:
         sandbox = BYPASS if self.permission == "bypass" else self.permission or SANDBOX
         argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
         argv += ["--sandbox", READ_ONLY if ask.read_only else sandbox]
-        argv += ["--model", ask.model] if ask.model else []
-        argv += (
-            ["resume", ask.session] if ask.session else []
-        )  # it has fewer options, so all others are before it
+        if ask.model:
+            argv += ["--model", ask.model]
+        # it has fewer options, so all others are before it
+        if ask.session:
+            argv += ["resume", ask.session]
         return [*argv, "-"]
 
 
@@ -50,10 +53,8 @@ class _CodexEventReader(client.EventReader):
                 self.session = get_text(event, "thread_id") or self.session
             case "item.completed":
                 item = get_object(event, "item")
-                kind, ok = (
-                    get_text(item, "type"),
-                    get_text(item, "status") not in ("failed", "declined"),
-                )
+                kind = get_text(item, "type")
+                ok = get_text(item, "status") not in ("failed", "declined")
                 if kind == "agent_message" and get_text(item, "text"):
                     self.add_text(get_text(item, "text"))
                 elif kind == "file_change":

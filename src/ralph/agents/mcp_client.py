@@ -4,6 +4,8 @@ A check shakes hands and calls no tool. The SDK ends a program with its group; w
 hides a 401 behind a general error, so HTTP answers are observed. Any exception of the SDK means that the server failed.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
@@ -59,7 +61,10 @@ class _ServerCheck:
         self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float
     ) -> None:
         self.error: BaseException | None = None
-        self._server, self._folder, self._env, self._seconds = server, folder, env, seconds
+        self._server = server
+        self._folder = folder
+        self._env = env
+        self._seconds = seconds
         self._connected = False
         self._codes: list[int] = []
         self._error_output = ""

@@ -4,6 +4,8 @@ A program gets its own session, so that a signal reaches its group. Coding agent
 descendants are looked up (`/proc`, else `ps`). Numbers are reused: a process is identified by number and start time.
 """
 
+from __future__ import annotations
+
 import codecs
 import contextlib
 import os
@@ -60,7 +62,8 @@ def run(
         )
     except (OSError, ValueError, IndexError) as error:
         return ProcessResult(None, "", describe_start_error(argv, cwd, error), missing=True)
-    out, err = _BoundedText(limit, on_output), _BoundedText(limit, ignore_text)
+    out = _BoundedText(limit, on_output)
+    err = _BoundedText(limit, ignore_text)
     return _RunningProgram(process, stdin, out, err).finish(timeout, stopped)
 
 
@@ -79,7 +82,8 @@ def describe_start_error(argv: Sequence[str], cwd: Path, error: Exception) -> st
 class _BoundedText:
     def __init__(self, limit: int, on_text: Callable[[str], None]) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._limit, self._on_text = max(limit, 1), on_text
+        self._limit = max(limit, 1)
+        self._on_text = on_text
         self._pieces: list[str] = []
         self._size = self.dropped = 0
 
@@ -96,7 +100,8 @@ class _BoundedText:
     def _trim(self) -> str:
         text = "".join(self._pieces)[-self._limit :]
         self.dropped += self._size - len(text)
-        self._pieces, self._size = [text], len(text)
+        self._pieces = [text]
+        self._size = len(text)
         return text
 
     def text(self) -> str:
@@ -108,10 +113,11 @@ class _RunningProgram:
     """A program and its non-blocking pipes; reaped last, so that its number is not reused meanwhile."""
 
     def __init__(
-        self, process: "subprocess.Popen[bytes]", stdin: str, out: _BoundedText, err: _BoundedText
+        self, process: subprocess.Popen[bytes], stdin: str, out: _BoundedText, err: _BoundedText
     ) -> None:
         self._process = process
-        self._out, self._err = out, err
+        self._out = out
+        self._err = err
         self._unsent = memoryview(stdin.encode("utf-8", "replace"))
         self._selector = selectors.DefaultSelector()
         self._reading = 2
@@ -148,7 +154,8 @@ class _RunningProgram:
                     self._end()
             finally:
                 self._reap()
-        out, err = self._out.text(), self._err.text()
+        out = self._out.text()
+        err = self._err.text()
         cut = bool(self._out.dropped or self._err.dropped)
         return ProcessResult(self._process.returncode, out, err, timed_out, was_stopped, cut)
 
@@ -216,7 +223,7 @@ class _RunningProgram:
 @contextlib.asynccontextmanager
 async def start_async(
     argv: Sequence[str], folder: Path, env: Mapping[str, str], errors: IO[str]
-) -> "AsyncIterator[asyncio.subprocess.Process]":
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a program with asyncio streams; at the end, end it and all that it started."""
     import asyncio
 
@@ -300,7 +307,8 @@ def find_by_variable(name: str, value: str) -> set[ProcessId]:
     """Return this user's processes with a variable, without us and our ancestors (Linux only)."""
     variable = os.fsencode(f"{name}={value}")
     parents = {entry.pid: entry.parent for entry in _list_processes()} if _has_proc() else {}
-    ancestor, ancestors = os.getpid(), {0}
+    ancestor = os.getpid()
+    ancestors = {0}
     while ancestor not in ancestors:
         ancestors.add(ancestor)
         ancestor = parents.get(ancestor, 0)

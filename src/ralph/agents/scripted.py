@@ -3,6 +3,8 @@
 Steps that name an iteration, a text of the prompt or a read-only question come first, then one for each iteration.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +79,8 @@ def play_step(step: Step, ask: Ask) -> Reply:
     """Print, wait, write and run, unless a stop or the timeout comes first."""
     deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
     say = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
-    model, session = step.model or ask.model or "script", ask.session or "scripted"
+    model = step.model or ask.model or "script"
+    session = ask.session or "scripted"
     calls: list[ToolCall] = []
     outputs: list[str] = []
 

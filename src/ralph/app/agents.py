@@ -3,6 +3,8 @@
 In a loop, Claude Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,7 +23,8 @@ from ralph.settings import Loop
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
 ACP_PROGRAM = "claude-agent-acp"
-_VERSION_TIMEOUT, _ANSWER_TIMEOUT = 20.0, 60.0
+_VERSION_TIMEOUT = 20.0
+_ANSWER_TIMEOUT = 60.0
 _QUESTION = "Answer with the single word READY. Use no tools and change nothing."
 
 
@@ -113,7 +116,8 @@ def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str
                 answer = reply.text.strip() if reply.stop is StopReason.END_TURN else ""
                 note = "" if answer else reply.error or f"it ended without an answer ({reply.stop})"
             except RalphError as error:
-                answer, note = "", error.message
+                answer = ""
+                note = error.message
             checks.append({**listed, "answer": answer, "note": note})
     return checks
 

@@ -4,6 +4,8 @@ The mode is in the member `chat`, which hooks do not write: theirs follows the h
 too long for an observation is in the member `messages`.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re
@@ -113,7 +115,7 @@ class Turn(NamedTuple):
 class ChatHistory(NamedTuple):
     """A session and its turns."""
 
-    session: "Session"
+    session: Session
     turns: tuple[Turn, ...] = ()
 
 
@@ -214,10 +216,8 @@ def record_turn(
                 tool=call.name,
                 failed=not call.ok,
             )
-            action, parameters = (
-                Action.CHANGE if call.writes else Action.READ,
-                {"files": list(call.files)},
-            )
+            action = Action.CHANGE if call.writes else Action.READ
+            parameters = {"files": list(call.files)}
             turn.append(replace(used, action=action, parameters=parameters, files=call.files))
         turn.append(end)
     path = paths.session_log(root, chat.id)
@@ -228,7 +228,8 @@ def record_turn(
     start = ids.parse_time(began)
     times = [(ids.parse_time(record.created_at), record) for record in recorded]
     since = [record for at, record in times if start and at and at >= start]
-    missing, full_texts = list[Record](), list[dict[str, str]]()
+    missing = list[Record]()
+    full_texts = list[dict[str, str]]()
     for event in turn:
         is_same = _TEXT_EVENTS.get(event.happening)
         observation = next(
@@ -236,9 +237,8 @@ def record_turn(
         )
         if observation is None and not (since and event.happening not in _TEXT_EVENTS):
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
-            missing += (
-                [of_loop(observation, {"task": chat.task})] if observation is not None else []
-            )
+            if observation is not None:
+                missing.append(of_loop(observation, {"task": chat.task}))
         if observation is not None and _CUT.search(observation.text):
             text = Redactor(privacy.patterns, tolerant=True)(
                 event.prompt or event.message, _LONGEST // 2
@@ -274,7 +274,9 @@ def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatH
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
     """Return observations as turns, ordered by time; those without a time come first."""
-    texts, turns, tools = texts or {}, list[Turn](), list[ToolUse]()
+    texts = texts or {}
+    turns = list[Turn]()
+    tools = list[ToolUse]()
     instants = [
         (at.timestamp() if (at := ids.parse_time(each.created_at)) else -math.inf, each)
         for each in records

@@ -4,6 +4,8 @@ The mode of a chat is on disk before its agent starts, so that a resumed plan ca
 that we choose; other hosts report theirs in the reply.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import uuid
@@ -77,13 +79,12 @@ def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatR
     chat = replace(chat, id=ids.short(chat_log.PREFIX))
     if isinstance(agent, Claude):  # it uses an id that we choose
         name = str(uuid.uuid4())
-        chat, agent = (
-            replace(chat, id=name, host=name),
-            replace(agent, program=(*agent.program, "--session-id", name)),
-        )
+        chat = replace(chat, id=name, host=name)
+        agent = replace(agent, program=(*agent.program, "--session-id", name))
     prompt = f"{render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())}\n{message}"
     with chat_lock(root, chat.id):
-        at, first_log = board.stamp(), ""
+        at = board.stamp()
+        first_log = ""
         if chat.host or chat.is_unnamed:
             chat_log.append_chat(
                 root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True
@@ -218,7 +219,8 @@ def _run_turn(
     first_log: str = "",
 ) -> ChatReply:
     """`first_log` is the log of a chat that has just begun."""
-    began, session = board.stamp(), "" if first_log else chat.host
+    began = board.stamp()
+    session = "" if first_log else chat.host
     ask = Ask(prompt, chat_folder(root, chat), chat.model, session, chat.mode is Mode.PLAN)
     environment = {
         "RALPH_TASK": chat.task,

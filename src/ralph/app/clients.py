@@ -5,6 +5,8 @@ answered, `beforeSubmitPrompt` only recorded, for clients that read no answer to
 and an adapter in `hooks/adapters.py` if its payloads are not Claude Code's; commands and docs follow.
 """
 
+from __future__ import annotations
+
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -115,7 +117,8 @@ _CURSOR = """sessionStart:SessionStart beforeSubmitPrompt postToolUse:AfterTool 
     preCompact:PreCompact afterAgentResponse:Stop sessionEnd:SessionEnd"""
 _WINDSURF = """pre_user_prompt:beforeSubmitPrompt post_write_code:PostToolUse post_run_command:PostToolUse
     post_mcp_tool_use:PostToolUse post_cascade_response:Stop"""
-_FILE, _XDG = "settings.json", "XDG_CONFIG_HOME"
+_FILE = "settings.json"
+_XDG = "XDG_CONFIG_HOME"
 CLIENTS: Mapping[Host, Client] = {
     Host.CLAUDE: Client("Claude Code", ".claude", ".claude", _FILE, _CLAUDE, ".claude.json",
         variable="CLAUDE_CONFIG_DIR", proof="2.1.325"),
@@ -198,7 +201,8 @@ def servers_file(
     host: Host, scope: InstallScope, root: Path, env: Env
 ) -> tuple[Path, tuple[str, ...]]:
     """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
-    client, is_project = CLIENTS[host], scope is InstallScope.PROJECT
+    client = CLIENTS[host]
+    is_project = scope is InstallScope.PROJECT
     folder = host_folder(host, scope, root, env)
     if is_project and host is Host.CLAUDE:
         return root / ".mcp.json", client.keys
@@ -249,7 +253,8 @@ def is_there(host: Host, env: Env) -> bool:
 
 def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
     """Return the hooks for the client's settings, by event: one line that a person can read before they trust it."""
-    program, client = str(launcher), CLIENTS[host]
+    program = str(launcher)
+    client = CLIENTS[host]
     if host is Host.GEMINI and "$" in program:
         hint = "set XDG_STATE_HOME to a folder without `$` in its name; nothing was written"
         raise Refused(f"{program}: Gemini would read the `$` in this path as a variable", hint=hint)
@@ -257,7 +262,8 @@ def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
     for event, ours in (
         client.events.items() if client.form in (HookForm.GROUPS, HookForm.ENTRIES) else ()
     ):
-        command, seconds = shlex.join([program, host.value, ours]), _TIMEOUTS.get(ours, _TIMEOUT)
+        command = shlex.join([program, host.value, ours])
+        seconds = _TIMEOUTS.get(ours, _TIMEOUT)
         hook: dict[str, object] = {"type": "command", "command": command, "timeout": seconds}
         if (
             host is Host.CLAUDE

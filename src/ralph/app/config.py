@@ -3,6 +3,8 @@
 The result of a splice is parsed again and refused unless exactly that key changed.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -74,7 +76,8 @@ def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
     """Name a file (`numbered`: and what begins so) in git's list of this clone; return a note when it is new."""
     if (entry := paths.git_exclude(path)) is None:
         return ""
-    exclude, pattern = entry[0], entry[1] + "*" * numbered
+    exclude = entry[0]
+    pattern = entry[1] + "*" * numbered
     if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
         return ""
     files.update(
@@ -121,7 +124,8 @@ def _values_of(node: ConfigNode) -> object:
 def set_key(text: str, name: str, value: object, where: str) -> str:
     """Return the YAML text with one key set; Refused when that cannot be done safely."""
     parsed = parse_yaml(text, where)
-    body, path = text.removeprefix(BOM), name.split(".")
+    body = text.removeprefix(BOM)
+    path = name.split(".")
     expected = _values_of(ConfigNode(parsed.entries))
     try:
         start, end, new = _splice(body, parsed, path, value)
@@ -159,7 +163,8 @@ def _splice(
 ) -> tuple[int, int, str]:
     if problem := next((each for each in parsed.problems if each.code == FLOW_ROOT), None):
         raise _CannotSplice(problem.line, problem.what)
-    entries, end = parsed.entries, len(text)
+    entries = parsed.entries
+    end = len(text)
     for depth, part in enumerate(path):
         if (node := entries.get(part)) is None:
             keys = [other.key_start for other in entries.values() if not other.shared]
@@ -181,7 +186,8 @@ def _splice(
             )
         if not isinstance(node.value, Mapping) or node.style != "block":
             raise _CannotSplice(node.line, f"{part} is not a block of `key: value` lines")
-        entries, end = node.value, node.end
+        entries = node.value
+        end = node.end
     raise _CannotSplice(1, "no key was named")
 
 

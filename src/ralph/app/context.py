@@ -4,6 +4,8 @@ Lines of a summary that look like prompt injection, and records of other unfinis
 the same functions as hooks, and names the first rule that excludes a record.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
@@ -34,7 +36,8 @@ SUMMARY_TOKENS = 1_000
 MOST_LEFT_OUT = 100  # records that a preview names as left out
 _CANDIDATES = 30  # of them for a prompt, which all records of the project are
 _SKILL = "skill"  # its mark in the list of what a session has seen
-_VERIFIED_RECORDS, _VERIFY_SECONDS = 200, 0.2
+_VERIFIED_RECORDS = 200
+_VERIFY_SECONDS = 0.2
 _SUMMARIES = 3
 _SESSIONS_READ = 12  # some of the newest sessions did nothing
 _MOST_OBSERVATIONS = 2_000
@@ -101,12 +104,11 @@ def brief_session(
         ):  # where the index cannot be written, the files will do
             index.of(root, config.privacy).sync(within=index.MOMENT)
     seen = usage.seen_records(root, session) if state is SessionState.RESUMED else set()
-    memories, choice, is_auto = (
-        config.memories,
-        config.memories.filter,
-        config.memories.inject is Inject.AUTO,
-    )
-    rules, learned = list[Record](), list[Record]()
+    memories = config.memories
+    choice = config.memories.filter
+    is_auto = config.memories.inject is Inject.AUTO
+    rules = list[Record]()
+    learned = list[Record]()
     if is_auto and memories.enabled:
         with suppress(RalphError, OSError):
             outdated.refresh_results(root, most=_VERIFIED_RECORDS, patience=_VERIFY_SECONDS)
@@ -196,7 +198,8 @@ def _recaps(
     recent = sessions.recent_sessions(connection, session, -1 if task else _SESSIONS_READ)
     visible = (row for row in recent if queries.sees_session(connection, row.id, task))
     for row in islice(visible, _SESSIONS_READ):
-        name, stored = row.id, row.summary
+        name = row.id
+        stored = row.summary
         newest = "session_id = ? ORDER BY seq DESC LIMIT 1"
         last = list(queries.select_records(connection, Family.OBSERVATION, newest, (name,)))
         if not last and is_own_prompt(stored.removeprefix(_GOAL)):
@@ -316,7 +319,8 @@ def _recall_options(root: Path, config: Config, session: str, task: str) -> reca
         ids.today(), session, usage.seen_records(root, session) if session else ()
     )
     options.enabled = config.memories.enabled
-    options.types, options.tags = tuple(kind.value for kind in choice.types), choice.tags
+    options.types = tuple(kind.value for kind in choice.types)
+    options.tags = choice.tags
     options.since = ids.first_day(choice.recent)
     options.task = queries.safe(task)
     options.budget = _budget(config)
@@ -339,7 +343,8 @@ def preview(
         shown = _preview_start(root, config, task, session)
     else:
         shown = _preview_prompt(root, config, prompt, task, session)
-    inject, is_paused = config.memories.inject, hook_state.paused_since(root) is not None
+    inject = config.memories.inject
+    is_paused = hook_state.paused_since(root) is not None
     off = {
         "hooks are paused here and inject nothing; `ralph capture on` resumes them": is_paused,
         f"memories.inject is {inject.value}: no hook injects memories by itself": inject
@@ -378,7 +383,8 @@ def left_out(
     options = _recall_options(root, config, session, task)
     if prompt is None:
         rules, learned = _curated(root)
-        may_inject, choice = quarantine.injectable(root), config.memories.filter
+        may_inject = quarantine.injectable(root)
+        choice = config.memories.filter
         is_on = config.memories.inject is Inject.AUTO and config.memories.enabled
         chosen = brief.filter_memories(
             memory.current(learned), choice.types, choice.tags, choice.recent
@@ -459,7 +465,7 @@ def _preview_prompt(
 ) -> dict[str, Any]:
     answer = answer_prompt(root, config, prompt, session=session, task=task)
 
-    def ask(connection: sqlite3.Connection) -> dict[str, "RecordRow"]:
+    def ask(connection: sqlite3.Connection) -> dict[str, RecordRow]:
         keys = [
             key
             for reason in answer.reasons
@@ -493,7 +499,8 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
     uses = usage.count_uses(usage.read_ledger(root))
     items = []
     for piece in sorted(made.records, key=lambda piece: brief.SECTIONS.index(piece.section)):
-        area, record = _AREAS[piece.section], records.get(piece.id)
+        area = _AREAS[piece.section]
+        record = records.get(piece.id)
         content = record.text if record is not None else piece.text.removeprefix("- ").rstrip()
         title = title_line(record.title if record is not None else "", content)
         kind = record.kind.value if record is not None else "session"

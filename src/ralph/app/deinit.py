@@ -4,6 +4,8 @@ The plan names every file and folder before anything goes. A file that Ralph did
 does a `ralph.yml` with settings of another program. What git has committed stays in its history.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,7 +49,8 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     main = paths.main_checkout(root)
     if main != root:
         raise UsageError(f"{root}: is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
-    running, trees = runs.living(root), root / worktree.FOLDER
+    running = runs.living(root)
+    trees = root / worktree.FOLDER
     if running:
         raise Conflict(
             f"{running[0].id} is running here", hint="`ralph loop stop` ends it after its iteration"
@@ -55,7 +58,8 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
     if trees.is_dir() and any(trees.iterdir()):
         hint = "`ralph task merge ID` or `ralph task drop ID` first: they may hold work that is not merged"
         raise Conflict(f"{trees}: there are worktrees of tasks", hint=hint)
-    stays, ours = list[tuple[Path, str]](), {name.partition(".")[0] for name in config.BY_NAME}
+    stays = list[tuple[Path, str]]()
+    ours = {name.partition(".")[0] for name in config.BY_NAME}
     own = [path for path in _own_files(root) if os.path.lexists(path) and _is_inside(path, root)]
     for path in filter(os.path.lexists, (paths.config_file(root), paths.local_config_file(root))):
         try:
@@ -67,7 +71,8 @@ def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
             why = f"it has settings of another program: {', '.join(foreign)}" if foreign else ""
         except RalphError as error:
             why = f"it cannot be read: {error.message}"
-        stays += [(path, why)] if why else []
+        if why:
+            stays.append((path, why))
         own += [] if why else [path]
     boundaries = (root, paths.state_boundary(root))
     folders = dict.fromkeys([*(paths.ralph_folder(root) / name for name in _TREES), _home(root)])
@@ -99,7 +104,8 @@ def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
         files.remove_tree(tree)
     for path in plan.files:
         files.delete(path)
-    ralph, knowledge = paths.ralph_folder(plan.root), paths.knowledge_folder(plan.root)
+    ralph = paths.ralph_folder(plan.root)
+    knowledge = paths.knowledge_folder(plan.root)
     empty = [ralph / "agent", knowledge, ralph, plan.root / ".agent", plan.root / worktree.FOLDER]
     empty += [
         paths.skills_folder(plan.root),
@@ -166,10 +172,8 @@ def _exclude_edit(root: Path) -> Iterator[FileEdit]:
     entries = [entry for name in names if (entry := paths.git_exclude(name)) is not None]
     if not entries:
         return
-    path, lines = (
-        entries[0][0],
-        {line for _, pattern in entries for line in (pattern, f"{pattern}*")},
-    )
+    path = entries[0][0]
+    lines = {line for _, pattern in entries for line in (pattern, f"{pattern}*")}
     before = files.read(path)
     after = "".join(
         line

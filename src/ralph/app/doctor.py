@@ -4,6 +4,8 @@ Every file that Ralph knows is read through its codec, which reports its Problem
 can make. `fix` keeps a backup of every file whose text it changes. `project_status` leaves nothing behind.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -39,10 +41,28 @@ from ralph.store.files import missing_lines
 from ralph.store.library import Collection, Library
 from ralph.store.sources import Format, log_folders, parse_source, scan_logs, sources
 
-_FIXABLE = (
-    "duplicate-id leftover permissions hook-failures launcher host-entry merge-driver merge".split()
-)
-_SKIPPED = ".git node_modules .venv venv .worktrees __pycache__ target dist build .tox".split()
+_FIXABLE = [
+    "duplicate-id",
+    "leftover",
+    "permissions",
+    "hook-failures",
+    "launcher",
+    "host-entry",
+    "merge-driver",
+    "merge",
+]
+_SKIPPED = [
+    ".git",
+    "node_modules",
+    ".venv",
+    "venv",
+    ".worktrees",
+    "__pycache__",
+    "target",
+    "dist",
+    "build",
+    ".tox",
+]
 """Folders that are not searched for a second store."""
 _MAX_FOLDERS = 20_000
 _LEVELS = ["error", "warning", "note"]
@@ -309,7 +329,8 @@ def _check_folders(root: Path) -> Iterator[Finding]:
         what = "came with the repository: Ralph does not read it"
         hint = "`git rm -r --cached` it, or delete it; `ralph status` prints the folder of this machine's logs"
         yield _finding(paths.old_state(root)[0], what, hint, "warning", "tracked-state")
-    main, boundary = paths.main_checkout(root), paths.state_boundary(root)
+    main = paths.main_checkout(root)
+    boundary = paths.state_boundary(root)
     folders = {
         paths.ralph_folder(root): root,
         root / ".agent": root,
@@ -428,7 +449,8 @@ def config_findings(
     root: Path, problems: Iterable[ConfigProblem], level: str = "warning"
 ) -> list[Finding]:
     """Return the problems of the config; one of an environment variable is reported at the settings file."""
-    findings, hint = [], "see `ralph config --origin` and docs/config.md"
+    findings = []
+    hint = "see `ralph config --origin` and docs/config.md"
     for problem in problems:
         place = problem.place
         is_file = place.layer is not Layer.ENVIRONMENT
@@ -463,10 +485,8 @@ def _find_damage(root: Path) -> Iterator[_MergeDamage]:
     repository = Repository(root)
     unmerged = {line.partition("\t")[2] for line in repository.names("ls-files", "-u", "-z")}
     for name in filter(can_merge, sorted(unmerged)):
-        versions, current = (
-            [repository.text(f":{stage}:./{name}") for stage in (1, 2, 3)],
-            files.read(root / name),
-        )
+        versions = [repository.text(f":{stage}:./{name}") for stage in (1, 2, 3)]
+        current = files.read(root / name)
         if None not in versions[1:] and current is not None and _MARKER.search(current):
             merged = merge(
                 name, versions[0] or "", versions[1] or "", versions[2] or "", merge_lines
@@ -483,9 +503,17 @@ def _find_damage(root: Path) -> Iterator[_MergeDamage]:
         *paths.guardrails_files(root),
         paths.global_patterns(root),
     ]
-    both = (
-        "log --merges -n 20 -c --name-only --format= -z --relative".split()
-    )  # what differs from both sides
+    both = [
+        "log",
+        "--merges",
+        "-n",
+        "20",
+        "-c",
+        "--name-only",
+        "--format=",
+        "-z",
+        "--relative",
+    ]  # what differs from both sides
     folder = paths.knowledge_folder(root)
     knowledge = sorted(
         {root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)}
@@ -570,7 +598,8 @@ def _repaired(repository: Repository, name: str, current: str | None) -> str | N
 
 def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """Return what `ralph status --format json` prints; `outside` is where a link takes the logs out of the project."""
-    library, outside = Library(root), index.outside(root)
+    library = Library(root)
+    outside = index.outside(root)
     paused = hook_state.paused_since(root)
     curated = [
         *_curated_files(root),
@@ -620,7 +649,9 @@ def last_session(root: Path) -> dict[str, str] | None:
     ):
         return None
     log = Path(max(logs)[1])
-    session, at, host = "", "", ""
+    session = ""
+    at = ""
+    host = ""
     for line in index.last_lines(log):
         times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
         at = at or next((time[:200] for time in times if isinstance(time, str) and time), "")

@@ -5,6 +5,8 @@ gives the same records. A backup is a compressed tar of the canonical files with
 checks all of them, and every name, before it writes anything.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -32,7 +34,8 @@ from ralph.store import files, forgotten
 from ralph.store.library import AlreadyThere, Library
 from ralph.store.sources import Format, sources
 
-ONE_FILE, FOLDERS = ("json", "markdown", "agents-md"), ("claude-memory", "basic-memory")
+ONE_FILE = ("json", "markdown", "agents-md")
+FOLDERS = ("claude-memory", "basic-memory")
 FORMATS = (*ONE_FILE, *FOLDERS)
 CURATED = ("memories", "guardrails", "patterns", "knowledge")
 _VERSION = "ralph_export"
@@ -78,7 +81,8 @@ def export(root: Path, form: str) -> dict[str, str]:
                 f"- {' '.join(record.text.split())} {_comment(name, record)}\n"
                 for name, record in own
             ]
-            parts += [f"## {SECTIONS[kind]}\n\n{''.join(lines)}"] if lines else []
+            if lines:
+                parts.append(f"## {SECTIONS[kind]}\n\n{''.join(lines)}")
         parts += [f"{_comment(name, record)}\n" for name, record in records if record.id in retired]
         return {"": "\n".join(parts)}
     notes = {
@@ -134,7 +138,8 @@ def _title(record: Record) -> str:
 
 
 def _note(form: str, name: str, record: Record, retired: str) -> str:
-    title, slug = _title(record), ids.slug(record.id)
+    title = _title(record)
+    slug = ids.slug(record.id)
     if retired:
         title = f"({retired}) {title}"
     if form == "claude-memory":
@@ -212,12 +217,15 @@ def import_records(
     root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human"
 ) -> Found:
     """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
-    found, hidden, library = Found(str(path), "records"), forgotten.load(), Library(root)
+    found = Found(str(path), "records")
+    hidden = forgotten.load()
+    library = Library(root)
     known = {record.id for _, record in [*_curated(library), *_logged(root)]}
     waiting = [each.text for each in quarantine.held(root)]
     logs: dict[str, SessionLog] = {}
     for name, record in _read_export(path, notes):
-        found.count, found.bytes = found.count + 1, found.bytes + len(record.text)
+        found.count = found.count + 1
+        found.bytes = found.bytes + len(record.text)
         if record.id in known or record.text in waiting or hidden.hides(record):
             continue
         if find_secrets(f"{record.title}\n{record.text}") or (
@@ -282,7 +290,8 @@ def _add_record(
             expect="",
         )
     else:
-        collection, same = library.collection(name), normalise_text(record.text)
+        collection = library.collection(name)
+        same = normalise_text(record.text)
         try:
             library.add(
                 collection,
@@ -302,9 +311,11 @@ def backup(root: Path, target: Path) -> int:
     if target.exists():
         raise Refused(f"{target}: is already there", hint="name another file")
     _need_folder(target)
-    part, digests = target.with_name(f"{target.name}.part"), dict[str, str]()
+    part = target.with_name(f"{target.name}.part")
+    digests = dict[str, str]()
     files.delete(part)
-    main, log = paths.main_checkout(root), paths.log_folder(root)
+    main = paths.main_checkout(root)
+    log = paths.log_folder(root)
     own = [path for top in _PROJECT_FOLDERS for path in sorted((main / top).rglob("*"))]
     own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
     own += [main / name for name in _PROJECT_FILES]
@@ -329,7 +340,8 @@ def backup(root: Path, target: Path) -> int:
 
 def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(raw), files.PRIVATE
+    member.size = len(raw)
+    member.mode = files.PRIVATE
     archive.addfile(member, io.BytesIO(raw))
 
 
@@ -344,7 +356,8 @@ class RestoredFile(NamedTuple):
 
 def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> list[RestoredFile]:
     """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
-    names, restored = _checked(source), list[RestoredFile]()
+    names = _checked(source)
+    restored = list[RestoredFile]()
     for is_written in (
         (False, True) if really else (False,)
     ):  # all are read before the first is written
@@ -389,7 +402,8 @@ def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) ->
 
 def _checked(source: Path) -> list[str]:
     """Return the names in a backup; Refused for a name that leads elsewhere, Unreadable when it is not whole."""
-    digests, expected = dict[str, str](), None
+    digests = dict[str, str]()
+    expected = None
     try:
         with tarfile.open(source, "r:gz") as archive:
             for member in archive:

@@ -4,6 +4,8 @@ uv and pipx make a tool's environment anew from its requirement, so the command 
 The tool is known by the file that it leaves in the environment.
 """
 
+from __future__ import annotations
+
 import shlex
 import sys
 from collections.abc import Iterator

@@ -4,6 +4,8 @@
 never written again. Their text goes into the prompt of each task of the feature, private parts aside.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +50,8 @@ def add(
     body = privacy.clean_description(
         description, "description", allow_secret=allow_secret, patterns=patterns
     )
-    folder, state = paths.features_folder(root), paths.main_checkout(root)
+    folder = paths.features_folder(root)
+    state = paths.main_checkout(root)
     files.make_folder(folder, root=state)
     hide_state(root)
     with files.lock(folder / "feature.json"):
@@ -128,7 +131,8 @@ def show(root: Path, feature_id: str) -> FeatureView:
 
 
 def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    views, unread = dict[str, FeatureView](), list[UnreadableFile]()
+    views = dict[str, FeatureView]()
+    unread = list[UnreadableFile]()
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
         try:
             feature, problems = parse_feature(files.read(path) or "")

@@ -5,6 +5,8 @@ reports how many it left out, and an id of theirs is an error that names the tas
 everybody.
 """
 
+from __future__ import annotations
+
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,16 +185,14 @@ def hidden_notes(connection: sqlite3.Connection, query: Query) -> Iterator[str]:
         keys = [hit.row.key for hit in ranked.best]
     hidden = sorted({*keys} - {*visible_keys(connection, keys, query.task)})
     if hidden:
-        count, names = (
-            f"{len(hidden)} record{'s' * (len(hidden) > 1)}",
-            _join_names(queries.tasks_of(connection, hidden).values()),
-        )
+        count = f"{len(hidden)} record{'s' * (len(hidden) > 1)}"
+        names = _join_names(queries.tasks_of(connection, hidden).values())
         yield f"{count} of other tasks left out{f' ({names})' if names else ''}; --all-tasks shows everything"
 
 
 def graph_visibility(
     graph: sqlite3.Connection, connection: sqlite3.Connection, task: str
-) -> "GraphVisibility":
+) -> GraphVisibility:
     """Return which nodes are hidden from a task; without a task, none."""
     from ralph.search.graph import ALL_VISIBLE, GraphVisibility
     from ralph.store import graph as stored

@@ -4,6 +4,8 @@ A plan comes first; its edits then run on the files under their locks. The index
 the bytes of deleted rows. What Ralph must not change is reported.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import sqlite3
@@ -42,12 +44,41 @@ _NO_CONTENT: Mapping[
     str, frozenset[str]
 ] = {  # members without user content, of a line and of two of its parts
     "": frozenset(
-        "v type id kind status scope at created_at updated_at event host mode session record layer".split()
+        {
+            "v",
+            "type",
+            "id",
+            "kind",
+            "status",
+            "scope",
+            "at",
+            "created_at",
+            "updated_at",
+            "event",
+            "host",
+            "mode",
+            "session",
+            "record",
+            "layer",
+        }
     ),
     "payload": frozenset(
-        "hook_event_name permission_mode session_id prompt_id turn_id tool_use_id".split()
+        {
+            "hook_event_name",
+            "permission_mode",
+            "session_id",
+            "prompt_id",
+            "turn_id",
+            "tool_use_id",
+        }
     ),
-    "origin": frozenset("by session agent".split()),
+    "origin": frozenset(
+        {
+            "by",
+            "session",
+            "agent",
+        }
+    ),
 }
 _MEMBER_NAME = re.compile(r"[^\W\d]{1,24}")  # another key may be content
 _DERIVED = ("summary", "tags", "messages")  # of a session's line: they may quote what went
@@ -184,10 +215,8 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
         hint = "the files are clean; run `ralph index rebuild` when the other process has ended"
         what = f"{paths.index_file(root)}: another process keeps writing, so it may hold what was forgotten"
         raise db.Busy(what, hint=hint) from error
-    gone, vectors = (
-        before - set(index.ask(root, queries.digests).values()),
-        paths.vectors_file(root),
-    )
+    gone = before - set(index.ask(root, queries.digests).values())
+    vectors = paths.vectors_file(root)
     if gone and vectors.exists():
         with VectorCache(vectors) as cache:
             cache.forget(gone)
@@ -196,7 +225,8 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
 
 def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
     """Return a file's or copy's text without what was forgotten, and the count of that; Refused where it must stay."""
-    hidden, original = forgotten.load(), path.with_name(_COPY.sub("", path.name))
+    hidden = forgotten.load()
+    original = path.with_name(_COPY.sub("", path.name))
     form = format_of(root, original) if hidden.hashes else None
     if form is Format.LOG:
         after, removed = _cut_log(
@@ -221,7 +251,8 @@ def without_forgotten(root: Path, path: Path, text: str) -> tuple[str, int]:
 
 
 def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connection) -> ForgetPlan:
-    names, logs = set(request.ids), paths.log_files(paths.log_folder(root))
+    names = set(request.ids)
+    logs = paths.log_files(paths.log_folder(root))
     if names:  # the earlier versions of a record go with it
         retired = queries.records(connection, queries.retired_keys(connection)).values()
         links = [(link, record.id) for record in retired for link in record.links]
@@ -251,10 +282,8 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
         request = replace(
             request, quotes=tuple(quote for quote in quotes if len(quote) >= _MIN_NEEDLE)
         )
-        indexed, name_of = (
-            {name for name, _ in queries.locations(connection, numbers).values()},
-            source_names(root),
-        )
+        indexed = {name for name, _ in queries.locations(connection, numbers).values()}
+        name_of = source_names(root)
     interpret = index.interpreter(root)
     for path in logs:
         has_ids = names and (
@@ -300,7 +329,9 @@ def _make_plan(root: Path, request: ForgetRequest, connection: sqlite3.Connectio
 def _plan_entries(
     root: Path, names: set[str], needle: str
 ) -> tuple[list[ForgottenRecord], list[Leftover], list[_FileChange]]:
-    vanishing, left, changes = list[ForgottenRecord](), list[Leftover](), list[_FileChange]()
+    vanishing = list[ForgottenRecord]()
+    left = list[Leftover]()
+    changes = list[_FileChange]()
     for source in sources(root) if names or needle else ():
         if source.format in (Format.LOG, Format.TASK):
             continue
@@ -329,7 +360,8 @@ def _plan_entries(
             files.target(source.path, paths.write_boundary(source.path, root))
             after, refused = edit(text)
         except Refused as error:
-            after, refused = text, {entry.record.id: error.message for entry in chosen}
+            after = text
+            refused = {entry.record.id: error.message for entry in chosen}
         for entry, name in chosen.items():
             record = entry.record
             if record.id in refused:
@@ -337,7 +369,8 @@ def _plan_entries(
                     Leftover(source.path, entry.line, f"{refused[record.id]}; {_BY_HAND}", name)
                 )
             else:
-                what, preview = f"{source.format.value} {record.kind.value}", _preview(record)
+                what = f"{source.format.value} {record.kind.value}"
+                preview = _preview(record)
                 vanishing.append(
                     ForgottenRecord(source.path, entry.line, name, what, preview, (record.text,))
                 )
@@ -360,7 +393,8 @@ def _remove_entries(source: Source, names: Iterable[str], text: str) -> tuple[st
 
 
 def _text_values(piece: str) -> Iterator[str]:
-    top, nothing = _NO_CONTENT[""], frozenset[str]()
+    top = _NO_CONTENT[""]
+    nothing = frozenset[str]()
     pending: list[tuple[object, frozenset[str]]] = [
         (json.loads(piece, object_pairs_hook=tuple), top)
     ]
@@ -390,7 +424,9 @@ def _cut_log(
         (each.start, each.end, each.line, json.loads(text[each.start : each.end]))
         for each in document.entries
     )
-    removed, spans, types = list[ForgottenRecord](), list[tuple[int, int, str]](), set[object]()
+    removed = list[ForgottenRecord]()
+    spans = list[tuple[int, int, str]]()
+    types = set[object]()
     summaries: list[
         tuple[int, int, int, str, bool, str]
     ] = []  # they may quote what matches, as torn lines may
@@ -509,9 +545,11 @@ def _describe_object(
             path, line, record.id, f"raw {record.kind.value}", _preview(record), hashed
         )
     if not records:
-        text, summary = str(value.get("text") or ""), str(value.get("summary") or "")
+        text = str(value.get("text") or "")
+        summary = str(value.get("summary") or "")
         what = f"{value.get('type') or ''} {value.get('kind') or ''}".strip()
-        name, shown = str(value.get("id") or ""), text or summary or str(value.get("record") or "")
+        name = str(value.get("id") or "")
+        shown = text or summary or str(value.get("record") or "")
         keys = _transcript_keys(str(_session_of(value) or ""), text, None)
         hashed = (
             forgotten.event_key(name) if name else "",
@@ -541,7 +579,8 @@ def _splice_lines(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
     starts = [0, *accumulate(map(len, lines))]
     for start, end, new in sorted(spans, reverse=True):
         number = bisect_right(starts, start) - 1
-        line, at = lines[number], starts[number]
+        line = lines[number]
+        at = starts[number]
         spliced = line[: start - at] + new + line[end - at :]
         lines[number] = spliced if spliced.strip(_BLANK) else ""
     return "".join(lines)
@@ -569,7 +608,8 @@ def _leftovers(
             if len(line) >= _MIN_NEEDLE
         }
         needles = {each.id.casefold() for each in vanishing if each.id} | lines
-    main, memories = paths.main_checkout(root), paths.memories_files(root)[0].parent
+    main = paths.main_checkout(root)
+    memories = paths.memories_files(root)[0].parent
     folders = {
         paths.ralph_folder(root),
         paths.ralph_folder(main),

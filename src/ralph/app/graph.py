@@ -4,6 +4,8 @@ The graph is a cache beside the index, updated by each query. Without a time, `s
 what was true in the past; `search` returns what holds now.
 """
 
+from __future__ import annotations
+
 import difflib
 import posixpath
 from collections import Counter
@@ -49,8 +51,10 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 T = TypeVar("T")
-HOPS, LIMIT = 2, 10
-_MAX_SEEDS, _MAX_BUSIEST = 20, 10
+HOPS = 2
+LIMIT = 10
+_MAX_SEEDS = 20
+_MAX_BUSIEST = 10
 _MIN_SCORE = 0.05  # nodes with a lower score are related by chance
 _NAMED_SCORE = 0.8
 
@@ -149,10 +153,8 @@ def show(root: Path, name: str, *, at: str = "", task: str = "") -> NodeView:
         )
         edges = []
         for row in sorted(rows):
-            edge, other = (
-                stored.edge_of(row, nodes),
-                nodes[row.target if row.source == key else row.source],
-            )
+            edge = stored.edge_of(row, nodes)
+            other = nodes[row.target if row.source == key else row.source]
             if edge.holds(at) and other.holds(at) if at else edge.has_begun(ids.today()):
                 edges.append((edge, other))
         edges.sort(
@@ -225,7 +227,8 @@ def link(
         raise UsageError(
             f"{relation!r} is not a relation", hint=f"the relations are {', '.join(Relation)}"
         )
-    library, name = Library(root), show(root, source).node.id
+    library = Library(root)
+    name = show(root, source).node.id
     if entity_type(name) is not None:
         hint = (
             "an edge is stored in a record: begin with one, and name the file, tag or task second"
@@ -274,7 +277,8 @@ def _link_target(root: Path, name: str) -> str:
     text = entity_id(NodeType.FILE, name) if (root / name).is_file() else " ".join(name.split())
     with suppress(NotFound):
         return show(root, text).node.id
-    kind, rest = entity_type(text), text.partition(":")[2]
+    kind = entity_type(text)
+    rest = text.partition(":")[2]
     if kind is None:
         kinds = ", ".join(f"{each}:..." for each in ENTITY_TYPES)
         raise NotFound(
@@ -301,7 +305,7 @@ def search(
     hops: int = HOPS,
     limit: int | None = LIMIT,
     task: str = "",
-    embedding: "Embedding | None" = None,
+    embedding: Embedding | None = None,
     progress: Progress | None = None,
 ) -> tuple[list[ReachedNode], list[str]]:
     """Rank nodes by words, then walk from the hits, as of a time; and warnings."""
@@ -369,11 +373,9 @@ def search(
 
 def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.ALL_VISIBLE) -> int:
     text = name.strip()
-    tidy, kind, rest = (
-        posixpath.normpath(text or "."),
-        entity_type(text),
-        text.partition(":")[2].strip(),
-    )
+    tidy = posixpath.normpath(text or ".")
+    kind = entity_type(text)
+    rest = text.partition(":")[2].strip()
     spellings = [
         text,
         f"file:{tidy}",
@@ -417,7 +419,7 @@ def records(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
 
 
 def export(
-    root: Path, *, task: str = "", embedding: "Embedding | None" = None
+    root: Path, *, task: str = "", embedding: Embedding | None = None
 ) -> list[dict[str, Any]]:
     """Write a task's part of the graph to `graphiti/` in its folder, or every task's."""
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
@@ -442,7 +444,8 @@ def export(
                 any(vectors.rows[start : start + size])
                 for start in range(0, len(vectors.rows), size)
             )
-        folder, changed = folders[name] / "graphiti", False
+        folder = folders[name] / "graphiti"
+        changed = False
         for file, text in texts.items():
             if files.read(folder / file) == text:
                 continue
@@ -482,7 +485,7 @@ def _task_graph(
     return nodes, edges, [digest_of(texts[node.id]) if node.id in texts else "" for node in nodes]
 
 
-def _embeddings(root: Path, digests: Sequence[str], embedding: "Embedding") -> Embeddings | None:
+def _embeddings(root: Path, digests: Sequence[str], embedding: Embedding) -> Embeddings | None:
     path = paths.vectors_file(root)
     try:
         embedder = meaning.embedder_of(embedding)

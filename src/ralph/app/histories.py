@@ -4,6 +4,8 @@ A transcript belongs to the project if its session began in the project's folder
 checkout with the same git remote. Links, devices and files that cannot be read are left out with a note.
 """
 
+from __future__ import annotations
+
 import hashlib
 import heapq
 import json
@@ -65,7 +67,8 @@ class Place:
         inner = here.root[len(here.top) :] if here.top else ""
         trees = [text.strip().removesuffix("/.git") + inner for text in pointers if text.strip()]
         self._folders = tuple(dict.fromkeys([here.root, here.main, *trees]))
-        self._common, self._remote = _common_of(here.root), _remote_of(here.root)
+        self._common = _common_of(here.root)
+        self._remote = _remote_of(here.root)
 
     @property
     def home(self) -> Path:
@@ -85,7 +88,8 @@ class Place:
         return self._known[cwd]
 
     def _has(self, cwd: str) -> bool:
-        real, is_there = os.path.realpath(cwd), Path(cwd).is_dir()
+        real = os.path.realpath(cwd)
+        is_there = Path(cwd).is_dir()
         names = [f"{cwd}/", f"{real}/"] if is_there else [f"{cwd}/"]
         inside = any(name.startswith(f"{folder}/") for name in names for folder in self._folders)
         if not is_there:
@@ -115,7 +119,8 @@ def _common_of(folder: str) -> str:
 
 def _remote_of(folder: str) -> str:
     """Return the repository that a checkout's `origin` names, however it is spelled; "" for none."""
-    common, section = _common_of(folder), ""
+    common = _common_of(folder)
+    section = ""
     for line in discovery.read_text(f"{common}/config").split("\n") if common else ():
         key, _, value = (part.strip() for part in line.partition("="))
         section = key if key.startswith("[") else section
@@ -151,7 +156,8 @@ def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> It
             while raw := file.readline(_LONGEST_LINE):
                 is_long = False
                 while len(raw) >= _LONGEST_LINE and not raw.endswith(b"\n"):
-                    is_long, raw = True, file.readline(_LONGEST_LINE) or b"\n"
+                    is_long = True
+                    raw = file.readline(_LONGEST_LINE) or b"\n"
                 if is_long:
                     notes.append(f"{path}: a line of more than {_LONGEST_LINE:,} bytes, left out")
                 elif not wanted or any(word in raw for word in wanted):
@@ -398,10 +404,8 @@ def _cline(place: Place) -> Iterator[Transcript | None]:
 
 def _read_cline(path: Path, cwd: str, item: Mapping[str, object], notes: list[str]) -> Events:
     messages = read_json(path, notes)
-    session, start = (
-        path.parent.name,
-        item.get("ts") or (int(path.parent.name) if path.parent.name.isdecimal() else ""),
-    )
+    session = path.parent.name
+    start = item.get("ts") or (int(path.parent.name) if path.parent.name.isdecimal() else "")
     values = (
         [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
     )

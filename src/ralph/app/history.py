@@ -4,6 +4,8 @@ Git follows the lines of an entry (`git log -L`) up to a commit that moved them 
 search goes on in the parent. The logs have the bodies that a knowledge entry had, and the injections.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,8 @@ _LAYOUT = (
 
 def record_history(root: Path, record_id: str) -> dict[str, Any]:
     """Return the changes of a record, also of a deleted one by its full id, its injections, and a note about git."""
-    repository, note = Repository(root), ""
+    repository = Repository(root)
+    note = ""
     try:
         record, name, form = locate_record(root, record_id)
     except NotFound:
@@ -60,12 +63,11 @@ def record_history(root: Path, record_id: str) -> dict[str, Any]:
     if form is not Format.LOG and before != (
         now := _find_block(source, files.read(source.path), record_id)[0]
     ):
-        when, who = (
-            record.updated_at or record.created_at,
-            str(record.extra.get(WHO) or record.origin.by),
-        )
+        when = record.updated_at or record.created_at
+        who = str(record.extra.get(WHO) or record.origin.by)
         items.append(_change(name, before, now, "", when, who, "not committed yet"))
-    items += _commits(repository, source, record_id, "HEAD") if before else []
+    if before:
+        items += _commits(repository, source, record_id, "HEAD")
     if form is Format.KNOWLEDGE:
         log = replaced_bodies(root)
         logged = [

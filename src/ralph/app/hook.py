@@ -5,6 +5,8 @@ stop or a compaction stores a summary, made anew from the records without a mode
 and does not hold an answer back.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import sys
@@ -74,7 +76,8 @@ def handle_event(
         happened = replace(
             happened, message=""
         )  # an answer after `ralph forget` may quote what went
-    number, task = env.get("RALPH_ITERATION", ""), filters.current_task(root, env)
+    number = env.get("RALPH_ITERATION", "")
+    task = filters.current_task(root, env)
     iteration = (
         int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
     )
@@ -212,7 +215,8 @@ def _presence(root: Path, brief: Brief) -> str:
     words = [
         f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count
     ]
-    line, pulled = f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens", ""
+    line = f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens"
+    pulled = ""
     with suppress(OSError):  # no pull yet
         hours = int((time.time() - paths.team_pulled(root).stat().st_mtime) / 3600)
         age = f"{hours // 24} d" if hours >= 48 else f"{hours} h"

@@ -4,6 +4,8 @@ The settings cache has the time and size of every config file behind it, so that
 whether it is current. Failures are counted in place, because a hook may be counting at the same moment.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -26,7 +28,8 @@ from ralph.store.files import hide_state
 
 _FIX = "`ralph doctor --fix` repairs it"
 _NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
-failures_file, pause_file = paths.hook_failures, paths.pause_file
+failures_file = paths.hook_failures
+pause_file = paths.pause_file
 
 
 def cache_file(root: Path) -> Path:
@@ -49,7 +52,8 @@ def write_settings(
     """Write the settings cache; False when these settings hold for one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
-    settings, memories = loaded.config, loaded.config.memories
+    settings = loaded.config
+    memories = loaded.config.memories
     pairs: list[tuple[str, object]] = [
         *(("file", line) for line in state or config_state(root, env)),
         ("root", root.stat().st_ino),
@@ -70,7 +74,8 @@ def write_settings(
         *(("path", path) for path in settings.privacy.paths),
     ]
     lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
-    text, top = "\n".join([hook_files.CACHE_VERSION, *lines, ""]), paths.state_boundary(root)
+    text = "\n".join([hook_files.CACHE_VERSION, *lines, ""])
+    top = paths.state_boundary(root)
     files.make_folder(cache_file(root).parent, 0o700, root=top)
     if files.read(cache_file(root)) != text:
         files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
@@ -91,7 +96,8 @@ class Failures:
 
 
 def _make_failures_file(root: Path) -> None:
-    path, top = failures_file(root), paths.state_boundary(root)
+    path = failures_file(root)
+    top = paths.state_boundary(root)
     if not path.exists():
         files.make_folder(path.parent, 0o700, root=top)
         files.write(path, _NO_FAILURES, root=top, expect="", mode=files.PRIVATE)
@@ -124,7 +130,8 @@ def recording_problem(root: Path) -> str:
 
 def reset_failures(root: Path) -> Failures | None:
     """Set the count back to zero and return what had been counted, or None when there was nothing."""
-    counted, path = read_failures(root), str(failures_file(root))
+    counted = read_failures(root)
+    path = str(failures_file(root))
     with suppress(OSError, hook_files.Unsure):
         if counted and hook_files.overwrite(
             path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE

@@ -5,6 +5,8 @@ bytes. Hosts start launchers in the user's state folder, which find the interpre
 and a hook exits 0 when Ralph is gone (Python's 2 for a missing script would block the prompt or the tool).
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil
@@ -32,7 +34,8 @@ from ralph.formats.host_files import (
 from ralph.formats.json_text import check_json, same_json
 from ralph.store import files
 
-HOOK_LAUNCHER, COMMAND_LAUNCHER = "ralph-hook", "ralph"
+HOOK_LAUNCHER = "ralph-hook"
+COMMAND_LAUNCHER = "ralph"
 _FIND = """\
 #!/bin/sh
 # Written by `ralph install`. %s
@@ -254,7 +257,8 @@ class _Edits:
         """Add our hooks, in place of older ones, or remove them."""
         if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
             return
-        path, text = target.settings, self.text(target.settings)
+        path = target.settings
+        text = self.text(target.settings)
         settings = clients.hook_settings(target.host, launcher(target.env)) if add else {}
         with _name_file(path):
             number = len(ralph_hooks(text))
@@ -269,7 +273,8 @@ class _Edits:
 
     def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
         """Add our status line, or remove it; one that is not ours stays, which a note says."""
-        path, text = target.settings, self.text(target.settings)
+        path = target.settings
+        text = self.text(target.settings)
         with _name_file(path):
             current = host_files.json_entry(text, STATUS_LINE)
             if not add and text is not None and is_ralph_hook(current):
@@ -288,7 +293,8 @@ class _Edits:
 
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
         """Add our MCP server, or remove it; a foreign server of that name stays."""
-        path, keys = target.servers[0], (*target.servers[1], SERVER_NAME)
+        path = target.servers[0]
+        keys = (*target.servers[1], SERVER_NAME)
         is_toml = target.host is Host.CODEX
         inside = target.inside if target.root in path.parents else None
         with _name_file(path):
@@ -327,7 +333,8 @@ def _find_server(target: InstallTarget, text: str | None) -> object | None:
 
 def has_entries(target: InstallTarget) -> bool:
     """Return whether a host's settings have hooks of ours, or our MCP server where it has no hooks."""
-    text, form = files.read(target.settings), target.client.form
+    text = files.read(target.settings)
+    form = target.client.form
     if form is HookForm.NONE:
         return is_ralph_server(_find_server(target, text))
     if form in (HookForm.SCRIPTS, HookForm.PLUGIN):
@@ -337,7 +344,8 @@ def has_entries(target: InstallTarget) -> bool:
 
 def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
     """Return the files of an installation whose hooks or MCP server are not as this version writes them."""
-    edits, target = _Edits(), with_server(target)
+    edits = _Edits()
+    target = with_server(target)
     edits.change_hooks(target, add=True)
     if target.client.form in (HookForm.SCRIPTS, HookForm.PLUGIN):
         edits.change_own_files(target, add=True)
@@ -423,7 +431,8 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
         if entry == "plugin":
             targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
         elif entry not in targets and name in list(Host) and place in list(InstallScope):
-            host, scope = Host(name), InstallScope(place)
+            host = Host(name)
+            scope = InstallScope(place)
             targets[entry] = InstallTarget(
                 host, scope, *clients.installed_at(host, scope, Path(path), env)
             )
@@ -432,7 +441,8 @@ def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
 
 def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
     """Return what has to change so that nothing of these installations is left; what others wrote stays."""
-    edits, env = _Edits(), targets[0].env
+    edits = _Edits()
+    env = targets[0].env
     for target in targets:
         _check(target)
         if not target.plugin:
@@ -525,7 +535,8 @@ def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
 
 def agent_program(executable: str, env: Mapping[str, str]) -> str:
     """Return how an agent starts this Ralph: by its name where its path finds it, else by its file."""
-    ours, found = Path(executable).parent / "ralph", shutil.which("ralph", path=env.get("PATH", ""))
+    ours = Path(executable).parent / "ralph"
+    found = shutil.which("ralph", path=env.get("PATH", ""))
     with suppress(OSError):
         if not ours.exists() or (found and ours.samefile(found)):
             return "ralph"

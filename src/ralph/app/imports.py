@@ -6,6 +6,8 @@ that a kill, a second run or a session that hooks recorded changes nothing. Memo
 of git's history become proposals for `review`, each once. A ledger remembers the state in which each source was read.
 """
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import json
@@ -43,12 +45,22 @@ _MOST_RECORDS = 20_000  # of a session, for its summary
 _HOST_MEMBERS = ("session_id", "cwd", "tool_use_id")
 _EDIT_MEMBERS = ("old_string", "new_string", "edits", "content")
 _LARGEST = 4_000_000  # bytes of a file or chunk
-_LONGEST, _SHORTEST = 2_000, 12  # characters of a proposal
+# characters of a proposal
+_LONGEST = 2_000
+_SHORTEST = 12
 _MOST_TAGS = 6
-_RULE_FILES = (
-    "CLAUDE.md .claude/CLAUDE.md AGENTS.md GEMINI.md .cursorrules .cursor/rules/*.mdc .windsurfrules "
-    ".windsurf/rules/*.md .clinerules/*.md .github/copilot-instructions.md"
-).split()
+_RULE_FILES = [
+    "CLAUDE.md",
+    ".claude/CLAUDE.md",
+    "AGENTS.md",
+    "GEMINI.md",
+    ".cursorrules",
+    ".cursor/rules/*.mdc",
+    ".windsurfrules",
+    ".windsurf/rules/*.md",
+    ".clinerules/*.md",
+    ".github/copilot-instructions.md",
+]
 _KINDS = {
     "bugfix": "fix",
     "bug": "fix",
@@ -90,7 +102,8 @@ class Ledger:
     """Which transcripts were imported, and in which state."""
 
     def __init__(self, root: Path) -> None:
-        self._root, self._path = root, paths.import_ledger(root)
+        self._root = root
+        self._path = paths.import_ledger(root)
         self._marks: dict[tuple[str, str], str] = {}
         for line in (files.read(self._path) or "").split("\n"):
             try:
@@ -133,18 +146,18 @@ def import_histories(
     progress: Progress | None = None,
 ) -> list[Found]:
     """Find the transcripts of these clients, and with `really` import those that are new or have changed."""
-    ledger, found = Ledger(root), dict[str, Found]()
+    ledger = Ledger(root)
+    found = dict[str, Found]()
     waiting: list[Transcript] = []
     for name in names:
         each = found[name] = Found(name, "sessions")
         for transcript in histories.find(place, name):
             is_new = not ledger.has(name, transcript.key, transcript.mark)
-            each.count, each.new, each.bytes = (
-                each.count + 1,
-                each.new + is_new,
-                each.bytes + transcript.size,
-            )
-            waiting += [transcript] if is_new else []
+            each.count = each.count + 1
+            each.new = each.new + is_new
+            each.bytes = each.bytes + transcript.size
+            if is_new:
+                waiting.append(transcript)
     if really and waiting:
         files.hide_state(root)
         recorder = SessionRecorder(root)
@@ -164,7 +177,9 @@ class SessionRecorder:
     """Writes the events of transcripts to the logs of their sessions."""
 
     def __init__(self, root: Path) -> None:
-        self._root, self._privacy, self._forgotten = root, privacy_rules(root), forgotten.load()
+        self._root = root
+        self._privacy = privacy_rules(root)
+        self._forgotten = forgotten.load()
         self._interpret = index.interpreter(root, self._privacy)
 
         @cache
@@ -182,7 +197,8 @@ class SessionRecorder:
                 continue
             if session not in logs:
                 logs[session] = SessionLog(self._root, session, self._interpret)
-            log, payload = logs[session], self._redact(event.payload)
+            log = logs[session]
+            payload = self._redact(event.payload)
             happened = (
                 event_of(event.reader, event.event, payload, event.at)
                 if payload is not None
@@ -220,7 +236,8 @@ class SessionRecorder:
 
 def _slim(payload: dict[str, object]) -> dict[str, object]:
     """Leave out copies: a patch's lines become the texts before and after, and nothing else of an edit is needed."""
-    parameters, answer = payload.get("tool_input"), payload.get("tool_response")
+    parameters = payload.get("tool_input")
+    answer = payload.get("tool_response")
     if (
         not isinstance(parameters, dict)
         or not isinstance(answer, Mapping)
@@ -242,23 +259,22 @@ class SessionLog:
     """The log of one session, and what is to be added to it."""
 
     def __init__(self, root: Path, session: str, interpret: Interpret) -> None:
-        self.session, self.size = session, 0
+        self.session = session
+        self.size = 0
         self.fields: dict[str, object] = {}
         logs = [paths.packed_log(root, session), paths.session_log(root, session)]
-        self._path, self._boundary = logs[logs[1].exists()], paths.state_boundary(root)
-        self._lines, self._added = list[str](), 0
-        text, source = (
-            "".join(files.read(path) or "" for path in logs),
-            Source(self._path, self._path.name, Format.LOG),
-        )
+        self._path = logs[logs[1].exists()]
+        self._boundary = paths.state_boundary(root)
+        self._lines = list[str]()
+        self._added = 0
+        text = "".join(files.read(path) or "" for path in logs)
+        source = Source(self._path, self._path.name, Format.LOG)
         records = (
             [placed.record for placed in contents(source, text, interpret).records] if text else []
         )
         notes = (record for record in records if record.kind is ObservationKind.NOTE)
-        self._ids, self._notes = (
-            {record.id for record in records},
-            Counter((note.title, note.text) for note in notes),
-        )
+        self._ids = {record.id for record in records}
+        self._notes = Counter((note.title, note.text) for note in notes)
         self._records = deque(records, maxlen=_MOST_RECORDS)
         payloads = [
             value.get("payload") for kind, value in contents(source, text).lines if kind == EVENT
@@ -290,7 +306,8 @@ class SessionLog:
                 root=self._boundary,
                 mode=files.PRIVATE,
             )
-        self._lines, self.size = [], 0
+        self._lines = []
+        self.size = 0
 
     def finish(self) -> int:
         """Write the rest, and the session's summary; return how many observations were added."""
@@ -352,7 +369,9 @@ def _read(path: Path, place: Place) -> str:
 
 def bullets(text: str) -> Iterator[tuple[str, str]]:
     """Yield heading and text of every item of a list, with its further lines; not of code blocks and comments."""
-    heading, item, fenced = "", "", False
+    heading = ""
+    item = ""
+    fenced = False
     for line in [*_OWN.sub("", text).splitlines(), ""]:
         match = None if fenced else _BULLET.match(line)
         if item and (match or fenced or not line.strip() or not line.startswith("  ")):
@@ -373,7 +392,10 @@ def _prose(text: str) -> list[int]:
     matter = read_front_matter(text)
     start = matter.body if isinstance(matter, FrontMatter) else 0
     head = "\n" * text[:start].count("\n")
-    found, is_open, in_item, fenced = list[int](), False, False, False
+    found = list[int]()
+    is_open = False
+    in_item = False
+    fenced = False
     for number, line in enumerate(
         _OWN.sub(lambda own: "\n" * own[0].count("\n"), head + text[start:]).splitlines(), 1
     ):
@@ -426,7 +448,8 @@ def _basic_memory(place: Place) -> Iterator[Proposal]:
 
 
 def _basic_note(path: Path, folder: Path, place: Place) -> Iterator[Proposal]:
-    text, via = _read(path, place), f"basic-memory {path.relative_to(folder)}"
+    text = _read(path, place)
+    via = f"basic-memory {path.relative_to(folder)}"
     matter = read_front_matter(text)
     tags = matter.tags() if isinstance(matter, FrontMatter) else ()
     is_mapped = False
@@ -472,7 +495,8 @@ def _auto_memory(place: Place) -> Iterator[Proposal]:
             path for path in sorted((folder / "memory").glob("*.md")) if path.name != "MEMORY.md"
         ]
         for path in notes or sorted((folder / "memory").glob("MEMORY.md")):
-            text, via = _read(path, place), f"Claude Code's memory {path.name}"
+            text = _read(path, place)
+            via = f"Claude Code's memory {path.name}"
             matter = read_front_matter(text)
             if notes and isinstance(matter, FrontMatter):
                 text = text[matter.body :].strip() or matter.text("description")
@@ -496,7 +520,8 @@ def _codex_memories(place: Place) -> Iterator[Proposal]:
 
 def _rules(place: Place) -> Iterator[Proposal]:
     for path in [path for name in _RULE_FILES for path in sorted(place.root.glob(name))]:
-        text, name = _read(path, place), str(path.relative_to(place.root))
+        text = _read(path, place)
+        name = str(path.relative_to(place.root))
         items = list(bullets(text))
         yield from (
             Proposal(item, _kind(heading, MemoryKind.PATTERN), name) for heading, item in items
@@ -544,7 +569,9 @@ def propose(
     root: Path, names: Iterable[str], place: Place, *, really: bool, since: str = ""
 ) -> list[Found]:
     """Find what these stores have that is new here, and with `really` propose it."""
-    ledger, patterns, hidden = Ledger(root), privacy_rules(root).patterns, forgotten.load()
+    ledger = Ledger(root)
+    patterns = privacy_rules(root).patterns
+    hidden = forgotten.load()
     stored = memory.list_(root, in_=(memory.ALL,))
     known = {
         normalise_text(each.record.text)
@@ -552,13 +579,15 @@ def propose(
         if each.record.status is not Status.RETIRED
     }
     known |= {normalise_text(each.text) for each in quarantine.held(root)}
-    found, new = list[Found](), list[tuple[str, HeldMemory]]()
+    found = list[Found]()
+    new = list[tuple[str, HeldMemory]]()
     for name in names:
         each = Found(name, "memories")
         for proposal in _git(place, since) if name == GIT else READERS[name](place):
             text = redact(" ".join(proposal.text.split())[:_LONGEST], patterns).text.strip()
             key = hashlib.sha256(normalise_text(text).encode("utf-8", "replace")).hexdigest()[:16]
-            each.count, each.bytes = each.count + 1, each.bytes + len(text)
+            each.count = each.count + 1
+            each.bytes = each.bytes + len(text)
             is_known = (
                 normalise_text(text) in known
                 or ledger.has("proposal", key, "1")

@@ -3,6 +3,8 @@
 Nothing is resolved here. What a person let stay as it is is remembered by a hash of the texts.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,12 +29,20 @@ from ralph.model.record import AT
 from ralph.search.citations import STALE
 from ralph.store.library import Stored
 
-INSIGHT, HELD, EDIT, CONFLICT, CITATION = "insight", "held", "edit", "conflict", "citation"
-CONTRADICTION, DUPLICATE, UNUSED = "contradiction", "duplicate", "unused"
+INSIGHT = "insight"
+HELD = "held"
+EDIT = "edit"
+CONFLICT = "conflict"
+CITATION = "citation"
+CONTRADICTION = "contradiction"
+DUPLICATE = "duplicate"
+UNUSED = "unused"
 UNUSED_DAYS = 60
 _FEW_WORDS = 5
 _WORD = re.compile(r"\w{3,}")
-_RARE, _MAX_PAIRS = 12, 20_000  # texts that have a rare word, and pairs that are compared
+# texts that have a rare word, and pairs that are compared
+_RARE = 12
+_MAX_PAIRS = 20_000
 _VERBS = {
     HELD: "accept reject",
     EDIT: "accept edit delete",
@@ -126,14 +136,16 @@ def _item(
 
 
 def _memory_item(root: Path, kind: str, stored: Stored, why: str, **more: Any) -> ReviewItem:
-    record, source = stored.record, f"{paths.shown(stored.path, root)}:{stored.line}"
+    record = stored.record
+    source = f"{paths.shown(stored.path, root)}:{stored.line}"
     about = {"status": kind, "label": record.kind.value, "source": source, **more}
     return _item(kind, record.id, record.text, why, **about)
 
 
 def insight_item(each: Insight, root: Path) -> ReviewItem:
     """Return an insight as an item of the inbox."""
-    record, state = each.record, insight.state(each.record)
+    record = each.record
+    state = insight.state(each.record)
     strong = is_well_evidenced(record)
     count = record.extra.get(COUNT, 1)
     why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
@@ -225,9 +237,11 @@ def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
     pairs |= dict.fromkeys(
         islice((pair for numbers in rare for pair in combinations(numbers, 2)), _MAX_PAIRS)
     )
-    weights, repeats = cache(term_weights), set[int]()
+    weights = cache(term_weights)
+    repeats = set[int]()
     for first, number in sorted(pairs):
-        one, other = entries[first].record, entries[number].record
+        one = entries[first].record
+        other = entries[number].record
         is_short = (
             min(len(one.text.split()), len(other.text.split())) < _FEW_WORDS
         )  # one word makes the difference
@@ -261,7 +275,8 @@ def _stale_citations(root: Path) -> Iterator[ReviewItem]:
 
 def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
     """Yield old memories that no session got, once injections are known for as long."""
-    ledger, since = usage.read_ledger(root, usage.ALL_BYTES), ids.first_day(UNUSED_DAYS)
+    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    since = ids.first_day(UNUSED_DAYS)
     injected = {each.record for each in ledger.injections}
     if not any(each.at < since for each in ledger.injections):
         return

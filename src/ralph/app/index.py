@@ -3,6 +3,8 @@
 Raw lines are read by the present privacy rules. Each worktree has an index of its own in the main checkout's state.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os

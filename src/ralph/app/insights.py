@@ -4,6 +4,8 @@ Entries of `memory/insights.json` are never removed or reworded: evidence grows,
 is found again in other words. A file that cannot be read is never overwritten.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -306,7 +308,8 @@ def change(
     observer: WriteObserver | None = None,
 ) -> Insight:
     """Replace an insight by what `edit` makes of it under the lock."""
-    name, path = insight.record.id, insight.stored.path
+    name = insight.record.id
+    path = insight.stored.path
 
     def edit_text(text: str) -> tuple[str, Insight]:
         document = parse_insights(text)

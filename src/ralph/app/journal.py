@@ -4,6 +4,8 @@ A run's own entries are read from its log, so that nothing recent is missing; th
 ranked without the clock, so that the same files give the same section.
 """
 
+from __future__ import annotations
+
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -245,7 +247,8 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
             raise NotFound(
                 f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations"
             )
-        name, iteration = run, int(number)
+        name = run
+        iteration = int(number)
     entries = show(root, name, within=within)
     for entry in entries:
         if entry.iteration == iteration:

@@ -4,6 +4,8 @@ Members that are always there come first; what only some records have (links, a 
 is left out when it is empty.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from ralph.model.graph import Edge, Node
     from ralph.model.work import JournalEntry
 
-VIA, WHO, SESSION = "via", "who", "session"
+VIA = "via"
+WHO = "who"
+SESSION = "session"
 """Members of `extra`: which way an entry came, if not by the command line, and the person or agent who said it."""
 _AT_TOP = frozenset(("by", "own", "at", VIA, WHO, SESSION))
 
@@ -84,7 +88,7 @@ def mark_weak(weak: bool) -> dict[str, object]:
     return {"weak": True} if weak else {}
 
 
-def hit_json(hit: "ShownHit") -> dict[str, object]:
+def hit_json(hit: ShownHit) -> dict[str, object]:
     """Return a search hit: its record, and as `excerpt` what the layer shows of it."""
     record = hit.hit.record
     return {
@@ -100,7 +104,7 @@ def hit_json(hit: "ShownHit") -> dict[str, object]:
     }
 
 
-def task_json(entry: "ListedTask") -> dict[str, object]:
+def task_json(entry: ListedTask) -> dict[str, object]:
     """Return a task, with whether it can begin and what it waits for."""
     members = asdict(entry.task)
     extra = members.pop("extra")
@@ -108,19 +112,19 @@ def task_json(entry: "ListedTask") -> dict[str, object]:
     return {**members, "waits_for": list(entry.waits_for), "extra": extra}
 
 
-def feature_json(view: "FeatureView") -> dict[str, object]:
+def feature_json(view: FeatureView) -> dict[str, object]:
     """Return a feature, with how many of its tasks are done."""
     members = asdict(view.feature)
     extra = members.pop("extra")
     return {**members, "tasks": len(view.tasks), "done": view.done, "extra": extra}
 
 
-def session_json(session: "Session") -> dict[str, object]:
+def session_json(session: Session) -> dict[str, object]:
     """Return a session."""
     return {**asdict(session), "tags": list(session.tags), "seconds": session.seconds}
 
 
-def history_json(history: "ChatHistory") -> dict[str, object]:
+def history_json(history: ChatHistory) -> dict[str, object]:
     """Return a session as a conversation."""
     about = {
         key: value
@@ -139,13 +143,29 @@ def history_json(history: "ChatHistory") -> dict[str, object]:
     return {**about, "count": history.session.messages, "messages": turns}
 
 
-_RUN_MEMBERS = (
-    "id goal status reason words iterations task feature step agent model done failed seconds cost_usd started_at "
-    "ended_at pid"
-).split()
+_RUN_MEMBERS = [
+    "id",
+    "goal",
+    "status",
+    "reason",
+    "words",
+    "iterations",
+    "task",
+    "feature",
+    "step",
+    "agent",
+    "model",
+    "done",
+    "failed",
+    "seconds",
+    "cost_usd",
+    "started_at",
+    "ended_at",
+    "pid",
+]
 
 
-def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
+def run_json(run: Run, *, alive: bool, heartbeat: str) -> dict[str, object]:
     """Return a run of the loop; `alive` and `heartbeat` are what its process says."""
     from ralph.model.work import RunStatus
 
@@ -162,7 +182,7 @@ def run_json(run: "Run", *, alive: bool, heartbeat: str) -> dict[str, object]:
     return {**members, "alive": alive, "heartbeat": heartbeat}
 
 
-def journal_json(entry: "JournalEntry") -> dict[str, object]:
+def journal_json(entry: JournalEntry) -> dict[str, object]:
     """Return how one iteration ended, with the names of the loop's specification."""
     return {
         "id": f"jrn-{entry.run}-{entry.iteration}",
@@ -184,7 +204,7 @@ def journal_json(entry: "JournalEntry") -> dict[str, object]:
     }
 
 
-def node_json(node: "Node") -> dict[str, object]:
+def node_json(node: Node) -> dict[str, object]:
     """Return a node of the graph."""
     return {
         "id": node.id,
@@ -200,7 +220,7 @@ def node_json(node: "Node") -> dict[str, object]:
     }
 
 
-def edge_json(edge: "Edge") -> dict[str, object]:
+def edge_json(edge: Edge) -> dict[str, object]:
     """Return an edge of the graph."""
     return {
         "source": edge.source,

@@ -4,6 +4,8 @@ An entry about the same subject replaces the body of the existing one; the old b
 loses both. A person's secret is refused, an agent's is redacted, because a loop cannot ask.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -155,7 +157,8 @@ def learn(
         try:
             texts = map(invisible_characters.clean_text, (sigil.title, sigil.text))
             clean = [privacy.redact(each, patterns) for each in texts]
-            title, text = " ".join(clean[0].text.split()), clean[1].text.strip()
+            title = " ".join(clean[0].text.split())
+            text = clean[1].text.strip()
             invisible_characters.check_text(title + text)
             check_forgotten(text, "agent")
             tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
@@ -172,7 +175,8 @@ def learn(
             sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
         )
         notes = [f"{hidden} secret or private parts left out"] if hidden else []
-        notes += ["cut to about 500 words"] if saved.shortened else []
+        if saved.shortened:
+            notes.append("cut to about 500 words")
         learned.append(
             LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes), text)
         )

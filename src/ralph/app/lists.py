@@ -4,6 +4,8 @@ A row has nothing that has to be read for one row alone. Open pages look about o
 files that hold something, and sees the changes of editors, git, hooks and loops alike.
 """
 
+from __future__ import annotations
+
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,7 +34,9 @@ _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
 _TITLE_LENGTH = 160
 _NEWEST_RUNS = 20
 """The newest runs that are checked for a task, beside those that the journal names, and that a watcher compares."""
-_ALL_LOGS, _SETTLED, _DAY = 60.0, 2.0, 86_400.0
+_ALL_LOGS = 60.0
+_SETTLED = 2.0
+_DAY = 86_400.0
 """Seconds after which all logs are looked at again, a folder's own time can be trusted, and a log is an old one."""
 _TASK_MEMBERS = "id title priority created_at updated_at attempts blocked_by waits_for ready"
 _RUN_MEMBERS = "id task goal status reason started_at ended_at iterations agent model cost_usd seconds alive step"
@@ -72,7 +76,9 @@ def list_tasks(
 
 def task_row(entry: ListedTask) -> Row:
     """Return a task as a row; `run` is the one that works on it now, and an unknown state stays as it is written."""
-    work, members, status = entry.task, task_json(entry), status_of(entry.task)
+    work = entry.task
+    members = task_json(entry)
+    status = status_of(entry.task)
     return {
         **{name: members[name] for name in _TASK_MEMBERS.split()},
         **{name: members[name] or "" for name in ("parent", "feature", "branch", "worktree")},
@@ -100,7 +106,8 @@ def run_rows(
             with suppress(NotFound):
                 by_id[name] = by_id.get(name) or runs.read(root, name)
         ordered = sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
-        page, total = ordered[offset : offset + limit], len(ordered)
+        page = ordered[offset : offset + limit]
+        total = len(ordered)
     return sorted((run_row(root, run) for run in page), key=lambda row: not row["alive"]), total
 
 
@@ -147,7 +154,8 @@ def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
         if page
         else set()
     )
-    tokens, rows = _ledger_and_tokens(root)[1], []
+    tokens = _ledger_and_tokens(root)[1]
+    rows = []
     for session in page:
         members = session_json(session)
         is_chat = bool(session.task) or session.mode == "plan"
@@ -186,7 +194,8 @@ def _ledger_and_tokens(root: Path) -> tuple[usage.Ledger, Counter[str]]:
 
 @lru_cache(maxsize=4)
 def _read_ledger(root: Path, changed: int, size: int) -> tuple[usage.Ledger, Counter[str]]:
-    ledger, tokens = usage.read_ledger(root, usage.ALL_BYTES), Counter[str]()
+    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    tokens = Counter[str]()
     for injection in ledger.injections:
         tokens[injection.session] += injection.tokens
     return ledger, tokens
@@ -206,7 +215,8 @@ class Watcher:
 
     def look(self) -> tuple[list[str], list[Row]]:
         """Return the parts of the project, and the runs, that changed since the last look."""
-        before, self._marks = self._marks, self._part_marks()
+        before = self._marks
+        self._marks = self._part_marks()
         changed = [
             part
             for part, mark in self._marks.items()
@@ -218,10 +228,8 @@ class Watcher:
             and not any(row["alive"] for row in self._runs.values())
         ):
             return changed, []
-        last, self._runs = (
-            self._runs,
-            {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]},
-        )
+        last = self._runs
+        self._runs = {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
         rows = self._runs.values()
         return changed, [
             row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))
@@ -257,7 +265,10 @@ class _LogFolder:
     """Counts changes of logs; those older than a day are looked at each minute, and when one came or went."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._changes, self._seen_at, self._folder_time = folder, 0, 0.0, -1.0
+        self._folder = folder
+        self._changes = 0
+        self._seen_at = 0.0
+        self._folder_time = -1.0
         self._stamps: dict[Path, tuple[float, int]] = {}
         self._newest: list[Path] = []
 
@@ -270,7 +281,8 @@ class _LogFolder:
             stamps = self._stamps | _stamps(self._newest)
         else:
             stamps = _stamps(_scan_folder(self._folder))
-            self._seen_at, self._folder_time = now, folder_time
+            self._seen_at = now
+            self._folder_time = folder_time
             self._newest = [path for path, (changed, _) in stamps.items() if now - changed < _DAY]
         self._changes += stamps != self._stamps
         self._stamps = stamps

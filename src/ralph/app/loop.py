@@ -4,6 +4,8 @@ Nothing is done before everything that was named is found. Whatever happens to a
 record is written. Its options are stored in it, so that it is resumed with the same.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable
@@ -245,7 +247,8 @@ def _check_programs(bench: Workbench) -> CriteriaVerdict:
 def _run_to_end(
     bench: Workbench, request: LoopRequest, results: list[IterationResult], *, fresh: bool
 ) -> Run:
-    root, run = bench.root, bench.run
+    root = bench.root
+    run = bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
         text = project.show_scratchpad(root)[0] if fresh else ""
@@ -331,7 +334,9 @@ def _open_task(root: Path, goal: str) -> str:
 
 
 def _print_introduction(bench: Workbench) -> None:
-    tell, plan, verify = bench.printer.print_line, bench.plan, bench.config.execution.verify
+    tell = bench.printer.print_line
+    plan = bench.plan
+    verify = bench.config.execution.verify
     tell(
         f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}"
     )

@@ -4,6 +4,8 @@ Everything that matters is on disk at once. A task with a worktree is worked on 
 `root` are the worktree's while the task is current. What an agent said is redacted.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
@@ -77,8 +79,13 @@ class Workbench:
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
         self.home = self.root = root
-        self.config, self.plan, self.printer, self._rest = config, plan, printer, rest
-        self.agent, self.run, loop = plan.agent, run, config.loop
+        self.config = config
+        self.plan = plan
+        self.printer = printer
+        self._rest = rest
+        self.agent = plan.agent
+        self.run = run
+        loop = config.loop
         seconds = loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0
         cost = loop.max_cost + run.past_cost if loop.max_cost else 0.0
         self.limits = Limits(loop.max_iterations + run.past_iterations, seconds, cost)
@@ -110,7 +117,9 @@ class Workbench:
             else self.home
         )
         if at != self.root:
-            self.root, self.disk, self._first = at, changes.ChangeTracker(at, process.run), None
+            self.root = at
+            self.disk = changes.ChangeTracker(at, process.run)
+            self._first = None
             self.printer.print_line(f"works in {at}")
 
     def assign(self, run: Run) -> Task | None:
@@ -118,7 +127,8 @@ class Workbench:
         names = [*(run.only or ([run.task] if run.task else []))]
         for work in task.ready(self.root) if not run.only else ():
             is_usable = worktree.problem_of(self.home, work, quick=True) is None
-            names += [work.id] if is_usable and run.feature in ("", work.feature or "") else []
+            if is_usable and run.feature in ("", work.feature or ""):
+                names.append(work.id)
         for name in names:
             if name not in (*run.done, *run.failed):
                 claimed = task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
@@ -131,7 +141,8 @@ class Workbench:
         everything = board.read(self.root)
         lines = []
         for work in everything.tasks:
-            status, waits = board.status_of(work), everything.waits_for(work)
+            status = board.status_of(work)
+            waits = everything.waits_for(work)
             if status is TaskStatus.DONE or run.feature not in ("", work.feature or ""):
                 continue
             states = (everything.get(name) for name in waits)
@@ -151,7 +162,8 @@ class Workbench:
     def begin(self, run: Run, work: Task) -> Run:
         """Begin a task: note whether criteria fail already."""
         self.go_to(work.id)
-        verdict, self._first = self._first or self._check_criteria(""), None
+        verdict = self._first or self._check_criteria("")
+        self._first = None
         if verdict.stopped:
             return replace(run, task="", step="")
         self.printer.print_line(f"task {work.id}: {work.title}")
@@ -176,7 +188,9 @@ class Workbench:
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
-        reason, patterns, number = judgement.reason, self._patterns, run.iterations + 1
+        reason = judgement.reason
+        patterns = self._patterns
+        number = run.iterations + 1
         attempts = task.count_attempt(
             self.root, work.id, run.id, iteration=number, note=reason, patterns=patterns
         )
@@ -197,7 +211,8 @@ class Workbench:
         text = loop_prompt.build(
             self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress
         )
-        self._prompt, self._story = text, progress.current_story(self.root, work.id)
+        self._prompt = text
+        self._story = progress.current_story(self.root, work.id)
         self._learned = []
         runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
         model = run.next_model or run.model
@@ -283,10 +298,8 @@ class Workbench:
         self.save(replace(run, step="verifying"))
         files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
         text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
-        environment, limit = (
-            {"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
-            self.config.loop.iteration_minutes * 60.0,
-        )
+        environment = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}
+        limit = self.config.loop.iteration_minutes * 60.0
         doubt = ""
         for prompt in (text, f"{text}\n{loop_prompt.NO_VERDICT}"):
             ask = self._make_ask(
@@ -312,7 +325,8 @@ class Workbench:
     def journal(self, entry: JournalEntry, reason: str) -> None:
         """Append the entry of an iteration, with its checks, update the task's memory, and print why it ended so."""
         learned = insights.knowledge_members([(each.slug, each.change) for each in self._learned])
-        members, self._checks = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}, []
+        members = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}
+        self._checks = []
         entry = replace(
             entry,
             extra={**entry.extra, **{name: value for name, value in members.items() if value}},

@@ -4,6 +4,8 @@ Room is given out by rank, so that a small window loses the global patterns befo
 the rules. Text that does not fit is truncated at a line.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,7 +33,10 @@ from ralph.search import rank
 from ralph.settings import Config, Inject
 from ralph.store import files
 
-JOURNAL, KNOWLEDGE, SCRATCHPAD, PATTERNS = 3_000, 2_000, 1_000, 1_500
+JOURNAL = 3_000
+KNOWLEDGE = 2_000
+SCRATCHPAD = 1_000
+PATTERNS = 1_500
 """Tokens of these sections; guardrails and memories share `memories.budget`."""
 _ALL_RULES = "`ralph memory list --in guardrails`"
 CUT = "[... cut to fit the context budget]"
@@ -39,9 +44,18 @@ _CUT_TOKENS = estimate(f"\n```\n{CUT}\n") + 2
 ALWAYS = 0  # the rank of sections that are never left out
 _RELATED = 30
 _NOTE = 40  # tokens for the note about entries that are left out
-_OPTIONAL = (
-    "spec guardrails journal progress plan knowledge memories scratchpad patterns skill".split()
-)
+_OPTIONAL = [
+    "spec",
+    "guardrails",
+    "journal",
+    "progress",
+    "plan",
+    "knowledge",
+    "memories",
+    "scratchpad",
+    "patterns",
+    "skill",
+]
 """Sections that may be left out, the most important first."""
 _RULES = """\
 # Ralph loop: iteration {iteration} of at most {most}
@@ -124,7 +138,8 @@ def build(
     words = f"{work.title}\n{work.description}"
     recent = journal.recent(root, run.id, task=work.id)
     last_files = recent[-1].files if recent else ()
-    settings, about = config.memories, work.feature or ""
+    settings = config.memories
+    about = work.feature or ""
     part_of = feature.show(root, about) if about else None
     rules, learned = _guardrails_and_memories(root, config, words, work.id)
     own, others = journal.for_prompt(
@@ -193,7 +208,8 @@ def build(
 
 def join_sections(sections: Sequence[tuple[str, int]], budget: int) -> str:
     """Join the sections (text, rank) that fit, in their order; rank 0 goes in whatever it costs."""
-    room, included = budget, dict[int, str]()
+    room = budget
+    included = dict[int, str]()
     for number, (text, importance) in sorted(enumerate(sections), key=lambda item: item[1][1]):
         if importance != ALWAYS:
             text = truncate_text(text, room)
@@ -245,7 +261,8 @@ def render_task(task: Task, prerequisites: Sequence[Task] = ()) -> str:
 def render_retry(attempt: int, retries: int, run: Run) -> str:
     """Return why the last attempt and the last iteration did not count, and a person's feedback."""
     parts = []
-    number, failed = min(attempt, retries), run.attempt_failure
+    number = min(attempt, retries)
+    failed = run.attempt_failure
     if number > 0 and failed and failed != run.failure:
         before = f"The attempt before it failed like this:\n\n{_fence(failed)}\n"
         parts.append(f"This is retry {number} of {retries}. {before}")
@@ -313,8 +330,10 @@ def _guardrails_and_memories(
     if not settings.enabled:
         return "", ""
     guardrails = _injectable(root, memory.injected(root, "guardrails"))
-    order, choice = brief.by_use(guardrails), settings.filter
-    records, related = list[Record](), list[int]()
+    order = brief.by_use(guardrails)
+    choice = settings.filter
+    records = list[Record]()
+    related = list[int]()
     if settings.inject is Inject.AUTO:
         records = _injectable(root, memory.injected(root))
         records = brief.filter_memories(records, choice.types, choice.tags, choice.recent)
@@ -342,7 +361,8 @@ def _within(records: Sequence[Record], order: Sequence[int], budget: int, where:
         blocks.append(render.entry(3, record.id, record.kind.value, *words, by=record.origin.by))
     if budget <= 0 or estimate("\n".join(blocks)) <= budget:
         return "\n".join(blocks)
-    shown, room = [], budget - _NOTE
+    shown = []
+    room = budget - _NOTE
     for block in blocks:
         if (cost := estimate(block) + 1) <= room:
             shown.append(block)
@@ -351,10 +371,8 @@ def _within(records: Sequence[Record], order: Sequence[int], budget: int, where:
 
 
 def _patterns(root: Path) -> str:
-    document, may_inject = (
-        parse_patterns(files.read(paths.patterns_file(root)) or ""),
-        quarantine.injectable(root),
-    )
+    document = parse_patterns(files.read(paths.patterns_file(root)) or "")
+    may_inject = quarantine.injectable(root)
     for entry in document.entries:
         if not may_inject(entry.record):
             document = document.remove(entry.record.id)

@@ -4,6 +4,8 @@ Claude Code's order counts. Servers of `.mcp.json`, which came with the reposito
 recorded that value. Answers are cached for five minutes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -80,10 +82,12 @@ class _ServerReader:
     """Reads each file once; one that cannot be read never ends a loop."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
-        self.root, self.env = root, env
+        self.root = root
+        self.env = env
         self.roots = tuple(map(str, dict.fromkeys((root, paths.main_checkout(root)))))
         self.problems: list[str] = []
-        home, configured = env.get("HOME", ""), env.get("CLAUDE_CONFIG_DIR", "")
+        home = env.get("HOME", "")
+        configured = env.get("CLAUDE_CONFIG_DIR", "")
         self.user_file = Path(configured or home) / ".claude.json" if configured or home else None
         self.read = cache(self._read)
 
@@ -122,7 +126,8 @@ class _ServerReader:
         args = spec.get("args")
         arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
         command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
-        url, kind = _expand(spec.get("url"), env), spec.get("type")
+        url = _expand(spec.get("url"), env)
+        kind = spec.get("type")
         transport = Transport.HTTP if url and not command else Transport.STDIO
         if isinstance(kind, str):
             transport = _TRANSPORTS.get(kind, Transport.OTHER)
@@ -239,7 +244,8 @@ def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, 
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
-    status, at = cached.get("status"), cached.get("cachedAt")
+    status = cached.get("status")
+    at = cached.get("cachedAt")
     is_fresh = type(at) is int and 0 <= now - at < TTL_MS
     if server.why_not or not is_fresh or status not in list(ServerStatus):
         return ServerState(server, ServerStatus.UNKNOWN, now, server.why_not)
@@ -252,7 +258,8 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
     def edit(text: str) -> str:
         cached = _parse_cache(text)
         entries = get_object(cached, "entries")
-        entry, servers = get_object(entries, key), {}
+        entry = get_object(entries, key)
+        servers = {}
         for state in states:
             known = get_object(entry, "servers", state.server.name)
             servers[state.server.name] = {

@@ -4,6 +4,8 @@ A search whose words answer waits for no vectors. When the embedder fails, a sea
 No server is asked that the settings do not name.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -27,10 +29,13 @@ if TYPE_CHECKING:
     from ralph.settings import Embedding
 
 NEAREST = 30  # records that are offered by meaning alone, at most
-_WITH_SYNC, _WITH_SEARCH = 200, 40  # records that `ralph index sync`, and a search, embed at most
+# records that `ralph index sync`, and a search, embed at most
+_WITH_SYNC = 200
+_WITH_SEARCH = 40
 _CHUNKS = 20  # of a record, about 16,000 characters
 _BATCH = 32  # chunks between two writes to the cache: what a kill may lose
-_CACHE_BATCH, _FILTER_BATCH = 5_000, 500
+_CACHE_BATCH = 5_000
+_FILTER_BATCH = 500
 _ORDER = (Family.MEMORY, Family.JOURNAL, Family.OBSERVATION)
 _NONE = Query(limit=None)
 
@@ -47,7 +52,7 @@ class Embedded:
     problem: ProviderFailed | None = None
 
 
-def embedder_of(settings: "Embedding") -> Embedder | None:
+def embedder_of(settings: Embedding) -> Embedder | None:
     """Return the embedder that the settings name; None for none, NotFound when what it needs is not installed."""
     provider = _provider_of(settings)
     embedder = embeddings.embedder_for(provider, settings.model, settings.url, settings.key_env)
@@ -59,14 +64,14 @@ def embedder_of(settings: "Embedding") -> Embedder | None:
     return embedder
 
 
-def _provider_of(settings: "Embedding") -> str:
+def _provider_of(settings: Embedding) -> str:
     if settings.provider != "auto":
         return str(settings.provider)
     return "none" if embeddings.missing("local") else "local"
 
 
 def embed(
-    root: Path, settings: "Embedding", *, limit: int | None = None, progress: Progress | None = None
+    root: Path, settings: Embedding, *, limit: int | None = None, progress: Progress | None = None
 ) -> Embedded:
     """Give vectors to records that have none; UsageError when no provider is set."""
     embedder = embedder_of(settings)
@@ -78,7 +83,7 @@ def embed(
 
 
 def embed_some(
-    root: Path, settings: "Embedding", progress: Progress | None = None
+    root: Path, settings: Embedding, progress: Progress | None = None
 ) -> Embedded | None:
     """Embed a few records by the local model alone: what `ralph index sync` may do unasked."""
     return (
@@ -86,7 +91,7 @@ def embed_some(
     )
 
 
-def _is_local(settings: "Embedding") -> bool:
+def _is_local(settings: Embedding) -> bool:
     return _provider_of(settings) == "local" and not embeddings.missing("local")
 
 
@@ -131,14 +136,17 @@ def _embed(
     for key in sorted(digests, key=lambda key: (_ORDER.index(FAMILIES[key % len(FAMILIES)]), -key)):
         first.setdefault(digests[key], key)
     size = embeddings.row_bytes(embedder.dimensions) if embedder.dimensions else 1
-    names, waiting = list(first), []
+    names = list(first)
+    waiting = []
     for start in range(0, len(names), _CACHE_BATCH):
         some = names[start : start + _CACHE_BATCH]
         stored = cache.get(embedder.name, some)
         waiting += [
             first[digest] for digest in some if digest not in stored or len(stored[digest]) % size
         ]
-    planned, done, problem = waiting[:limit], 0, None
+    planned = waiting[:limit]
+    done = 0
+    problem = None
     try:
         while done < len(planned):
             records = read(planned[done : done + _BATCH])
@@ -189,11 +197,11 @@ def _cache(root: Path) -> Iterator[VectorCache]:
 
 def meaning_for(
     root: Path,
-    settings: "Embedding",
+    settings: Embedding,
     connection: sqlite3.Connection,
     query: Query = _NONE,
     warn: Warn | None = None,
-) -> "rank.Meaning | None":
+) -> rank.Meaning | None:
     """Return how near records are to a question; None without a provider, and while a server has embedded nothing.
 
     Where words do not answer, the local model first gives vectors to some of the records that have none.
@@ -226,7 +234,7 @@ def nearness(
     connection: sqlite3.Connection,
     query: Query = _NONE,
     warn: Warn | None = None,
-) -> "rank.Meaning":
+) -> rank.Meaning:
     """Return the function that answers the engine's question; whatever fails is one warning and no answer."""
 
     def near(text: str, keys: Sequence[int]) -> Mapping[int, float]:

@@ -5,6 +5,8 @@ and no project's; an id finds its file by itself, also in the projects around th
 Text is cleaned before anything else sees it; ids and duplicates are decided under the file's lock.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -120,7 +122,8 @@ def list_(
     as_of: str = "",
 ) -> list[Stored]:
     """List entries in file order; with `last`, the newest by the instant they were added; those valid on a day."""
-    query, library = Query(kinds=tuple(kinds), tags=tuple(tags)), Library(root)
+    query = Query(kinds=tuple(kinds), tags=tuple(tags))
+    library = Library(root)
     everything = [
         stored for name in names_of(in_) for stored in library.read(library.collection(name))
     ]
@@ -178,7 +181,7 @@ def search(
     *,
     in_: Sequence[str] = MEMORIES,
     as_of: str = "",
-    embedding: "Embedding | None" = None,
+    embedding: Embedding | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> tuple[SearchResult, list[Stored]]:
     """Return the best entries for a query (of those valid on a day, without archived ones), and where each is."""
@@ -195,7 +198,7 @@ def search(
     names = {name_of(path): path for path in paths_in}
     query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
 
-    def ask(connection: "sqlite3.Connection") -> tuple[SearchResult, list[Stored]]:
+    def ask(connection: sqlite3.Connection) -> tuple[SearchResult, list[Stored]]:
         near = (
             None
             if embedding is None
@@ -238,7 +241,8 @@ def prime(
     from ralph.context import tokens
 
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
-    library, may_inject = Library(root), quarantine.injectable(root)
+    library = Library(root)
+    may_inject = quarantine.injectable(root)
     names = names_of(in_)
     primed = empty = PrimedMemories("", (), 0)
     chosen: dict[Collection, list[Record]] = {}
@@ -317,7 +321,8 @@ def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
     With a day, what was valid then: an archived entry up to its archiving, a superseded one until it was superseded.
     """
     day = as_of[:10] or ids.today()
-    replaced, by_id = successors(records), {record.id: record for record in records}
+    replaced = successors(records)
+    by_id = {record.id: record for record in records}
 
     def is_valid(record: Record) -> bool:
         if record.valid_until and record.valid_until < day:
@@ -325,11 +330,8 @@ def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
         if not as_of:
             return record.id not in replaced
         ends = [record.updated_at] if record.status is Status.RETIRED else []
-        ends += (
-            [record.valid_until or by_id[replaced[record.id]].created_at]
-            if record.id in replaced
-            else []
-        )
+        if record.id in replaced:
+            ends.append(record.valid_until or by_id[replaced[record.id]].created_at)
         return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
 
     return [record for record in records if is_valid(record)]
@@ -432,7 +434,8 @@ def add(
             from ralph.formats.pages import as_pattern
 
             return as_pattern(record)
-        name, at = new_id(collection, kind, existing), ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        name = new_id(collection, kind, existing)
+        at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return replace(record, id=name, created_at=at[:10], extra={**record.extra, AT: at})
 
     def has_same_text(other: Record) -> bool:
@@ -544,14 +547,16 @@ def edit(
     if tags and collection.name == "patterns":
         raise UsageError("patterns have no tags", hint="leave --tags out")
     members: dict[str, Any] = {} if kind is None else {"kind": kind}
-    private, shortened = 0, False
+    private = 0
+    shortened = False
     if text is not None:
         public, private = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
         text = members["text"] = shorten(public) if is_knowledge else public
         shortened = text != public
     if title is not None:
         clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
-        members["title"], private = clean.text, private + clean.private
+        members["title"] = clean.text
+        private = private + clean.private
     if tags is not None:
         private += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
         members["tags"] = clean_tags(tags)
@@ -591,7 +596,8 @@ def edit(
         if text is not None and saved.changed
         else []
     )
-    name, normal = saved.stored.record.id, normalise_text(saved.stored.record.text)
+    name = saved.stored.record.id
+    normal = normalise_text(saved.stored.record.text)
     same = (
         other.id for other in others if other.id != name and normalise_text(other.text) == normal
     )
@@ -610,14 +616,16 @@ def change_entry(
     from ralph.app import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    changed, replaced = False, ""
+    changed = False
+    replaced = ""
 
     def change_and_date(record: Record) -> Record:
         nonlocal changed, replaced
         after = change(record)
         if is_knowledge:
             after = knowledge.as_stored(after)
-        changed, replaced = after != record, ""
+        changed = after != record
+        replaced = ""
         if not changed or collection.name == "patterns":
             return after
         now = ids.timestamp(

@@ -1,5 +1,7 @@
 """`ralph merge-driver`: merge one of Ralph's files for git, by entry (`formats/merge.py`)."""
 
+from __future__ import annotations
+
 from functools import partial
 from pathlib import Path
 

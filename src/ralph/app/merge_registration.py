@@ -5,6 +5,8 @@ Git starts the registered command in place of its own merge. Where Ralph is gone
 session's start must not wait for git.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -42,7 +44,8 @@ def register(root: Path, env: Mapping[str, str]) -> Registration:
     """Register the driver in the repository's own config, and name the files that it merges in .gitattributes."""
     if (config := _repository_config(root)) is None:
         raise Refused(f"{root}: is not in a git repository", hint="`git init` makes one")
-    before, path = files.read(config) or "", paths.git_attributes(root)
+    before = files.read(config) or ""
+    path = paths.git_attributes(root)
     after = _with_driver(before, env)
     if after != before:
         files.update(config, lambda text: _with_driver(text, env))
@@ -95,7 +98,8 @@ def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
 
 def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
     """Yield the changes that take the driver out of a repository's config, and with `attributes` its lines."""
-    config, path = _repository_config(root), paths.git_attributes(root)
+    config = _repository_config(root)
+    path = paths.git_attributes(root)
     before = files.read(config) if config is not None else None
     if config is not None and (after := _without_driver(before)) != before:
         yield FileEdit(config, before, after or "", "without the merge driver")

@@ -4,6 +4,8 @@ Records that supersede each other in a circle all count as valid. `check_citatio
 searches and hooks, which may not start git, only read it.
 """
 
+from __future__ import annotations
+
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from ralph.app.repository import GitHistory
 
 _FORMATS = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PATTERNS)
-_SCORE_SHARE, _BEHIND = 0.5, 0.99
+_SCORE_SHARE = 0.5
+_BEHIND = 0.99
 _SUPERSEDING = {"memories", "guardrails", "personal"}
 _MAX_RENAMES = 8
 _MAX_FILE = 4_000_000
@@ -191,7 +194,8 @@ def load_citations(root: Path) -> recall.CitationCache:
 
 def _is_cache_due(root: Path) -> bool:
     memories = [path for path, _ in memory_files(root) if path.is_file()]
-    cache, log = cache_file(root), paths.head_log(root)
+    cache = cache_file(root)
+    log = paths.head_log(root)
     if not cache.is_file():
         return bool(memories)
     times = [
@@ -241,7 +245,7 @@ def demote_stale(root: Path, hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _save_results(
-    root: Path, reports: Sequence["CitationReport"], other_lines: Sequence[str] = ()
+    root: Path, reports: Sequence[CitationReport], other_lines: Sequence[str] = ()
 ) -> None:
     lines = [
         recall.citation_line(
@@ -338,7 +342,7 @@ def _valid_records(root: Path) -> Iterator[CitationReport]:
                         yield CitationReport(record, source.name, line, source.path)
 
 
-def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[CitationReport]:
+def _check(git: GitHistory, reports: Sequence[CitationReport]) -> list[CitationReport]:
     cited = [(each, find_citations(each.record)) for each in reports]
     check = _CitationCheck(git, [citation for _, some in cited for citation in some])
     return [report._replace(looked=check.check(some)) for report, some in cited]
@@ -347,7 +351,7 @@ def _check(git: "GitHistory", reports: Sequence[CitationReport]) -> list[Citatio
 class _CitationCheck:
     """Git is asked for all citations at once."""
 
-    def __init__(self, git: "GitHistory", cited: Sequence[Citation]) -> None:
+    def __init__(self, git: GitHistory, cited: Sequence[Citation]) -> None:
         self._git = git
         self._names: dict[str, list[str]] = {}  # paths by the last part of their names
         self._moved: dict[str, str] = {}
@@ -416,7 +420,8 @@ class _CitationCheck:
         places = [place for _, place, _ in results.values() if place]
         for each in cited:
             head, _, name = each.what.rpartition("." if each.kind is CitationKind.SYMBOL else " ")
-            word, is_make = re.escape(name), head in _SCRIPTS
+            word = re.escape(name)
+            is_make = head in _SCRIPTS
             if each.kind is CitationKind.SYMBOL:
                 results[each] = self._check_definition(
                     rf"(?<!\w){word}(?!\w)", name, places, moves=True

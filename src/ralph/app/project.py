@@ -4,6 +4,8 @@
 names to be run or sent to counts after its user has approved exactly that value in exactly that folder.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +40,8 @@ def init(root: Path) -> list[str]:
         changes += _make_file(
             root, Collection(layout.title, root, places, layout).home, layout.template()
         )
-    ignore, main = paths.gitignore(root), paths.main_checkout(root)
+    ignore = paths.gitignore(root)
+    main = paths.main_checkout(root)
     if main == root and files.read(ignore) == UNTIL_INIT:
         files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
         changes.append(f"made {paths.shown(ignore, root)} one that git sees")
@@ -48,9 +51,8 @@ def init(root: Path) -> list[str]:
     changes += _make_file(root, paths.global_patterns(root), patterns_template())
     changes += _make_file(root, paths.config_file(root), template())
     for folder, top in ((paths.knowledge_folder(root), root), (paths.tasks_folder(root), main)):
-        changes += (
-            [f"made {paths.shown(folder, root)}/"] if files.make_folder(folder, root=top) else []
-        )
+        if files.make_folder(folder, root=top):
+            changes.append(f"made {paths.shown(folder, root)}/")
     if missing := missing_lines(root):
         lines = f"git does not ignore {', '.join(missing)}; add these lines to it"
         changes.append(f"left {paths.shown(ignore, root)} as it is: {lines}")
@@ -75,13 +77,15 @@ def _make_file(root: Path, path: Path, text: str, *, within: Path | None = None)
 
 def _move_skills(root: Path) -> list[str]:
     """Make the folder in which Claude Code finds skills, and move those there that older loops kept elsewhere."""
-    old, new = paths.old_skills_folder(root), paths.skills_folder(root)
+    old = paths.old_skills_folder(root)
+    new = paths.skills_folder(root)
     changes = [f"made {paths.shown(new, root)}/"] if files.make_folder(new, root=root) else []
     if not old.is_dir() or old.is_symlink():
         return changes
     for skill in sorted(old.iterdir()):
         to = new / skill.name
-        source, target = paths.shown(skill, root), paths.shown(to, root)
+        source = paths.shown(skill, root)
+        target = paths.shown(to, root)
         if to.exists() or to.is_symlink():
             changes.append(f"left {source}: {target} is already there, merge them by hand")
         else:
@@ -98,7 +102,8 @@ def move_old_state(root: Path) -> list[str]:
     Nobody can tell whether an archive brought them: the logs count as another machine's until `ralph trust`.
     """
     log, cache, index = paths.old_state(root)
-    main, names = paths.main_checkout(root), (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
+    main = paths.main_checkout(root)
+    names = (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
     if not paths.has_old_state(root) or Repository(main).answer("ls-files", "--", *names):
         return []  # what git tracks came with the repository: it is left alone and never read
     state = paths.state_folder(root).with_name("earlier")
@@ -139,7 +144,8 @@ def record_trust(
     root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]
 ) -> tuple[TrustedValue, ...]:
     """Trust these values in this project, and nothing else there; return those that are new."""
-    here, at = os.path.realpath(root), ids.timestamp()
+    here = os.path.realpath(root)
+    at = ids.timestamp()
     chosen = {Trusted(here, each.key, each.digest) for each in named}
 
     def change(entries: Sequence[Trusted]) -> list[Trusted]:
@@ -244,7 +250,9 @@ def migrate_signs(
     for path, _ in library.documents(collection):
         text = files.read(path) or ""
         document = parse_memories(text, collection.layout)
-        signs, kept, private = [], [], 0
+        signs = []
+        kept = []
+        private = 0
         for entry in document.entries:
             sign = entry.record
             if not is_sign(sign):
@@ -258,7 +266,9 @@ def migrate_signs(
                 kept.append((entry.line, str(error).replace("\n  ", "; ")))
                 continue
             private += parts
-            kind, tags, date = MemoryKind.FIX, clean_tags(sign.tags), sign.created_at or ids.today()
+            kind = MemoryKind.FIX
+            tags = clean_tags(sign.tags)
+            date = sign.created_at or ids.today()
             fix = replace(
                 sign, kind=kind, text=clean, label=kind.value, title="", tags=tags, created_at=date
             )

@@ -5,6 +5,8 @@ edit: of this shape, it is injected once git has committed it or a person has ac
 hashes, which hooks read as well.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -216,7 +218,8 @@ def _is_committed(library: Library, record: Record) -> bool:
 
 def unattributed(root: Path) -> list[Stored]:
     """Return the entries of memory files that are held: nobody has committed or accepted them."""
-    library, may_inject = Library(root), injectable(root)
+    library = Library(root)
+    may_inject = injectable(root)
     everything = (stored for name in NAMES for stored in library.read(library.collection(name)))
     return [stored for stored in everything if not may_inject(stored.record)]
 

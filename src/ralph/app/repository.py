@@ -4,6 +4,8 @@
 variables that name another repository, and neither can prompt.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -14,18 +16,33 @@ from ralph.agents import process
 from ralph.errors import Refused
 from ralph.model.work import ProcessResult
 
-_SAFE = """core.fsmonitor=false core.hooksPath=/dev/null protocol.allow=never core.quotePath=false
-    diff.renameLimit=2000 log.showSignature=false""".split()
+_SAFE = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "protocol.allow=never",
+    "core.quotePath=false",
+    "diff.renameLimit=2000",
+    "log.showSignature=false",
+]
 _DIFF_OPTIONS = (
     "--relative",
     "--no-textconv",
     "--no-ext-diff",
 )  # the config may name a program: `-S` would start it
 _ELSEWHERE = frozenset(
-    """GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_OBJECT_DIRECTORY GIT_NAMESPACE
-    GIT_ALTERNATE_OBJECT_DIRECTORIES""".split()
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_COMMON_DIR",
+        "GIT_PREFIX",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_NAMESPACE",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    }
 )
-_LOOKING, _DOING = 60.0, 900.0
+_LOOKING = 60.0
+_DOING = 900.0
 _MAX_NAMES = 10
 _MAX_OUTPUT = 64_000_000
 
@@ -169,7 +186,8 @@ class GitHistory(Repository):
                 "--name-only",
                 "-z",
             )
-            self._deletions, commit = [], ""
+            self._deletions = []
+            commit = ""
             for part in self._output(*words).split("\0"):
                 for name in filter(None, part.split("\n")):
                     if name.startswith("\x01"):
@@ -202,10 +220,12 @@ class GitHistory(Repository):
             "--name-status",
         )
         parts = iter(self._output(*words, stdin=lines).split("\0") if lines else ())
-        renamed, commit = dict[tuple[str, str], str](), ""
+        renamed = dict[tuple[str, str], str]()
+        commit = ""
         for part in parts:
             if part[:1] == "R" and part[1:].isdigit():
-                old, new = next(parts, ""), next(parts, "")
+                old = next(parts, "")
+                new = next(parts, "")
                 renamed[commit, old] = new
             elif part.strip():
                 commit = part.strip().split(" ")[0]

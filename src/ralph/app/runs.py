@@ -4,6 +4,8 @@ A run's log has `run` lines with what changed, the journal's entries, and the ru
 gone is marked as died by the next process that reads it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import sys
@@ -148,7 +150,8 @@ def mine(run: Run) -> Run:
 
 def beat(root: Path, run: Run) -> None:
     """Write the heartbeat of a run: the time."""
-    path, boundary = paths.heartbeat(root, run.id), paths.state_boundary(root)
+    path = paths.heartbeat(root, run.id)
+    boundary = paths.state_boundary(root)
     files.write(path, ids.timestamp() + "\n", root=boundary, mode=files.PRIVATE)
 
 
@@ -251,11 +254,9 @@ def _reconcile(root: Path, run: Run) -> Run:
     for entry in iterations(root, run.id):
         if entry.iteration <= run.iterations:
             continue
-        interrupted, seconds, cost = (
-            entry.outcome is Outcome.INTERRUPTED,
-            entry.duration,
-            entry.cost,
-        )
+        interrupted = entry.outcome is Outcome.INTERRUPTED
+        seconds = entry.duration
+        cost = entry.cost
         run = replace(
             run,
             iterations=entry.iteration,
@@ -348,7 +349,8 @@ def conclude(root: Path, run: Run) -> Record:
     origin = Origin(
         by="agent", run=run.id, task="".join(run.only[:1]), agent=run.agent, files=changed
     )
-    kind, title = kinds.get(run.status, Outcome.FAILED), run.goal.split("\n", 1)[0]
+    kind = kinds.get(run.status, Outcome.FAILED)
+    title = run.goal.split("\n", 1)[0]
     record = Record(
         run.id,
         kind,
@@ -361,6 +363,7 @@ def conclude(root: Path, run: Run) -> Record:
     )
     extra = {"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations}
     record = replace(record, extra=extra)
-    path, boundary = paths.run_log(root, run.id), paths.state_boundary(root)
+    path = paths.run_log(root, run.id)
+    boundary = paths.state_boundary(root)
     files.update(path, lambda text: put_record(text, record), root=boundary, mode=files.PRIVATE)
     return record

@@ -4,6 +4,8 @@ Layer 1 is a line for each hit, layer 2 what happened around it and what it is l
 What a session did several times in the same words is one hit with a count.
 """
 
+from __future__ import annotations
+
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 _KNOWLEDGE_IDS = ("know-", "ins-")
 _RUN = "run"  # the label of the record that sums up a run
-PART, FULL = 290, 1000
+PART = 290
+FULL = 1000
 """Tokens of a hit at most, with the line's end: in layer 2 and in layer 3."""
 _REACH = 2
 _RELATED = 2
@@ -85,7 +88,7 @@ def search(
     query: Query,
     progress: Progress | None = None,
     *,
-    embedding: "Embedding | None" = None,
+    embedding: Embedding | None = None,
     fit: bool = False,
 ) -> SearchAnswer:
     """Return the best records for a query, by meaning with an embedding.

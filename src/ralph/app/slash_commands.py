@@ -3,6 +3,8 @@
 A digest in the file marks it as ours and unchanged, so that a file of somebody else is never overwritten or removed.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 

@@ -4,6 +4,8 @@ The server's list of sources is the only watermark: nothing here can be out of s
 anew fills itself from the machines. Ids that were forgotten are kept in the state folder and sent before any row.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -127,9 +129,11 @@ def push(
 ) -> PushResult:
     """Send what changed since the last push, tombstones first; each source is one transaction."""
     root = paths.main_checkout(root)
-    shared, result = SharedRows(root, config.team.share, config.privacy), PushResult()
+    shared = SharedRows(root, config.team.share, config.privacy)
+    result = PushResult()
     with _joined(root, config.team) as (server, project):
-        tombstones, own_tombstones = _tombstones(server, project), _forgotten_ids(root)
+        tombstones = _tombstones(server, project)
+        own_tombstones = _forgotten_ids(root)
         result.forgotten = len(own_tombstones - tombstones)
         if result.forgotten and not dry_run:
             server.call("forget", project, sorted(own_tombstones - tombstones))
@@ -141,7 +145,8 @@ def push(
         with index.of(root).open_current() as connection:
             parts = list(shared.parts(connection))
             changed = [part for part in parts if _is_changed(part, known, shared.rules)]
-            result.unchanged, git = len(parts) - len(changed), git_state(root)
+            result.unchanged = len(parts) - len(changed)
+            git = git_state(root)
             for number, part in enumerate(changed):
                 before = known.get(part.path)
                 prefix = before if before and _is_prefix(root, part, before, shared.rules) else None
@@ -157,10 +162,8 @@ def push(
                 if progress is not None:
                     progress(number + 1, len(changed))
         # the log of a session that retention removed stays: that is no forgetting
-        present, stays = (
-            {part.path for part in parts},
-            {each.value for each in shared.share} - _CURATED,
-        )
+        present = {part.path for part in parts}
+        stays = {each.value for each in shared.share} - _CURATED
         result.removed = [
             path for path, each in known.items() if path not in present and each.format not in stays
         ]
@@ -202,7 +205,8 @@ def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
     """Bring `team.db` to what the other machines share; what was forgotten goes."""
     root = paths.main_checkout(root)
-    machine, on_server = machine_name(root), config.team.search is TeamSearch.SERVER
+    machine = machine_name(root)
+    on_server = config.team.search is TeamSearch.SERVER
     skipped = {Shared.OBSERVATIONS.value} if on_server else set()
     with (
         _joined(root, config.team) as (server, project),
@@ -330,7 +334,8 @@ def _forgotten_ids(root: Path) -> set[str]:
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
-    path, new = paths.team_tombstones(root), {*names}
+    path = paths.team_tombstones(root)
+    new = {*names}
     if not path.exists() or new - _forgotten_ids(root):
         files.make_folder(path.parent, 0o700)
         files.update(
@@ -372,7 +377,8 @@ def forget(root: Path, config: Config, name: str) -> int:
 
 def status(root: Path, config: Config) -> dict[str, Any]:
     """Describe what is shared, and `to_push` in sources; a server that does not answer is a `problem`."""
-    root, team = paths.main_checkout(root), config.team
+    root = paths.main_checkout(root)
+    team = config.team
     counts: dict[str, int] = {}
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         counts = team_db.count_sources(connection)
@@ -398,7 +404,8 @@ def status(root: Path, config: Config) -> dict[str, Any]:
                         "may_write": may_write,
                         "server_rows": number,
                     }
-            machine, sources = machine_name(root), server.sources(project)
+            machine = machine_name(root)
+            sources = server.sources(project)
             state["machines"] = len({source.machine for source in sources} - {machine})
             known = {source.path: source for source in sources if source.machine == machine}
             shared = SharedRows(root, team.share, config.privacy)

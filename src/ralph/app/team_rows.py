@@ -4,6 +4,8 @@ A row is a line of the log format. Paths of the project become relative, the hom
 Prompts and answers are no rows: together they would be a transcript. A source is shared in parts, one for each family.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
@@ -45,17 +47,16 @@ CURATED = {
 """The files of memories that may be shared; personal memory and that of enclosing projects never is."""
 _GOAL = "Goal: "  # the line of a summary that quotes a prompt
 _SESSION = 3  # behind the families
-_EVENT, _ABOUT, _HEAD = (
-    b'{"v": 1, "type": "event"',
-    b'{"v": 1, "type": "session"',
-    300,
-)  # how lines of a log begin
+# how lines of a log begin
+_EVENT = b'{"v": 1, "type": "event"'
+_ABOUT = b'{"v": 1, "type": "session"'
+_HEAD = 300
 _START = r"(?<![\w.~-])"  # of a path
 _LOCAL = (
     _START
     + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
 )
-_MARKS = r"/home/ /Users/ /root \Users\ /tmp/ /var/ /private/ /dev/shm/".split()
+_MARKS = ["/home/", "/Users/", "/root", "\\Users\\", "/tmp/", "/var/", "/private/", "/dev/shm/"]  # noqa: S108 - names of folders, not files
 """Parts of paths, one of which is in every text that names one of this machine; others are the names of its folders."""
 _TEMPORARY = (
     _START + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
@@ -133,7 +134,8 @@ class SharedRows:
 
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
         """Return what the server stores of a part: the first parameters of its function `push`, behind the machine."""
-        source, known = part.source, git if part.family is Family.MEMORY else GitState()
+        source = part.source
+        known = git if part.family is Family.MEMORY else GitState()
         return (
             part.path,
             part.format,
@@ -171,7 +173,8 @@ class SharedRows:
 
     def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
         """Yield a session, and its summary as an observation: sessions are not searched, observations are."""
-        name, lines = session["id"], session.pop("summary").split("\n")
+        name = session["id"]
+        lines = session.pop("summary").split("\n")
         text = "\n".join(line for line in lines if not line.startswith(_GOAL))
         yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
         at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
@@ -277,7 +280,9 @@ class RowCleaner:
             each for name in origin.files if (each := clean(name)) and each[0] not in "/~(\\"
         )
         origin = replace(origin, files=files, task=clean(origin.task), agent=clean(origin.agent))
-        text, title, label = clean(record.text), clean(record.title), clean(record.label)
+        text = clean(record.text)
+        title = clean(record.title)
+        label = clean(record.label)
         if extra and not (is_plain and not any("/" in each or "\\" in each for each in inner)):
             value = redact_members(map_texts(dict(extra), clean), self.patterns)
             extra = value if isinstance(value, dict) else {}

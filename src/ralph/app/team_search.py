@@ -1,5 +1,7 @@
 """`ralph search --team`: our own ranking over the index and what was pulled, or over the rows on the team's server."""
 
+from __future__ import annotations
+
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +52,9 @@ def _in_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
 ) -> tuple[SearchResult, dict[str, str], dict[str, str]]:
     """Search index and `team.db`; of a record that both have, ours counts."""
-    store, text, keep = PairedLookup(own, team), query.text.strip(), queries.filter_of(query)
+    store = PairedLookup(own, team)
+    text = query.text.strip()
+    keep = queries.filter_of(query)
     if not text:
         keys = store.select(lambda each: queries.newest_keys(each, query, query.limit))[
             : query.limit
@@ -112,7 +116,8 @@ def _on_server(
     """Search the rows on the server, or a replica of it; of a memory that the index has, ours counts."""
     from ralph.store.team_server import connect
 
-    text, day = query.text.strip(), ids.today()
+    text = query.text.strip()
+    day = ids.today()
     if not text:
         raise UsageError("a search on the server needs words", hint='ralph search --team "words"')
     filtered = replace(query, text="", limit=5) != Query(layer=query.layer, task=query.task)
@@ -162,15 +167,19 @@ def _show(
 ) -> tuple[ShownHit, ...]:
     """Render hits in the query's detail, each with the member who shared it."""
     short = ids.short_ids(hit.record.id for hit in found.hits)
-    shown, lines = [], []
+    shown = []
+    lines = []
     for hit, repeats in merged:
-        record, note = hit.record, notes.get(hit.record.id, "")
+        record = hit.record
+        note = notes.get(hit.record.id, "")
         about = record.extra.get("team")
         member = members.get(record.id) or (
             str(about.get("member", "")) if isinstance(about, dict) else ""
         )
-        name, count = short.get(record.id, record.id), 1 + len(repeats)
-        head, text = render.line_head(record, name, count, note), render.line_text(record)
+        name = short.get(record.id, record.id)
+        count = 1 + len(repeats)
+        head = render.line_head(record, name, count, note)
+        text = render.line_text(record)
         lines.append((f"{head} @{member}" if member else head, text, best_place(text, found.terms)))
         if query.layer is Detail.TIMELINE:
             text = render.record_moment(

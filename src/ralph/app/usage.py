@@ -4,6 +4,8 @@ A record counts as used when something after its injection shows its id, words t
 command. A tool's output does not count: printing a memory file does not use it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import sqlite3
@@ -32,7 +34,10 @@ LEDGER_BYTES = 1_000_000  # bytes of the ledger that a hook reads: its end, some
 ledger_file = paths.ledger_file
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_LEAST_LETTERS, _LEAST_CJK, _LEAST_NAME, _LEAST_WEIGHT = 6, 3, 4, 2
+_LEAST_LETTERS = 6
+_LEAST_CJK = 3
+_LEAST_NAME = 4
+_LEAST_WEIGHT = 2
 _COMMAND = re.compile(r"`([^`\n]{4,200})`")
 _NAME = re.compile(r"[a-z][A-Z]|[_./:\\]|\w-\w|[A-Za-z]\d|\d[A-Za-z]")
 _FILE = re.compile(r"[\w.@~/-]*[\w-]\.[A-Za-z][\w]{0,9}")
@@ -120,7 +125,9 @@ def read_ledger(root: Path, most: int = LEDGER_BYTES, *, session_id: str = "") -
         values = []
     if len(values) != len(lines):  # of a torn line, what can still be read
         values = [entry.value for line in lines for entry in parse_log(line).lines]
-    injections, skill, uses = list[Injection](), list[Injection](), set[tuple[str, str]]()
+    injections = list[Injection]()
+    skill = list[Injection]()
+    uses = set[tuple[str, str]]()
     for value in values:
         record_id, session = (
             (value.get("record"), value.get("session"))
@@ -217,16 +224,15 @@ def references(
 
 
 def _is_referenced(name: str, marks: Mapping[str, _Marks], utterances: Sequence[_Marks]) -> bool:
-    record, since = marks[name], marks[name].at
+    record = marks[name]
+    since = marks[name].at
     if since is None:
         return False
     after = [each for each in utterances if each.at is not None and each.at > since]
     before = [each for each in utterances if each.at is None or each.at <= since]
     others = [other for other_name, other in marks.items() if other_name != name]
-    rare, files_of = (
-        record.terms.keys() - {term for each in (*before, *others) for term in each.terms},
-        record.files,
-    )
+    rare = record.terms.keys() - {term for each in (*before, *others) for term in each.terms}
+    files_of = record.files
     id_in_text = re.compile(rf"{re.escape(name)}(?![^\W_])")  # not an id that only begins so
     return any(
         id_in_text.search(each.text)
@@ -251,14 +257,14 @@ def _weigh_terms(text: str) -> dict[str, int]:
     for word in terms.split_words(text):
         folded = terms.fold(word)
         if terms.is_cjk(word):
-            rare, weight = [folded[:_LEAST_CJK]] if len(folded) >= _LEAST_CJK else [], 1
+            rare = [folded[:_LEAST_CJK]] if len(folded) >= _LEAST_CJK else []
+            weight = 1
         elif _NAME.search(word) and len(word) >= _LEAST_NAME:
-            rare, weight = [folded], _LEAST_WEIGHT
+            rare = [folded]
+            weight = _LEAST_WEIGHT
         else:
-            rare, weight = (
-                list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else [],
-                1,
-            )
+            rare = list(terms.word_terms(folded)[:1]) if len(word) >= _LEAST_LETTERS else []
+            weight = 1
         weights |= {term: weight for term in rare if weight > 1 or term not in _common_terms()}
     return weights
 
@@ -289,7 +295,8 @@ def _curated(root: Path) -> list[Record]:
 def usage_stats(root: Path) -> dict[str, Any]:
     """Count what was injected, used, recorded and run; pairs of session and record, a rate may be None."""
     ledger = read_ledger(root, ALL_BYTES)
-    total, injected = _count(ledger), {each.record for each in ledger.injections}
+    total = _count(ledger)
+    injected = {each.record for each in ledger.injections}
     return {
         "reference_rate": _rate(total["referenced"], total["injected"]),
         **total,
@@ -325,7 +332,9 @@ def _count(ledger: Ledger, *, since: str = "") -> dict[str, int]:
 
 def hook_usage(root: Path) -> dict[str, Any]:
     """Count what the hooks recorded and how often they failed, as far as possible by the index."""
-    recorded, hosts, sessions = 0, set[str](), f"{log_folders(root)[0]}/"
+    recorded = 0
+    hosts = set[str]()
+    sessions = f"{log_folders(root)[0]}/"
     is_outside = index.outside(root) is not None  # nothing is read behind such a link
     for path, (read, size) in ({} if is_outside else index.read_logs(root)).items():
         if not path.startswith(sessions):
@@ -367,7 +376,8 @@ def loop_usage(root: Path) -> dict[str, Any]:
         "stopped": RunStatus.STOPPED,
     }
     ended = {name: counts.get(status.value, (0, 0))[0] for name, status in statuses.items()}
-    total, running = sum(ended.values()), counts.get(RunStatus.RUNNING.value, (0, 0))[0]
+    total = sum(ended.values())
+    running = counts.get(RunStatus.RUNNING.value, (0, 0))[0]
     succeeded, iterations = counts.get(RunStatus.SUCCESS.value, (0, 0))
     rates = {
         "success_rate": _rate(succeeded, total),

@@ -5,6 +5,8 @@ merges or drops a worktree. A merge runs the user's hooks; Ralph's files are mer
 (`formats/merge.py`), and after any other conflict, or when a hook refuses, the merge is aborted.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import time
@@ -48,7 +50,9 @@ _CACHES = frozenset(
 _OUR_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
 _OUR_FILES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
 NO_VERIFY = "--no-verify"
-_LINES, _WIDTH = 30, 300  # how much of a hook's output or of a conflict a message quotes
+# how much of a hook's output or of a conflict a message quotes
+_LINES = 30
+_WIDTH = 300
 
 
 class Worktree(NamedTuple):
@@ -78,7 +82,8 @@ def repository_lock(
     """Lock the project's repository while `what` is done; Conflict when another process has it for too long."""
     owner = f"{what}, process {os.getpid()}, since {ids.timestamp()}"
     path = paths.cache_folder(paths.main_checkout(root)) / "repository"
-    until, waiting = time.monotonic() + patience, False
+    until = time.monotonic() + patience
+    waiting = False
     with ExitStack() as stack:
         while True:
             try:
@@ -120,7 +125,9 @@ def working_folder(root: Path, task: Task) -> Path:
 
 def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProblem | None:
     """Return what is wrong with the worktree of a task; `quick` does not start git."""
-    folder, main, branch = folder_of(root, task), paths.main_checkout(root), task.branch or ""
+    folder = folder_of(root, task)
+    main = paths.main_checkout(root)
+    branch = task.branch or ""
     if folder is None:
         return None
     again = f"`ralph task start {task.id} --worktree`"
@@ -138,7 +145,8 @@ def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProble
     elif quick:
         return None
     elif lost_branch:
-        what, hint = f"its branch {branch} is gone", f"`git branch {branch} COMMIT` brings it back"
+        what = f"its branch {branch} is gone"
+        hint = f"`git branch {branch} COMMIT` brings it back"
     elif (other := Repository(folder).branch() or "no branch") != branch:
         what = f"its worktree {task.worktree} is on {other} instead of {branch}"
         hint = f"`git switch {branch}` there goes back; `git merge` then takes its commits along"
@@ -180,7 +188,8 @@ def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_tex
     with repository_lock(root, f"making the worktree of {task_id}", tell=tell):
         main = paths.main_checkout(root)
         git = Repository(main)
-        head, top = git.commit("HEAD"), git.top
+        head = git.commit("HEAD")
+        top = git.top
         if top is None:
             raise Refused(
                 f"{main}: is not in a git repository", hint="`git init`, and commit something first"
@@ -329,7 +338,8 @@ class Losses:
 def losses(root: Path, task_id: str) -> Losses:
     """Return what would be lost with a task's worktree."""
     task = board.find(root, task_id).task
-    main, folder = Repository(paths.main_checkout(root)), checkout_folder(root, task_id)
+    main = Repository(paths.main_checkout(root))
+    folder = checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
         raise NotFound(
             f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one"
@@ -337,7 +347,8 @@ def losses(root: Path, task_id: str) -> Losses:
     git = Repository(folder)
     top = git.top if folder.exists() else None
     is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
-    goes, head = _branch_to_delete(main, task), git.commit("HEAD") if is_ours else ""
+    goes = _branch_to_delete(main, task)
+    head = git.commit("HEAD") if is_ours else ""
     heads = [name for name in (head, f"refs/heads/{goes}" if goes else "") if name]
     others = (
         *([f"--exclude=refs/heads/{goes}"] if goes else []),
@@ -446,7 +457,8 @@ def drop(
             raise Refused(
                 f"this would be lost with the worktree of {task_id}: {lost.description}", hint=hint
             )
-        git, folder = Repository(main), checkout_folder(root, task.id)
+        git = Repository(main)
+        folder = checkout_folder(root, task.id)
         name = paths.worktree_name(folder) if folder.exists() else ""
         if folder.exists() or os.path.realpath(folder) in _registered(git):
             if folder.exists():
@@ -525,7 +537,8 @@ class _Branches(NamedTuple):
 
     def merged_entries(self, path: str) -> str | None:
         """Return a memory file merged by its entries; None for others, and when a conflict is left."""
-        name, versions = path.removeprefix(self.prefix), self.versions(path)
+        name = path.removeprefix(self.prefix)
+        versions = self.versions(path)
         if not (path.startswith(self.prefix) and merging.can_merge(name)) or "\ufffd" in "".join(
             versions
         ):
@@ -558,7 +571,8 @@ def merge(
         if in_the_way := [path for path in sides.main.uncommitted() if path in written]:
             what = f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(in_the_way)}"
             raise Refused(what, hint="commit them first; nothing was merged")
-        flags, names = () if verify else (NO_VERIFY,), [f":(top,literal){path}" for path in dirty]
+        flags = () if verify else (NO_VERIFY,)
+        names = [f":(top,literal){path}" for path in dirty]
         for words in (
             (("add",), ("commit", "--quiet", *flags, "-m", sides.task.title)) if dirty else ()
         ):
@@ -586,7 +600,8 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
     if (top := Repository(at).top) is None:
         raise Refused(f"{at}: is not in a git repository", hint="a merge needs one")
     main = Repository(top)
-    branch, into = task.branch or "", main.branch()
+    branch = task.branch or ""
+    into = main.branch()
     if not branch or not main.is_branch(branch):
         what = (
             f"the branch {branch} of {task_id} does not exist"
@@ -614,7 +629,8 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
 
 def _merge(sides: _Branches, flags: Sequence[str]) -> None:
     """Merge in the main checkout; whatever stops it is reported after the merge was aborted."""
-    main, message = sides.main, f"Merge {sides.branch}: {sides.task.title}"
+    main = sides.main
+    message = f"Merge {sides.branch}: {sides.task.title}"
     style = ("-c", "merge.conflictStyle=merge")
     ran = main.tell(*style, "merge", "--no-ff", "--quiet", *flags, "-m", message, sides.branch)
     if ran.code == 0 and main.has("HEAD", sides.branch):
@@ -635,7 +651,8 @@ def _merge(sides: _Branches, flags: Sequence[str]) -> None:
         lines = [
             line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))
         ][:_LINES]
-        names, tree = join_names(unresolved), f"{FOLDER}/{sides.task.id}"
+        names = join_names(unresolved)
+        tree = f"{FOLDER}/{sides.task.id}"
         what = f"{sides.branch} and {sides.into} both changed {names}; nothing was merged{_quote(lines)}"
         hint = f"merge {sides.into} into the worktree ({tree}) and resolve it there, "
         error = Conflict(

@@ -3,6 +3,8 @@ r"""Find values that their name makes a secret: `PASSWORD=`, `"apiKey": "..."`, 
 Every step is bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
+from __future__ import annotations
+
 import re
 
 from ralph.capture import secret_prefilter as prefilter
@@ -35,8 +37,8 @@ from ralph.capture.secret_values import (
     meets,
     secret_name,
 )
+from ralph.lean import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -104,18 +106,49 @@ _AFTER_USER = (
     r"(?:(?i:and|und|y|et|e|with|mit|avec|con)[ ])?\Z"
 )
 _PROSE_LINE = rf"\A[-*#>\s]{{0,8}}(?:[^\W\d_][\w'’./()-]{{0,40}},?[ ]){{1,12}}\Z|{_AFTER_USER}"
-_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"  # noqa: E501 - one regex
+_SIBLING = r"(?im)^[-+ \t]*(?:[\w.-]*(?:user|username|login|name|id|host|hostname|server|port|database|dbname|email)\b)[ \t]*[:=][ \t]*[^\s,;(){}\"']+[ \t]*$|^\[[\w.-]+\]$"
 """A line of a config file beside which a plain word is a password."""
 _CODE = frozenset(
-    "self this config settings req request os env process params ctx args options opts data user body form conn db"
-    " password passwd pass pwd pw secret token credentials creds auth".split()
+    {
+        "self",
+        "this",
+        "config",
+        "settings",
+        "req",
+        "request",
+        "os",
+        "env",
+        "process",
+        "params",
+        "ctx",
+        "args",
+        "options",
+        "opts",
+        "data",
+        "user",
+        "body",
+        "form",
+        "conn",
+        "db",
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "secret",
+        "token",
+        "credentials",
+        "creds",
+        "auth",
+    }
 )
 
 
-def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
+def assigned_secrets(text: str, lowered: str) -> Iterator[Span]:
     """Yield every value assigned to the name of a secret that looks like one."""
     ends: set[int] = set()
-    covered, current = 0, ""
+    covered = 0
+    current = ""
     for keyword, at in prefilter.assignment_keywords(text, lowered):
         covered, current = (covered, current) if keyword == current else (0, keyword)
         match = re.compile(_AFTER_WORD).match(lowered, at + len(keyword)) if at >= covered else None
@@ -130,7 +163,7 @@ def assigned_secrets(text: str, lowered: str) -> "Iterator[Span]":
         yield from _labelled(text, lowered)
 
 
-def _labelled(text: str, lowered: str) -> "Iterator[Span]":
+def _labelled(text: str, lowered: str) -> Iterator[Span]:
     """What follows a label in another language is Latin: words of that script may follow it."""
     for match in re.compile(_LABEL).finditer(lowered):
         quoted = re.compile(_QUOTED).match(text, match.end()) or re.compile(_ESCAPED).match(
@@ -175,9 +208,10 @@ def _labelled(text: str, lowered: str) -> "Iterator[Span]":
             yield value_match.start("value"), end, "token" if match["token"] else "secret key"
 
 
-def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
+def _assigned(text: str, at: int, match: re.Match[str]) -> Span | None:
     start = _key_start(text, at)
-    key, separator = text[start : match.end("rest")], (match["sep"] or match["sign"] or "").strip()
+    key = text[start : match.end("rest")]
+    separator = (match["sep"] or match["sign"] or "").strip()
     name = secret_name(key)
     before = text[max(0, start - 2) : start]
     is_chain = before == "::" or (before[-1:] == ":" and not text[match.end() - 1].isspace())
@@ -231,10 +265,12 @@ def _assigned(text: str, at: int, match: "re.Match[str]") -> Span | None:
     value_match = quoted or re.compile(shape).match(text, at)
     if value_match is None:
         return None
-    value, end = value_match["value"], value_match.end("value")
+    value = value_match["value"]
+    end = value_match.end("value")
     if quoted:
         skipped = _after_scheme(value, 0)
-        at, value = value_match.start("value") + skipped, value[skipped:]
+        at = value_match.start("value") + skipped
+        value = value[skipped:]
         place = _quoted_place(key, separator, match, line, typed=bool(typed))
     else:
         place = _unquoted_place(text, value, end, key, line, match, whole=whole)
@@ -257,9 +293,7 @@ NOWHERE = -1
 _ASSIGNS = ("=", ":=", "=>", "?=", ":")
 
 
-def _quoted_place(
-    key: str, separator: str, match: "re.Match[str]", line: str, *, typed: bool
-) -> int:
+def _quoted_place(key: str, separator: str, match: re.Match[str], line: str, *, typed: bool) -> int:
     if separator == "(":
         owner, dot, method = key.lower().rpartition(".")
         is_setter = method.startswith(("set", "with", "use")) or (
@@ -286,13 +320,14 @@ def _quoted_place(
 
 
 def _unquoted_place(
-    text: str, value: str, end: int, key: str, line: str, match: "re.Match[str]", *, whole: bool
+    text: str, value: str, end: int, key: str, line: str, match: re.Match[str], *, whole: bool
 ) -> int:
     """It may be a variable or a word of a sentence."""
     separator = (match["sep"] or match["sign"] or "").strip()
     if whole:
         value = value.rstrip(",;")
-    identifier, rest = _is_identifier(value), text[end : end + 3]
+    identifier = _is_identifier(value)
+    rest = text[end : end + 3]
     if _is_call(value) or value[:2] == "--" or any(joint in value for joint in ("->", "::")):
         return NOWHERE
     if separator in ("(", "==", "===", "!=", "!==", ",") or (

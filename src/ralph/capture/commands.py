@@ -4,6 +4,8 @@ What only starts a program is removed (`timeout 60`, `uv run`, `bash -c`), and t
 looked up in one table. An unknown command is no check.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
@@ -47,9 +49,22 @@ _STARTERS = _word_set(
 )
 _RUNNERS = {
     **dict.fromkeys(
-        "uv poetry pipenv pdm hatch rye pixi conda micromamba pipx coverage".split(), ("run",)
+        [
+            "uv",
+            "poetry",
+            "pipenv",
+            "pdm",
+            "hatch",
+            "rye",
+            "pixi",
+            "conda",
+            "micromamba",
+            "pipx",
+            "coverage",
+        ],
+        ("run",),
     ),
-    **dict.fromkeys("npm mise asdf bundle pnpm yarn bun".split(), ("exec", "x", "dlx")),
+    **dict.fromkeys(["npm", "mise", "asdf", "bundle", "pnpm", "yarn", "bun"], ("exec", "x", "dlx")),
 }
 """Programs that run another one, after one of these words."""
 _STARTER_VALUES = _word_set(
@@ -81,7 +96,8 @@ def parts(command: str) -> list[tuple[Words, str]]:
         elif token["operator"] or token["background"]:
             if words:
                 commands.append((tuple(words), token[0].strip() or ";"))
-            words, skip = [], False
+            words = []
+            skip = False
     return [*commands, (tuple(words), "")] if words else commands
 
 
@@ -222,7 +238,8 @@ _NO_CHECK = re.compile(
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
     """Return the last check of a line, and whether the exit code is its own."""
-    check, alone = None, False
+    check = None
+    alone = False
     line = parts(command)
     operators = [after for _, after in line]
     for number, (words, _) in enumerate(line):

@@ -4,6 +4,8 @@ Payloads are somebody else's JSON: a member that is missing or of another type r
 depth that no honest payload has.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -81,8 +83,21 @@ class Event:
 _DEEPEST = 24
 _MOST_FILES = 50
 _PATH_KEYS = frozenset(
-    """file_path filepath filePath path paths file files notebook_path absolute_path dir_path filename fileName
-    target_file""".split()
+    {
+        "file_path",
+        "filepath",
+        "filePath",
+        "path",
+        "paths",
+        "file",
+        "files",
+        "notebook_path",
+        "absolute_path",
+        "dir_path",
+        "filename",
+        "fileName",
+        "target_file",
+    }
 )
 _TEXT_KEYS = ("content", "llmContent", "text", "result", "output", "message")
 _MEDIA = ("image", "audio", "resource", "document", "video")
@@ -195,7 +210,8 @@ _CLAUDE_EXIT = re.compile(r"\s*Exit code (\d{1,9})\b[^\n]*\n?")
 
 
 def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
-    parameters, answer = _object(payload.get("tool_input")), payload.get("tool_response")
+    parameters = _object(payload.get("tool_input"))
+    answer = payload.get("tool_response")
     flags = _object(answer)
     changes = tuple(_claude_changes(parameters, flags)) if action is Action.CHANGE else ()
     response = "" if action is Action.CHANGE else response_text(answer)
@@ -219,7 +235,8 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
-    edits, whole = parameters.get("edits"), _text(answer, "originalFile")
+    edits = parameters.get("edits")
+    whole = _text(answer, "originalFile")
     if patched := patch_edits(answer, path):
         yield from (replace(edit, whole=whole) for edit in patched)
         return
@@ -235,7 +252,8 @@ def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
 
 def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
     """Return the hunks of the patch in Claude Code's answer to an edit."""
-    hunks, edits = answer.get("structuredPatch"), []
+    hunks = answer.get("structuredPatch")
+    edits = []
     for hunk in hunks if isinstance(hunks, list) else ():
         value = _object(hunk).get("lines")
         lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
@@ -260,7 +278,8 @@ _PATCHED_FILE = re.compile(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to):
 
 
 def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
-    value, answer = payload.get("tool_input"), payload.get("tool_response")
+    value = payload.get("tool_input")
+    answer = payload.get("tool_response")
     parameters = {"input": value} if isinstance(value, str) else dict(_object(value))
     if action is Action.SHELL:
         commands = [parameters.pop(key, None) for key in ("command", "cmd", "input")]
@@ -301,7 +320,8 @@ def _codex_answer(answer: object) -> tuple[str, int | None]:
 def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
     patch = _text(parameters, "command", "input", "patch")
     if not patch:
-        before, after = _text(parameters, "old_string"), _text(parameters, "new_string", "content")
+        before = _text(parameters, "old_string")
+        after = _text(parameters, "new_string", "content")
         yield FileEdit(_text(parameters, "file_path", "path"), before, after)
     _, *pieces = _PATCHED_FILE.split(patch)
     for path, body in zip(pieces[::2], pieces[1::2], strict=True):
@@ -322,13 +342,16 @@ _DIGITS = re.compile(r"-?\d{1,9}")
 
 
 def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
-    parameters, answer = _object(payload.get("tool_input")), payload.get("tool_response")
-    path, before = _text(parameters, "file_path", "absolute_path"), _text(parameters, "old_string")
+    parameters = _object(payload.get("tool_input"))
+    answer = payload.get("tool_response")
+    path = _text(parameters, "file_path", "absolute_path")
+    before = _text(parameters, "old_string")
     change = FileEdit(path, before, _text(parameters, "new_string", "content"))
     changes = (change,) if action is Action.CHANGE else ()
     output = response_text(_object(answer).get("llmContent")) or response_text(answer)
     fenced = _GEMINI_FENCE.fullmatch(output)
-    output, error = fenced[1] if fenced else output, response_text(_object(answer).get("error"))
+    output = fenced[1] if fenced else output
+    error = response_text(_object(answer).get("error"))
     if action is not Action.SHELL or not output.startswith("Output:"):
         return parameters, changes, output, error, bool(error), None
     lines = output.removeprefix("Output:").removeprefix(" ").split("\n")
@@ -337,7 +360,8 @@ def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
         trailers.setdefault(trailer[1], trailer[2].strip())
         lines.pop()
     output = "" if "\n".join(lines).strip() == "(empty)" else "\n".join(lines)
-    signal, code = trailers.get("Signal"), _DIGITS.match(trailers.get("Exit Code", "0"))
+    signal = trailers.get("Signal")
+    code = _DIGITS.match(trailers.get("Exit Code", "0"))
     exit_code = int(code[0]) if code and signal is None else None
     error = (
         error
@@ -392,7 +416,9 @@ def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
     )
     if happening is None or forked:
         return None
-    tool, cwd, prompt = _text(payload, "tool_name"), _text(payload, "cwd"), _text(payload, "prompt")
+    tool = _text(payload, "tool_name")
+    cwd = _text(payload, "cwd")
+    prompt = _text(payload, "prompt")
     mode = _text(payload, "permission_mode", "approval_mode")
     action = _ACTIONS.get(tool, Action.OTHER)
     parameters, changes, response, error, failed, exit_code = _READERS.get(host, _claude_tool)(

@@ -6,6 +6,8 @@
 4. marked: what a person asks for ("remember: ...")
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 import shlex
@@ -32,11 +34,18 @@ from ralph.model.record import (
     kind_of,
 )
 
-EVIDENCE, PLACES, COUNT, PROVEN, PROMOTED = "evidence", "places", "count", "proven", "promoted_to"
+EVIDENCE = "evidence"
+PLACES = "places"
+COUNT = "count"
+PROVEN = "proven"
+PROMOTED = "promoted_to"
 """Members of an insight beside those of a record."""
 SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
-MAX_EVIDENCE, MAX_PLACES = 50, 200
-_MAX_TEXT, _MAX_FILES, _MAX_TAGS = 700, 12, 6
+MAX_EVIDENCE = 50
+MAX_PLACES = 200
+_MAX_TEXT = 700
+_MAX_FILES = 12
+_MAX_TAGS = 6
 _RUN_SUMMARY = "run"  # the label of the journal record that sums up a run
 
 
@@ -185,7 +194,8 @@ _SENTENCE = re.compile(
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
 _LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
-_MIN_WORDS, _MIN_CJK = 4, 10
+_MIN_WORDS = 4
+_MIN_CJK = 10
 
 
 def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
@@ -240,10 +250,12 @@ def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
     """Yield the bullets below a heading such as "Gotchas:", each with its label."""
-    label, outer = "", 0
+    label = ""
+    outer = 0
     bullets: list[str] = []
     for line in [*text.splitlines(), "#"]:
-        bullet, heading = _BULLET.fullmatch(line), _HEADING.fullmatch(line)
+        bullet = _BULLET.fullmatch(line)
+        heading = _HEADING.fullmatch(line)
         is_heading = heading is not None and bool(heading["mark"] or ":" in heading["end"])
         if label and bullet is not None and not is_heading:
             indent = len(bullet["indent"].expandtabs())
@@ -276,13 +288,72 @@ def _is_substantial(text: str) -> bool:
     )
 
 
-_CALL, _ACTIONS, _MAX_ACTIONS = 120, 3, 6
+_CALL = 120
+_ACTIONS = 3
+_MAX_ACTIONS = 6
 _READERS = frozenset(
-    """ls cat head tail grep rg ag find fd which wc diff less tree stat du df ps jq echo printf pwd cd test true sleep
-    env printenv curl ping sed awk sort git gh man history kill pkill open code vim read type""".split()
+    {
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "grep",
+        "rg",
+        "ag",
+        "find",
+        "fd",
+        "which",
+        "wc",
+        "diff",
+        "less",
+        "tree",
+        "stat",
+        "du",
+        "df",
+        "ps",
+        "jq",
+        "echo",
+        "printf",
+        "pwd",
+        "cd",
+        "test",
+        "true",
+        "sleep",
+        "env",
+        "printenv",
+        "curl",
+        "ping",
+        "sed",
+        "awk",
+        "sort",
+        "git",
+        "gh",
+        "man",
+        "history",
+        "kill",
+        "pkill",
+        "open",
+        "code",
+        "vim",
+        "read",
+        "type",
+    }
 )
 _QUIET_FLAGS = frozenset(
-    "-v -vv -q -s -x --verbose --quiet --silent --tb=short --tb=long --no-color --".split()
+    {
+        "-v",
+        "-vv",
+        "-q",
+        "-s",
+        "-x",
+        "--verbose",
+        "--quiet",
+        "--silent",
+        "--tb=short",
+        "--tb=long",
+        "--no-color",
+        "--",
+    }
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
 _PASSING = re.compile(
@@ -295,7 +366,21 @@ _STYLE_CHECK = re.compile(
 )
 """Commands that complain about how code is written: no lesson."""
 _SETTINGS = frozenset(
-    ".json .toml .yml .yaml .cfg .ini .conf .env .lock .gradle .properties .mod .sum".split()
+    {
+        ".json",
+        ".toml",
+        ".yml",
+        ".yaml",
+        ".cfg",
+        ".ini",
+        ".conf",
+        ".env",
+        ".lock",
+        ".gradle",
+        ".properties",
+        ".mod",
+        ".sum",
+    }
 )
 _SETTING_NAMES = re.compile(
     r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*|conftest\.py"
@@ -378,7 +463,8 @@ def _make_fix(
         return None
     steps = [f"with `{each}`" for each in front]
     steps += [f"after `{first_line(each.command, _CALL)}`" for each in changes[-_ACTIONS:]]
-    steps += [f"after a change of {', '.join((settings or files)[:_ACTIONS])}"] if files else []
+    if files:
+        steps.append(f"after a change of {', '.join((settings or files)[:_ACTIONS])}")
     error = error_line(failure.record).rstrip(".")
     gist = f"{f'{error}. ' if error else ''}It passed {' and '.join(steps)}."
     tags = dict.fromkeys([failure.key[0], *([check.value] if check is not None else [])])

@@ -4,13 +4,15 @@ Terminal codes, control and zero-width characters, a lone carriage return and th
 token, a name or a tag, so the rules also search the text without them (`View`).
 """
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
 
 from ralph.capture.secret_prefilter import has_invisible
 from ralph.errors import Refused
+from ralph.lean import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,7 +55,8 @@ class View:
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
         """Return where a part of this text is in the original text."""
-        first, last = bisect_right(self.joints, start), bisect_right(self.joints, end - 1)
+        first = bisect_right(self.joints, start)
+        last = bisect_right(self.joints, end - 1)
         return start + self._removed[first], end + self._removed[last]
 
 
@@ -62,15 +65,20 @@ def view_text(text: str, pattern: str = "") -> View | None:
     if not pattern and not has_invisible(text):
         return None
     pattern = pattern or _SPLITTER
-    pieces, joints, removed = [], list[int](), [0]
+    pieces = []
+    joints = list[int]()
+    removed = [0]
     at = length = gone = 0
     splitter = re.compile(pattern).search(text)
     while splitter:
-        start, end = splitter.start(), splitter.end()
+        start = splitter.start()
+        end = splitter.end()
         if pattern == _SPLITTER and _may_contain_tag(splitter):
             end = splitter.start("inner")
         pieces.append(text[at:start])
-        length, gone, at = length + start - at, gone + end - start, end
+        length = length + start - at
+        gone = gone + end - start
+        at = end
         joints.append(length)
         removed.append(gone)
         splitter = re.compile(pattern).search(text, end)
@@ -82,7 +90,7 @@ def blank_splitters(text: str) -> str:
     return re.compile(_SPLITTER).sub(lambda splitter: " " * len(splitter[0]), text)
 
 
-def _may_contain_tag(code: "re.Match[str]") -> bool:
+def _may_contain_tag(code: re.Match[str]) -> bool:
     """Then only the beginning of a terminal string is removed."""
     return bool(code["string"]) and "private" in "".join(
         filter(str.isalpha, lower(fold(code["inner"])))
@@ -164,7 +172,7 @@ def clean_text(text: str) -> str:
     return "".join(character for position, character in enumerate(text) if position not in unclosed)
 
 
-def _unclosed(text: str) -> "Iterator[int]":
+def _unclosed(text: str) -> Iterator[int]:
     """Direction marks that are not closed on their line, or close nothing."""
     start = 0
     for line in text.splitlines(keepends=True):

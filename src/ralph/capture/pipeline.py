@@ -5,6 +5,8 @@ the payload, and only then is anything cut, classified or rendered. What was ren
 and value meet only there.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 import shlex
@@ -68,8 +70,10 @@ def interpret(
     value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> tuple[Sequence[Record], Mapping[str, object] | None]:
     """Return the observations and the session's fields of a raw log line."""
-    payload, at = value.get("payload"), value.get("at")
-    host, name = value.get("host"), value.get("event")
+    payload = value.get("payload")
+    at = value.get("at")
+    host = value.get("host")
+    name = value.get("event")
     if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
         return (), None
     event = event_of(host, name, payload, at if isinstance(at, str) else "")
@@ -118,16 +122,60 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
 
 _OUR_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
 _OUR_PROGRAMS = ("ralph", "ralph-memory")
-_BESIDE_US = tuple("cd echo printf true export for done fi".split())
-_OUTPUT_FILTERS = tuple(
-    "head tail cat less more grep rg sed awk jq json.tool sort uniq wc cut tr column".split()
+_BESIDE_US = (
+    "cd",
+    "echo",
+    "printf",
+    "true",
+    "export",
+    "for",
+    "done",
+    "fi",
+)
+_OUTPUT_FILTERS = (
+    "head",
+    "tail",
+    "cat",
+    "less",
+    "more",
+    "grep",
+    "rg",
+    "sed",
+    "awk",
+    "jq",
+    "json.tool",
+    "sort",
+    "uniq",
+    "wc",
+    "cut",
+    "tr",
+    "column",
 )
 """Programs that do nothing of their own in a line with a call of ours, and those that only filter its output."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
 _LOCATION_KEYS = {
-    Action.READ: frozenset("file_path notebook_path path paths absolute_path include".split()),
+    Action.READ: frozenset(
+        {
+            "file_path",
+            "notebook_path",
+            "path",
+            "paths",
+            "absolute_path",
+            "include",
+        }
+    ),
     Action.SEARCH: frozenset(
-        "pattern query path paths glob include type dir_path file_path".split()
+        {
+            "pattern",
+            "query",
+            "path",
+            "paths",
+            "glob",
+            "include",
+            "type",
+            "dir_path",
+            "file_path",
+        }
     ),
     Action.FETCH: frozenset(["url"]),
 }
@@ -201,7 +249,8 @@ def is_own_traffic(record: Record) -> bool:
     """Whether an observation is Ralph at work: its commands or tools."""
     if record.kind is ObservationKind.NOTE:
         return record.origin.by == "human" and is_own_prompt(record.text.lstrip())
-    tool, command = str(record.extra.get("tool") or ""), record.extra.get("command")
+    tool = str(record.extra.get("tool") or "")
+    command = record.extra.get("command")
     if isinstance(command, str):
         return _only_calls_ralph(command)
     if tool in ("Skill", "SlashCommand"):
@@ -212,7 +261,8 @@ def is_own_traffic(record: Record) -> bool:
 
 
 def _only_calls_ralph(command: str) -> bool:
-    calls, is_piped = False, False
+    calls = False
+    is_piped = False
     for words, operator in parts(command):
         for name, *_ in programs(shlex.join(words)) if not words[0].startswith("#") else ():
             calls = calls or name in _OUR_PROGRAMS
@@ -266,7 +316,8 @@ def without_injected(text: str) -> str:
     """Remove the blocks that we injected; one may be cut off."""
     if NOTE not in text:
         return text
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     while (start := text.find(INJECTED, at)) >= 0:
         pieces.append(text[at:start])
         opening = _OPENING.match(text, start)
@@ -307,8 +358,43 @@ _PLAIN_FAILURE = r"""(?mx)
 """
 """What other commands print only when they fail."""
 _VIEWERS = frozenset(
-    """cat bat less more head tail grep rg ag sed awk jq yq echo printf ls find fd tree diff git gh journalctl docker
-    kubectl wc sort uniq cut strings xxd curl wget history man""".split()
+    {
+        "cat",
+        "bat",
+        "less",
+        "more",
+        "head",
+        "tail",
+        "grep",
+        "rg",
+        "ag",
+        "sed",
+        "awk",
+        "jq",
+        "yq",
+        "echo",
+        "printf",
+        "ls",
+        "find",
+        "fd",
+        "tree",
+        "diff",
+        "git",
+        "gh",
+        "journalctl",
+        "docker",
+        "kubectl",
+        "wc",
+        "sort",
+        "uniq",
+        "cut",
+        "strings",
+        "xxd",
+        "curl",
+        "wget",
+        "history",
+        "man",
+    }
 )
 
 
@@ -356,7 +442,12 @@ def verdict(event: Event) -> Verdict:
 
 # --- the record ---------------------------------------------------------------------------------
 
-_TITLE, _COMMAND, _ERROR, _REQUEST, _DIFF, _SEARCHED = 120, 1_000, 200, 800, 1_200, 20_000
+_TITLE = 120
+_COMMAND = 1_000
+_ERROR = 200
+_REQUEST = 800
+_DIFF = 1_200
+_SEARCHED = 20_000
 OWN = (
     "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
 )
@@ -451,7 +542,8 @@ def _render(event: Event) -> tuple[str, str, str]:
     code = f"exit code {event.exit_code}" if event.exit_code is not None else ""
     result = "\n".join(dict.fromkeys(part for part in (event.error, event.response) if part))
     if event.action is Action.SHELL:
-        command, description = _parameter(event, "command"), _parameter(event, "description")
+        command = _parameter(event, "command")
+        description = _parameter(event, "description")
         lines = [f"$ {command}" if command else "", f"# {description}" if description else "", code]
         title = f"{tool}: {first_line(command, _TITLE)}" if command else tool
         return title, "\n".join(filter(None, lines)), result
@@ -461,9 +553,11 @@ def _render(event: Event) -> tuple[str, str, str]:
         if value not in (None, "", [], {})
     )
     if event.action in (Action.CHANGE, Action.READ):
-        several, lines = len({change.path for change in event.changes}) > 1, list[str]()
+        several = len({change.path for change in event.changes}) > 1
+        lines = list[str]()
         for change in event.changes if event.action is Action.CHANGE else ():
-            lines += [change.path] if several else []
+            if several:
+                lines.append(change.path)
             hunks = unified_diff(
                 change.before.split("\n"), change.after.split("\n"), n=0, lineterm=""
             )
@@ -501,7 +595,8 @@ def trim(text: str, limit: int = LIMIT) -> str:
     # Cut behind a whole line, unless that would cost more than half of the head or the tail.
     end = int(room * _HEAD_SHARE)
     start = len(text) - (room - end)
-    head, tail = text.rfind("\n", 0, end) + 1, text.find("\n", start) + 1
+    head = text.rfind("\n", 0, end) + 1
+    tail = text.find("\n", start) + 1
     if head < end // 2:
         head = _outside_marker(text, end, last=False)
     if not 0 < tail <= start + (len(text) - start) // 2:

@@ -5,6 +5,8 @@ after it; `clean_*` is for what a person adds: there a secret is refused. Hooks 
 heavy and bounds the work for one event.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache, partial
 
@@ -14,8 +16,8 @@ from ralph.capture.secret_prefilter import has_invisible, needs_rules, token_pre
 from ralph.capture.secret_values import secret_name
 from ralph.capture.secrets import FoundSecret, find_secrets, has_private_key, replace_spans
 from ralph.errors import Refused
+from ralph.lean import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -33,7 +35,7 @@ class Clean:
         self.private = private
 
 
-def redact(text: str, patterns: "Sequence[str]" = ()) -> Clean:
+def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
     """Return the text without private parts, each secret replaced by its kind."""
     public, private = strip_private(text)
     findings = find_secrets(public, patterns)
@@ -55,12 +57,12 @@ _SPACE = r"(?:\s|\\{1,8}[nrt]|%20|&nbsp;)"
 _TAG_HEAD = rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+"
 _TAG = rf"{_TAG_HEAD}private(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}"
 """A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
-_TAG_LENGTH, _BEFORE_WORD = 600, 260
+_TAG_LENGTH = 600
+_BEFORE_WORD = 260
 """A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
-_MOST_TAGS, MOST_OPEN = (
-    20_000,
-    8,
-)  # nobody hides so many parts, or opens so many at once: what follows is private
+# nobody hides so many parts, or opens so many at once: what follows is private
+_MOST_TAGS = 20_000
+MOST_OPEN = 8
 
 
 def strip_private(text: str) -> tuple[str, int]:
@@ -98,7 +100,8 @@ def _cut_private_parts(
             depth += 1
     if depth == 0:
         pieces.append(text[at:])
-    rest, depth = "".join(pieces), min(depth, MOST_OPEN)
+    rest = "".join(pieces)
+    depth = min(depth, MOST_OPEN)
     # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
     joined = _find_tags(rest, 1) if len(pieces) > 1 else []
     return (
@@ -111,7 +114,9 @@ def _cut_private_parts(
 def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
     view = view_text(text)
     folded = fold(view.text if view else text)
-    lowered, at, tags = lower(folded), 0, list[tuple[int, int, bool, bool]]()
+    lowered = lower(folded)
+    at = 0
+    tags = list[tuple[int, int, bool, bool]]()
     word = lowered.find("private")
     while word >= 0 and len(tags) < most:
         head = re.compile(rf"{_TAG_HEAD}\Z").search(folded, max(at, word - _BEFORE_WORD), word)
@@ -136,16 +141,17 @@ def has_private_parts(text: str) -> bool:
 
 # --- the texts of one event ---------------------------------------------------------------------
 
-_WINDOW, _EDGE = 64_000, 8_000
+_WINDOW = 64_000
+_EDGE = 8_000
 """Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
 _LONGEST = 1_000_000  # so much of either end is searched for private parts
-_MOST_CHARACTERS, _MOST_TEXTS = (
-    320_000,
-    12_000,
-)  # what the rules search in one event: about 2 seconds in the worst case
+# what the rules search in one event: about 2 seconds in the worst case
+_MOST_CHARACTERS = 320_000
+_MOST_TEXTS = 12_000
 _PATTERN_WINDOW = 160_000
 _HARMLESS: set[str] = set()
-_SHORT, _MOST_HARMLESS = 40, 10_000
+_SHORT = 40
+_MOST_HARMLESS = 10_000
 """Short texts without anything to redact: an import sees the same names of members and tools again and again."""
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
@@ -161,12 +167,13 @@ class Redactor:
     in time is dropped.
     """
 
-    def __init__(self, patterns: "Sequence[str]", *, tolerant: bool = False) -> None:
+    def __init__(self, patterns: Sequence[str], *, tolerant: bool = False) -> None:
         self.patterns = patterns
         self.tolerant = tolerant
         self.open = 0
         self.astray = False
-        self._characters, self._texts = _MOST_CHARACTERS, _MOST_TEXTS
+        self._characters = _MOST_CHARACTERS
+        self._texts = _MOST_TEXTS
 
     def __call__(self, text: str, window: int = _WINDOW) -> str:
         """Return the text as it may be stored; of a long one only its ends."""
@@ -196,14 +203,16 @@ class Redactor:
             note = f"\n[... {len(text) - 2 * _LONGEST:,} characters left out ...]\n"
             text = text[:_LONGEST] + ("" if lost else note + text[-_LONGEST:])
         text, _, still_open, astray = _cut_private_parts(text, self.open, wary=True)
-        self.open, self.astray = MOST_OPEN if lost else still_open, self.astray or astray
+        self.open = MOST_OPEN if lost else still_open
+        self.astray = self.astray or astray
         if astray and not self.tolerant:
             raise AstrayTag
         window = max(window, _PATTERN_WINDOW) if self.patterns else window
         self._characters -= min(len(text), 2 * window)
         if len(text) <= 2 * window:
             return self._without_secrets(text)
-        head, tail = self._without_secrets(text[:window]), self._without_secrets(text[-window:])
+        head = self._without_secrets(text[:window])
+        tail = self._without_secrets(text[-window:])
         note = f"[... {len(text) - 2 * (window - _EDGE):,} characters left out ...]"
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 
@@ -214,7 +223,7 @@ class Redactor:
         return redacted if stored == redacted else _redact_patch(stored, self.patterns)
 
 
-def _redact_patch(text: str, patterns: "Sequence[str]") -> str:
+def _redact_patch(text: str, patterns: Sequence[str]) -> str:
     """Also without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
     unsigned = (
@@ -229,11 +238,13 @@ def _redact_patch(text: str, patterns: "Sequence[str]") -> str:
 
 # --- JSON values ---------------------------------------------------------------------------------
 
-_DEEPEST, _WIDEST, _MOST_MEMBERS = 24, 1_000, 8_000
+_DEEPEST = 24
+_WIDEST = 1_000
+_MOST_MEMBERS = 8_000
 """Nesting, members of one list or object, and members of a value: no honest payload has more."""
 
 
-def map_texts(value: object, change: "Callable[[str], str]") -> object:
+def map_texts(value: object, change: Callable[[str], str]) -> object:
     """Apply a function to each text of a value, names of members too, in their order.
 
     What is nested too deep or beyond too many members is dropped; of a long list only the tags in its middle are passed
@@ -247,7 +258,8 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
             return change(value)
         if not isinstance(value, dict | list | tuple) or depth >= _DEEPEST:
             return None if isinstance(value, dict | list | tuple) else value
-        is_object, result = isinstance(value, dict), list[tuple[str, object]]()
+        is_object = isinstance(value, dict)
+        result = list[tuple[str, object]]()
         members: list[tuple[object, object]] = list(
             value.items() if isinstance(value, dict) else enumerate(value)
         )
@@ -272,7 +284,7 @@ def map_texts(value: object, change: "Callable[[str], str]") -> object:
     return visit(value, 0)
 
 
-def all_texts(value: object) -> "Iterator[str]":
+def all_texts(value: object) -> Iterator[str]:
     """Yield every text of a value in order, names of members too."""
     waiting = [value]
     while waiting:
@@ -288,7 +300,7 @@ def all_texts(value: object) -> "Iterator[str]":
 _names_secret = lru_cache(maxsize=1_000)(secret_name)
 
 
-def redact_members(value: object, patterns: "Sequence[str]" = (), key: str = "") -> object:
+def redact_members(value: object, patterns: Sequence[str] = (), key: str = "") -> object:
     """Redact values that only their member's name makes a secret."""
     if isinstance(value, dict):
         title = value.get("name", value.get("key"))
@@ -314,9 +326,7 @@ _PAYLOAD_WINDOW = 16_000
 _EDITS = ("old_string", "new_string", "content", "new_source", "edits")
 
 
-def redact_payload(
-    payload: "dict[str, object]", patterns: "Sequence[str]" = ()
-) -> "dict[str, object]":
+def redact_payload(payload: dict[str, object], patterns: Sequence[str] = ()) -> dict[str, object]:
     """Return a payload redacted and shortened; no edit of a file with private parts."""
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
@@ -332,7 +342,8 @@ def redact_payload(
         if sum(map(len, all_texts(result))) <= _LARGEST_LINE:
             break
         result = map_texts(result, partial(_shorten, longest=longest))
-    result, session = result if isinstance(result, dict) else {}, payload.get("session_id")
+    result = result if isinstance(result, dict) else {}
+    session = payload.get("session_id")
     if isinstance(session, str):  # it may have been shortened, or come after too many members
         result["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _LONGEST_TEXT)
     return result
@@ -345,9 +356,10 @@ def _shorten(text: str, longest: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
 
 
-def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
+def _without_private_edit(payload: dict[str, object]) -> dict[str, object]:
     """Drop the original file, and the edit if any of its texts is private."""
-    parameters, answer = payload.get("tool_input"), payload.get("tool_response")
+    parameters = payload.get("tool_input")
+    answer = payload.get("tool_response")
     if not isinstance(parameters, dict):
         return payload
     edits = [parameters[name] for name in _EDITS if name in parameters]
@@ -382,7 +394,7 @@ def _without_private_edit(payload: "dict[str, object]") -> "dict[str, object]":
     }
 
 
-def _list(value: object) -> "list[object]":
+def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
@@ -401,11 +413,12 @@ class PrivatePaths:
     little a leak.
     """
 
-    def __init__(self, globs: "Sequence[str]") -> None:
+    def __init__(self, globs: Sequence[str]) -> None:
         from fnmatch import translate  # few projects have globs
         from os.path import expanduser
 
-        anywhere, rooted = list[str](), list[str]()
+        anywhere = list[str]()
+        rooted = list[str]()
         for each in globs:
             glob = (
                 expanduser(each.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")
@@ -432,7 +445,7 @@ class PrivatePaths:
             or self._rooted.match(inner)
         )
 
-    def named_in(self, texts: "Iterable[str]", names: "Iterable[str]", folder: str) -> bool:
+    def named_in(self, texts: Iterable[str], names: Iterable[str], folder: str) -> bool:
         """Check whether texts or names mention a private file: `git diff` shows files too."""
         folder = folder.lower()
         candidates = {*names, *_file_names(texts)}
@@ -441,7 +454,7 @@ class PrivatePaths:
         )
 
 
-def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
+def _file_names(texts: Iterable[str]) -> Iterator[str]:
     """Also as `name:12:` and as `a/name` of a patch."""
     for text in texts:
         for match in {
@@ -455,9 +468,10 @@ def _file_names(texts: "Iterable[str]") -> "Iterator[str]":
                 yield from (part for part in name.split(":") if part)
 
 
-def mentions_private_path(payload: "dict[str, object]", globs: "Sequence[str]") -> bool:
+def mentions_private_path(payload: dict[str, object], globs: Sequence[str]) -> bool:
     """Check whether a tool's payload names a private file."""
-    answer, folder = payload.get("tool_response"), payload.get("cwd")
+    answer = payload.get("tool_response")
+    folder = payload.get("cwd")
     if isinstance(answer, dict) and "originalFile" in answer:
         answer = answer.get("filePath")  # the rest is the content of the file
     texts = all_texts([payload.get("tool_input"), answer, payload.get("error")])
@@ -471,10 +485,10 @@ _NOTE = 4_000  # characters of a note that are stored: its beginning and its end
 
 def clean_memory(
     text: str,
-    tags: "Sequence[str]" = (),
+    tags: Sequence[str] = (),
     *,
     allow_secret: bool = False,
-    patterns: "Sequence[str]" = (),
+    patterns: Sequence[str] = (),
 ) -> tuple[str, int]:
     """Remove private parts and blank edges; Refused for a secret, or when nothing remains."""
     clean = _refuse_secrets(
@@ -485,7 +499,7 @@ def clean_memory(
     )
 
 
-def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()) -> Clean:
+def clean_title(text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> Clean:
     """Return a title on one line; Refused when nothing remains of it."""
     clean = _refuse_secrets(
         text, "the title", allow_secret, patterns, "say in a few words what is to be done"
@@ -494,13 +508,13 @@ def clean_title(text: str, *, allow_secret: bool = False, patterns: "Sequence[st
 
 
 def clean_description(
-    text: str, what: str, *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+    text: str, what: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Clean:
     """Return a description or a reason, which may be empty."""
     return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
 
 
-def clean_tags(tags: "Sequence[str]") -> tuple[str, ...]:
+def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return tags without private parts, blanks and `#`, each once."""
     spellings: dict[str, str] = {}
     for tag in strip_private(",".join(tags))[0].split(","):
@@ -510,13 +524,13 @@ def clean_tags(tags: "Sequence[str]") -> tuple[str, ...]:
 
 
 def count_private_tags(
-    tags: "Sequence[str]", *, allow_secret: bool = False, patterns: "Sequence[str]" = ()
+    tags: Sequence[str], *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> int:
     """Count the private parts of tags; Refused when one is a secret."""
     return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private if tags else 0
 
 
-def redact_note(text: str, patterns: "Sequence[str]" = ()) -> str:
+def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
     """Redact what an agent or a check printed; of a long one both ends."""
     public = redact(invisible_characters.clean_text(text), patterns).text.strip()
     public = public.encode("utf-8", "replace").decode("utf-8")
@@ -525,7 +539,7 @@ def redact_note(text: str, patterns: "Sequence[str]" = ()) -> str:
     return f"{public[: _NOTE // 4].rstrip()}\n[...]\n{public[-3 * _NOTE // 4 :].lstrip()}"
 
 
-def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
+def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
     """Redact every text in a JSON value, and remove its invisible characters."""
     if isinstance(value, str):
         return redact(invisible_characters.clean_text(value), patterns).text
@@ -540,7 +554,7 @@ def redact_value(value: object, patterns: "Sequence[str]" = ()) -> object:
 
 
 def _refuse_secrets(
-    text: str, what: str, allow_secret: bool, patterns: "Sequence[str]", hint_if_empty: str = ""
+    text: str, what: str, allow_secret: bool, patterns: Sequence[str], hint_if_empty: str = ""
 ) -> Clean:
     public, private = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)

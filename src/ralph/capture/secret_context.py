@@ -5,13 +5,15 @@ and not of something public (`commit`): on its line, on the line above, or at th
 symbol inside, as people choose passwords, is one behind a word of a login.
 """
 
+from __future__ import annotations
+
 import re
 
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
 from ralph.capture import secret_values as values
+from ralph.lean import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,8 +21,30 @@ _PUBLIC = frozenset(rules.PUBLIC_WORDS.split())
 _NEAR = frozenset(rules.NEAR_WORDS.split())
 _VENDORS = frozenset(rules.VENDORS.split())
 _LOGIN = frozenset(rules.LOGIN_WORDS.split())
-_LINKING = frozenset("is was are be to as the a use one".split())
-_WEAK = frozenset("api auth webhook license licence pass".split())
+_LINKING = frozenset(
+    {
+        "is",
+        "was",
+        "are",
+        "be",
+        "to",
+        "as",
+        "the",
+        "a",
+        "use",
+        "one",
+    }
+)
+_WEAK = frozenset(
+    {
+        "api",
+        "auth",
+        "webhook",
+        "license",
+        "licence",
+        "pass",
+    }
+)
 _NAME = r"[^\W_](?:[\w.-]*\w)?"
 _OTP = r"(?i)\b(?:2fa|mfa|t?otp|authenticator)"
 _LINK = r"(?:[:=>→(\[,|]|(?<!\w)(?:is|was|be|to|as|es|est|ist|lautet|é|è))[\s\"'`*«“]*\Z"
@@ -49,7 +73,7 @@ _CHOSEN = (
 _FARTHEST = 8  # words between the telling word and the run
 
 
-def context_secrets(text: str, lowered: str) -> "Iterator[values.Span]":
+def context_secrets(text: str, lowered: str) -> Iterator[values.Span]:
     """Yield the runs and words that only what is before them makes a secret."""
     last = 0
     for start, end in sorted(prefilter.minted_runs(text, lowered)):
@@ -149,10 +173,13 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         and not re.compile(_BUILT).search(sentence)
     ):
         return True
-    is_hex, is_uuid = bool(re.compile(_HEX).fullmatch(run)), run.count("-") == 4 and len(run) == 36
+    is_hex = bool(re.compile(_HEX).fullmatch(run))
+    is_uuid = run.count("-") == 4 and len(run) == 36
     is_digest = is_hex and len(run) in (40, 64) and run.islower()
     names = list(re.compile(_NAME).finditer(sentence))
-    distance, crossed, vendor = -1, False, not _VENDORS.isdisjoint(sentence.lower().split())
+    distance = -1
+    crossed = False
+    vendor = not _VENDORS.isdisjoint(sentence.lower().split())
     if vendor and linked and " account" in sentence and not is_uuid:
         return True  # `OpenWeatherMap account of the team: ...`
     for number, name in reversed(list(enumerate(names))):
@@ -169,7 +196,9 @@ def _says_secret(before: str, run: str, *, linked: bool) -> bool:
         if len(name[0]) >= 16 and values.grade(name[0]) == values.STRONG:
             if distance > 1 or crossed:
                 return False
-            distance, crossed = -1, True  # another secret: `api ... / app ...`
+            # another secret: `api ... / app ...`
+            distance = -1
+            crossed = True
         if words[-1] in _VENDORS:
             return distance < 2 or linked
         if _names_secret(words[-1]):

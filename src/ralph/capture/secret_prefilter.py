@@ -3,9 +3,11 @@
 Every event of a hook runs it, so it imports no other module, and may only err in one direction.
 """
 
-from ralph.capture import secret_rules as rules
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from ralph.capture import secret_rules as rules
+from ralph.lean import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,7 +27,23 @@ _LOOKALIKES = (
 _BEFORE_PRIVATE = ("<", "lt;", "60;", "3c", "PRIVATE KEY")
 _NAME_TAILS = (
     "",
-    *"s word wd wrd phrase code wort ord orization accesskey key salt pass id tok".split(),
+    *[
+        "s",
+        "word",
+        "wd",
+        "wrd",
+        "phrase",
+        "code",
+        "wort",
+        "ord",
+        "orization",
+        "accesskey",
+        "key",
+        "salt",
+        "pass",
+        "id",
+        "tok",
+    ],
 )
 _NAME_JOINTS = ("", *"_-.0123456789")
 _NEUTRAL = tuple(rules.NEUTRAL_WORDS.split())
@@ -40,13 +58,54 @@ _FALLBACKS = (
     "',",
 )  # between a variable and the literal that replaces it
 _COMMON_PREFIXES = frozenset(
-    "key- api- sdk- pat- pul- npm_ secret_ dose dapi key_ inc_ test_sk_ -us pub_dd_ token-".split()
+    {
+        "key-",
+        "api-",
+        "sdk-",
+        "pat-",
+        "pul-",
+        "npm_",
+        "secret_",
+        "dose",
+        "dapi",
+        "key_",
+        "inc_",
+        "test_sk_",
+        "-us",
+        "pub_dd_",
+        "token-",
+    }
 )
 """Prefixes that ordinary words in small letters contain, too."""
-_IN_WORDS = frozenset("ion_ s. b. re_ st. pat cio SK fw_".split())
+_IN_WORDS = frozenset(
+    {
+        "ion_",
+        "s.",
+        "b.",
+        "re_",
+        "st.",
+        "pat",
+        "cio",
+        "SK",
+        "fw_",
+    }
+)
 """Prefixes with which many words end: they count only where a word begins."""
 _BEFORE_LONG = frozenset(
-    "_token_ _secret_ _live_ _prod_ _sk_ _pat_ _apikey_ live_ test_ sandbox_ pat_ sat_".split()
+    {
+        "_token_",
+        "_secret_",
+        "_live_",
+        "_prod_",
+        "_sk_",
+        "_pat_",
+        "_apikey_",
+        "live_",
+        "test_",
+        "sandbox_",
+        "pat_",
+        "sat_",
+    }
 )
 """Prefixes of tokens whose body is one run of letters and digits."""
 
@@ -97,7 +156,7 @@ def _may_have_private_parts(text: str, lowered: str) -> bool:
     return has_key or any(mark in before for before in befores for mark in _BEFORE_PRIVATE)
 
 
-def positions(text: str, keyword: str) -> "Iterator[int]":
+def positions(text: str, keyword: str) -> Iterator[int]:
     """Yield where a keyword is."""
     at = text.find(keyword)
     while at >= 0:
@@ -117,7 +176,8 @@ def token_prefixes(text: str) -> list[str]:
     if not searched:
         return []
     runs = {*searched.encode("ascii").split()}
-    short, prefixes = list[str](), list[str]()
+    short = list[str]()
+    prefixes = list[str]()
     characters = set(searched)
     candidates = filter(characters.issuperset, rules.token_prefixes())
     for prefix in [prefix for prefix in candidates if prefix in searched]:
@@ -278,22 +338,35 @@ def follows(rest: str, other: str) -> bool:
 _ASCII_LABELS = tuple(filter(str.isascii, rules.LABELS))
 _HEAD_WORDS = (*rules.NAME_KEYWORDS, "key", "pwd", "jwt", "pat", "pw")
 _PASSWORD_KEYWORDS = frozenset(
-    "pass passwd psswd pswd kennwort pwd pw psk wachtwoord contrasena secvaluedata".split()
+    {
+        "pass",
+        "passwd",
+        "psswd",
+        "pswd",
+        "kennwort",
+        "pwd",
+        "pw",
+        "psk",
+        "wachtwoord",
+        "contrasena",
+        "secvaluedata",
+    }
 )
 
 
-def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
+def separated_tables(text: str, lowered: str) -> Iterator[tuple[int, str]]:
     """Yield where the head of a table that names a secret begins, and its separator."""
     end = -1
     keywords = (
-        "pass secret token pwd api_key apikey wachtwoord kennwort senha".split()
+        ["pass", "secret", "token", "pwd", "api_key", "apikey", "wachtwoord", "kennwort", "senha"]
         if "\n" in text
         else ()
     )
     for keyword in keywords:
         at = lowered.find(keyword)
         while at >= 0:
-            start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
+            start = text.rfind("\n", max(0, at - 400), at) + 1
+            end = text.find("\n", at, at + 400)
             head = (
                 text[start:end].rpartition('":"')[2].rpartition('": "')[2] if end > at else ""
             )  # a member of JSON
@@ -308,7 +381,7 @@ def separated_tables(text: str, lowered: str) -> "Iterator[tuple[int, str]]":
             at = lowered.find(keyword, max(end, at + 1))
 
 
-def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
+def _separators(text: str, head: str, end: int) -> Iterator[tuple[int, str]]:
     start = end - len(head)
     before = (
         text[max(0, start - 400) : start - 1].rpartition("\n")[2]
@@ -325,7 +398,7 @@ def _separators(text: str, head: str, end: int) -> "Iterator[tuple[int, str]]":
             yield start, separator
 
 
-def member_values(text: str, lowered: str) -> "Iterator[int]":
+def member_values(text: str, lowered: str) -> Iterator[int]:
     """Yield where a member `value` is near words of a secret's name."""
     for at in (*positions(lowered, "value"), *positions(lowered, "default")):
         rest = text[at + (5 if lowered[at] == "v" else 7) : at + 40].lstrip("\"'\\ \t")
@@ -338,7 +411,7 @@ def member_values(text: str, lowered: str) -> "Iterator[int]":
                 yield at
 
 
-def encoded_texts(text: str) -> "Iterator[str]":
+def encoded_texts(text: str) -> Iterator[str]:
     """Yield base64 of ASCII text: the high bit of each of its bytes is 0."""
     for run in _long_runs(text).encode("ascii").translate(_NOT_BASE64).split():
         if len(run) >= 24 and not (
@@ -357,12 +430,13 @@ _LOW = [bytes(byte for value, byte in enumerate(_BASE64) if not value & bit) for
 _MINTED = _BASE64 + b"_-"
 _NOT_MINTED = bytes.maketrans(bytes(range(256)).translate(None, _MINTED), b" " * 190)
 _PIECES = bytes.maketrans(b"-_+/", b"    ")
-BEFORE_RUN, TABLE = 320, 4_000
+BEFORE_RUN = 320
+TABLE = 4_000
 """How far before a run the word that makes it a secret may be, and the head of its column."""
 _NEAR = (*f"{rules.NEAR_WORDS} {rules.VENDORS} hook".split(), *rules.LABELS)
 
 
-def minted_runs(text: str, lowered: str, runs: str = "") -> "Iterator[tuple[int, int]]":
+def minted_runs(text: str, lowered: str, runs: str = "") -> Iterator[tuple[int, int]]:
     """Yield runs that a program may have made and that have a word of a secret before them."""
     data = (runs or _long_runs(text)).encode("ascii").translate(_NOT_MINTED)
     for run in {
@@ -388,7 +462,7 @@ def _may_be_minted(run: bytes) -> bool:
 _LOGIN = tuple(rules.LOGIN_WORDS.split())
 
 
-def chosen_words(text: str, lowered: str) -> "Iterator[tuple[int, int]]":
+def chosen_words(text: str, lowered: str) -> Iterator[tuple[int, int]]:
     """Yield words with a symbol inside, as people choose passwords, on a line with a word of a login before them."""
     for at in positions(text, " / "):  # a name and its password
         line = lowered[max(0, at - 100) : at + 3].rpartition("\n")[2]
@@ -412,7 +486,7 @@ def has_label(lowered: str) -> bool:
     return any(map(lowered.__contains__, _ASCII_LABELS if lowered.isascii() else rules.LABELS))
 
 
-def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
+def assignment_keywords(text: str, lowered: str) -> Iterator[tuple[str, int]]:
     """Yield keywords at which a secret may be assigned, with their positions."""
     tails: dict[str, bool] = {}  # output repeats its words
     for keyword in (*rules.NAME_KEYWORDS, *rules.SHORT_NAMES):
@@ -430,7 +504,8 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
                 )
             if not tails[tail]:
                 continue
-            end, upper = start + len(tail), text[at:start].isupper()
+            end = start + len(tail)
+            upper = text[at:start].isupper()
             context = f"{upper}{text[end : end + 400]}"
             if context not in contexts:
                 contexts[context] = _assigns(
@@ -442,7 +517,8 @@ def assignment_keywords(text: str, lowered: str) -> "Iterator[tuple[str, int]]":
 
 def _assigns(text: str, end: int, *, upper: bool, password: bool) -> bool:
     rest = text[end : end + 400]
-    pair, after = rest.lstrip(" \t\r\n,\"'\\+-"), rest.lstrip("*\"'`\\])")
+    pair = rest.lstrip(" \t\r\n,\"'\\+-")
+    after = rest.lstrip("*\"'`\\])")
     if pair[:5].lower() == "value" and pair is not rest:
         return (
             _may_be_value(pair[5:].lstrip("\"'\\ :=+\n\r\t"), upper=upper, password=password)
@@ -549,7 +625,7 @@ def _is_name(word: str) -> bool:
 _known_words: set[str] = set()
 
 
-def may_match_glob(text: str, globs: "tuple[str, ...]") -> bool:
+def may_match_glob(text: str, globs: tuple[str, ...]) -> bool:
     """Check whether a text may name a file of `privacy.paths`."""
     lowered = text.lower()
     for glob in globs:

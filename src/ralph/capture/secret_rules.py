@@ -6,7 +6,10 @@ lower case, which the pre-filter searches. Only Discord's tokens, known by the l
 text need no keyword.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from ralph.lean import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,7 +17,7 @@ VERSION = 5
 """Raise it whenever a rule finds more than before: lines of the log that older rules redacted are redacted again."""
 
 
-def rules_mark(patterns: "Sequence[str]") -> str:
+def rules_mark(patterns: Sequence[str]) -> str:
     """Return the mark of log lines that these rules and patterns redacted."""
     if not patterns:
         return str(VERSION)
@@ -176,12 +179,42 @@ volcengine key | AKLT | [A-Za-z0-9]{30,}
 scaleway key | SCW | [A-Z0-9]{17}(?![A-Za-z0-9_-])
 porkbun key | sk1_ pk1_ | [0-9a-f]{60,}
 signed url | X-Amz-Signature= X-Goog-Signature= | [0-9a-f]{64,}
-"""  # noqa: E501 - one row for each kind
+"""
 """`<word>` is a character of a token, `<uuid>` a UUID; a pipe inside a regex has no blanks around it."""
 
 AMBIGUOUS_PREFIXES = frozenset(
-    "voyage- ion_ sgs_ rpa_ clk_ hsp_ svix_ jina_ EAAA AAAA key- inc_ test_sk_ creem_ depot_ nsc_ token- sess-"
-    " live_ test_ sandbox_ pat_ sat_ _live_ _prod_ _sk_ _pat_ _secret_ _token_ _apikey_".split()
+    {
+        "voyage-",
+        "ion_",
+        "sgs_",
+        "rpa_",
+        "clk_",
+        "hsp_",
+        "svix_",
+        "jina_",
+        "EAAA",
+        "AAAA",
+        "key-",
+        "inc_",
+        "test_sk_",
+        "creem_",
+        "depot_",
+        "nsc_",
+        "token-",
+        "sess-",
+        "live_",
+        "test_",
+        "sandbox_",
+        "pat_",
+        "sat_",
+        "_live_",
+        "_prod_",
+        "_sk_",
+        "_pat_",
+        "_secret_",
+        "_token_",
+        "_apikey_",
+    }
 )
 """Prefixes that ordinary names begin with: what follows must look random."""
 
@@ -194,7 +227,36 @@ PASSWORD_WORDS = (
     ",heslo,jelszó,şifre,пароль,passord,adgangskode,salasana,mật khẩu,kata sandi,clave,wifi key,كلمة المرور, pw ,pwd "
 )
 COPULAS = {
-    *"is be it's was to as lautet ist est es c'est = - -> → — – são set är jest je è é là هي still now".split()
+    *[
+        "is",
+        "be",
+        "it's",
+        "was",
+        "to",
+        "as",
+        "lautet",
+        "ist",
+        "est",
+        "es",
+        "c'est",
+        "=",
+        "-",
+        "->",
+        "→",
+        "—",
+        "–",
+        "são",
+        "set",
+        "är",
+        "jest",
+        "je",
+        "è",
+        "é",
+        "là",
+        "هي",
+        "still",
+        "now",
+    ]
 }
 _RECEIVERS = (
     "password-stdin,token-stdin,secret-stdin,key-stdin,passwd --stdin,login --stdin,with-token,pass stdin,vault login -"
@@ -345,7 +407,7 @@ private key | strong | "d":,"d" ,"p":,"q":,"dp":,"dq":,"qi":,"k":,"p" ,"q" ,"k" 
 azure signature | random | sig= |  | sig=(?P<s>[A-Za-z0-9%+/]{40,200}=?)
 session cookie | strong | cookie,-b ',-b " | = | (?:cookie<quote>[:=,]?\s{0,4}|-b )<quote>(?:[^\n;=]{1,64}=[^\n;]{0,300};\s?){0,12}?[\w.-]{0,24}?(?:sess[a-z]*|sid|auth[a-z_]*|jwt|remember[a-z_]*)=(?P<s>[A-Za-z0-9._~%+/=-]{16,})
 session cookie | strong | \ttrue\t,\tfalse\t |  | \t\w+\t\d{1,12}\t[\w.-]{1,60}\t(?P<s>\S{16,400})
-"""  # noqa: E501 - one row for each syntax
+"""
 """Headers, calls, command lines and sentences: kind, condition of the value `s` (piped: before the keyword), keywords,
 what must follow, regex with `<parts>`; `\\n` and `\\t` are written out."""
 NAMES = """
@@ -365,9 +427,30 @@ credential strong credential credentials auth authorization connectionkey creds
 """
 """Names of keys by their last words, joined: kind, weakest value that counts, endings."""
 
-NAME_KEYWORDS = tuple(
-    "pass passwd psswd pswd secret token credential creds auth bearer salt kennwort secvaluedata wachtwoord contrasena"
-    " unseal_keys recovery_keys keys_base64 senha heslo haslo salasana adgangskode".split()
+NAME_KEYWORDS = (
+    "pass",
+    "passwd",
+    "psswd",
+    "pswd",
+    "secret",
+    "token",
+    "credential",
+    "creds",
+    "auth",
+    "bearer",
+    "salt",
+    "kennwort",
+    "secvaluedata",
+    "wachtwoord",
+    "contrasena",
+    "unseal_keys",
+    "recovery_keys",
+    "keys_base64",
+    "senha",
+    "heslo",
+    "haslo",
+    "salasana",
+    "adgangskode",
 )
 SHORT_NAMES = ("key", "pwd", "jwt", "_pat", "pw", "psk", "_keys", "mdp")
 """Words in names of secrets; after a short one the name must end, or go on with a joint or a digit."""
@@ -443,10 +526,48 @@ PUBLIC_WORDS = (
 )
 """Words that make a run after them something public."""
 
-LABELS = tuple(
-    "번호,비번,패스워드,암호,密,口令,パスワード,暗証,пароль,contraseña,토큰,令牌,トークン,키,キー,金鑰,시크릿,シークレット"
-    ",mot de passe,senha,hasło,lösenord,şifre,heslo,jelszó,khẩu,รหัสผ่าน,पासवर्ड,סיסמה,المرور,токен,ключ,clé"
-    ",schlüssel,chiave,chave,sleutel,jeton,κωδικός,parolă,лозинка".split(",")
+LABELS = (
+    "번호",
+    "비번",
+    "패스워드",
+    "암호",
+    "密",
+    "口令",
+    "パスワード",
+    "暗証",
+    "пароль",
+    "contraseña",
+    "토큰",
+    "令牌",
+    "トークン",
+    "키",
+    "キー",
+    "金鑰",
+    "시크릿",
+    "シークレット",
+    "mot de passe",
+    "senha",
+    "hasło",
+    "lösenord",
+    "şifre",
+    "heslo",
+    "jelszó",
+    "khẩu",
+    "รหัสผ่าน",
+    "पासवर्ड",
+    "סיסמה",
+    "المرور",
+    "токен",
+    "ключ",
+    "clé",
+    "schlüssel",
+    "chiave",
+    "chave",
+    "sleutel",
+    "jeton",
+    "κωδικός",
+    "parolă",
+    "лозинка",
 )
 """Parts of labels for passwords, tokens and keys in other languages; each label contains one."""
 
@@ -454,9 +575,36 @@ KEY_HEADERS = ("PRIVATE KEY", "Private-Lines: ")
 BOX = str.maketrans("│┃║─━═┼╪╫╬┿╋├┤┝┥┣┫┡┩┢┪╇╈", "|||---" + "+" * 18)  # characters of tables
 TABLE_MARKS = ("-+-", "-|-", "+---", "|---", "| -", "|:-", "(1 row)", " rows)", "-[ RECORD")
 """One of these is in every table that a database or Markdown draws."""
-DATABASES = tuple(
-    """postgres postgresql mysql mariadb mongodb redis amqp mssql sqlserver oracle cockroach clickhouse cassandra neo4j
-    nats ldap kafka rediss couchbase snowflake asyncpg psycopg pymysql srv libsql amqps bolt db2 ldaps""".split()
+DATABASES = (
+    "postgres",
+    "postgresql",
+    "mysql",
+    "mariadb",
+    "mongodb",
+    "redis",
+    "amqp",
+    "mssql",
+    "sqlserver",
+    "oracle",
+    "cockroach",
+    "clickhouse",
+    "cassandra",
+    "neo4j",
+    "nats",
+    "ldap",
+    "kafka",
+    "rediss",
+    "couchbase",
+    "snowflake",
+    "asyncpg",
+    "psycopg",
+    "pymysql",
+    "srv",
+    "libsql",
+    "amqps",
+    "bolt",
+    "db2",
+    "ldaps",
 )
 
 PLACEHOLDERS = (
@@ -465,19 +613,103 @@ PLACEHOLDERS = (
     "abcdefgh", "qwerty", "deadbeef", "notreal", "abc123", "supersecret", "changeme", "changethis", "changeit",
     "notset", "goeshere", "mysecret", "mypass", "mytoken", "mykey", "myapi", "notareal", "••", "notneeded", "notused",
 )  # fmt: skip
-WEAK_PASSWORDS = tuple(
-    "changeme changeit changethis supersecret mysecret mypass qwerty replace insert sample".split()
+WEAK_PASSWORDS = (
+    "changeme",
+    "changeit",
+    "changethis",
+    "supersecret",
+    "mysecret",
+    "mypass",
+    "qwerty",
+    "replace",
+    "insert",
+    "sample",
 )
-PLACEHOLDER_WORDS = frozenset("your here todo fixme fake dummy hidden lorem some tbd".split())
+PLACEHOLDER_WORDS = frozenset(
+    {
+        "your",
+        "here",
+        "todo",
+        "fixme",
+        "fake",
+        "dummy",
+        "hidden",
+        "lorem",
+        "some",
+        "tbd",
+    }
+)
 EXAMPLE_UUIDS = (
     "123e4567-e89b-", "550e8400-e29b-", "00000000-", "a1b2c3d4-e5f6-", "f47ac10b-58cc-", "6ba7b810-9dad-",
     "3fa85f64-5717-", "12345678-1234-", "01234567-89ab-", "xxxxxxxx-",
 )  # fmt: skip
 REFERENCE_STARTS = (
-    *"-- < [ ( @ & { enc[ $env: $argon2 $ansible $y$ $pbkdf2 $scrypt $apr1 arn: env: file: vault: ssm: urn:".split(),
-    *"op: secretsmanager: keyring: awskms: gcpkms: data: secret: md5- md5: md5$ bcrypt scrypt pbkdf2 argon2".split(),
-    *"npm: projects/ secret/ secrets/ secrets. vault_ vault/ kv/ var. local. module. data. params. pk_live_".split(),
-    *"pk_test_ pk.eyj sb_publishable_ phc_ ssh-rsa ssh-ed25519 aaaab3nza aaaac3nza passlib".split(),
+    *[
+        "--",
+        "<",
+        "[",
+        "(",
+        "@",
+        "&",
+        "{",
+        "enc[",
+        "$env:",
+        "$argon2",
+        "$ansible",
+        "$y$",
+        "$pbkdf2",
+        "$scrypt",
+        "$apr1",
+        "arn:",
+        "env:",
+        "file:",
+        "vault:",
+        "ssm:",
+        "urn:",
+    ],
+    *[
+        "op:",
+        "secretsmanager:",
+        "keyring:",
+        "awskms:",
+        "gcpkms:",
+        "data:",
+        "secret:",
+        "md5-",
+        "md5:",
+        "md5$",
+        "bcrypt",
+        "scrypt",
+        "pbkdf2",
+        "argon2",
+    ],
+    *[
+        "npm:",
+        "projects/",
+        "secret/",
+        "secrets/",
+        "secrets.",
+        "vault_",
+        "vault/",
+        "kv/",
+        "var.",
+        "local.",
+        "module.",
+        "data.",
+        "params.",
+        "pk_live_",
+    ],
+    *[
+        "pk_test_",
+        "pk.eyj",
+        "sb_publishable_",
+        "phc_",
+        "ssh-rsa",
+        "ssh-ed25519",
+        "aaaab3nza",
+        "aaaac3nza",
+        "passlib",
+    ],
 )
 TEMPLATES = (
     "${",
@@ -496,9 +728,53 @@ PUBLIC_KEY_STARTS = ("MIIBIjAN", "MIICIjAN", "MIGfMA0G", "MFkwEwYH", "MCowBQYD")
 PATH_STARTS = ("./", "../", "/", "~", "\\\\")
 PATH_ENDS = (
     "/",
-    *".pem .key .crt .cer .p12 .pfx .json .yml .yaml .txt .py .js .jsx .ts .tsx .env .toml .ini .md .htm .html".split(),
-    *".go .rs .java .rb .sh .conf .cfg .pub .jks .lock .log .svg .png .css .com .org .net .io .dev .local .xml".split(),
-    *".php .enc .gpg .db .sql .pdf .zip .gz .csv .jpg .jpeg".split(),
+    *[
+        ".pem",
+        ".key",
+        ".crt",
+        ".cer",
+        ".p12",
+        ".pfx",
+        ".json",
+        ".yml",
+        ".yaml",
+        ".txt",
+        ".py",
+        ".js",
+        ".jsx",
+        ".ts",
+        ".tsx",
+        ".env",
+        ".toml",
+        ".ini",
+        ".md",
+        ".htm",
+        ".html",
+    ],
+    *[
+        ".go",
+        ".rs",
+        ".java",
+        ".rb",
+        ".sh",
+        ".conf",
+        ".cfg",
+        ".pub",
+        ".jks",
+        ".lock",
+        ".log",
+        ".svg",
+        ".png",
+        ".css",
+        ".com",
+        ".org",
+        ".net",
+        ".io",
+        ".dev",
+        ".local",
+        ".xml",
+    ],
+    *[".php", ".enc", ".gpg", ".db", ".sql", ".pdf", ".zip", ".gz", ".csv", ".jpg", ".jpeg"],
 )
 HOST_ENDS = (".key", ".com", ".org", ".net", ".io", ".dev", ".local")
 """What the locations of secrets begin with, contain and end with."""
@@ -575,14 +851,28 @@ PHRASE_WORDS = (
     " hidden chosen taken broken open later other either under weaker stronger together whatever"
 )
 """Words of sentences about a password, which a passphrase rarely has."""
-SCHEMES = tuple(
-    "bearer token apikey api-key key basic digest ssws bot sso-key geniekey splunk oauth apitoken".split()
+SCHEMES = (
+    "bearer",
+    "token",
+    "apikey",
+    "api-key",
+    "key",
+    "basic",
+    "digest",
+    "ssws",
+    "bot",
+    "sso-key",
+    "geniekey",
+    "splunk",
+    "oauth",
+    "apitoken",
 )
 """Words between the name of a header and its value."""
 
 _token_rules: list[tuple[str, list[str], str, str]] = []
 _phrase_rules: list[tuple[str, str, list[str], str, str]] = []
-_token_prefixes, _phrase_keywords = list[str](), list[str]()
+_token_prefixes = list[str]()
+_phrase_keywords = list[str]()
 
 
 def token_rules() -> list[tuple[str, list[str], str, str]]:

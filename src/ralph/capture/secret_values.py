@@ -5,6 +5,8 @@ Behind a name that says password, everything counts that is no reference, placeh
 bounded, and regexes are compiled where they are needed: hooks load this module.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +23,19 @@ _HEAD = 128  # how much of a value is examined: enough to recognise it, and a bo
 _JOINTS = str.maketrans("", "", "-_. ")
 _LEET = str.maketrans("0@134$5", "oaieass")
 NAMING = frozenset(
-    "password passwd passwort pwd secret secrets token pass passphrase kennwort credential".split()
+    {
+        "password",
+        "passwd",
+        "passwort",
+        "pwd",
+        "secret",
+        "secrets",
+        "token",
+        "pass",
+        "passphrase",
+        "kennwort",
+        "credential",
+    }
 )
 _REFERENCE = r"\A(?:![a-z]|\$(?:\d|[a-z_]\w*(?:\Z|\())|%\w+%\Z|:'|[a-z][a-z0-9+._-]*://|s?sha\d*[}:$-]|\.[a-z0-9]|[a-z]:[/\\])|\{\w*\}|%[sd]\b"
 """Variables, templates, tags, URLs, names of vaults, publishable keys, and hashes."""
@@ -201,11 +215,9 @@ def _grade(head: str) -> int:
         or is_reference(head)
     ):
         return NONE
-    digit, letter, cased = (
-        any(map(str.isdigit, head)),
-        any(map(str.isalpha, head)),
-        has_both_cases(head),
-    )
+    digit = any(map(str.isdigit, head))
+    letter = any(map(str.isalpha, head))
+    cased = has_both_cases(head)
     if re.compile(FINGERPRINT).fullmatch(head):
         return FAIR
     if is_wordy(head) or not letter or len(set(head)) < 5:
@@ -243,7 +255,8 @@ def _is_password(head: str, place: int) -> bool:
         return False
     if len(head) == _HEAD and head.startswith(("AgA", "AgB")):
         return False  # a sealed secret
-    digit, cased = any(map(str.isdigit, head)), has_both_cases(head)
+    digit = any(map(str.isdigit, head))
+    cased = has_both_cases(head)
     by_policy = (
         8 <= len(head) <= 10 and cased and digit and not head.lower().startswith("abc123")
     )  # `Abcd1234`
@@ -256,7 +269,8 @@ def _is_password(head: str, place: int) -> bool:
     words = [chunk.lower() for chunk in re.compile(CHUNK).findall(head) if chunk.isalpha()]
     symbol = not _SYMBOLS.isdisjoint(head[1:-1])
     if len(head.split()) > 1:  # a passphrase, but no sentence
-        known, mark = len(SENTENCE & {*words}), symbol or "&" in head or head[-1] in "!$#"
+        known = len(SENTENCE & {*words})
+        mark = symbol or "&" in head or head[-1] in "!$#"
         few = known < 2 if digit or len(words) > 3 else not known
         few = few or (
             digit and mark and place == SURE and known < len({*words}) and NAMING.isdisjoint(words)
@@ -284,7 +298,8 @@ def _is_password(head: str, place: int) -> bool:
     plain = not symbol and head[-1] not in "!@#$%^&*?"
     if not digit and (_NAME_WORDS.issuperset(words) or re.compile(_MESSAGE_KEY).fullmatch(head)):
         return False  # `Password*`, `errors.mismatch`
-    joints, digits = sum(map(head.count, "-_.")), sum(map(str.isdigit, head))
+    joints = sum(map(head.count, "-_."))
+    digits = sum(map(str.isdigit, head))
     spoken = place == COPULA and cased and _TECHNICAL.isdisjoint(words)
     composed = (
         digit and (cased or digits > 3) and joints > (place < SURE) and (place > COPULA or spoken)

@@ -4,6 +4,8 @@ Every rule names literals that its matches contain, so a regex runs only at a ke
 cannot make the search quadratic. A token counts only when no letter, digit, `-` or `_` precedes it.
 """
 
+from __future__ import annotations
+
 import re
 from functools import partial
 
@@ -15,9 +17,9 @@ from ralph.capture.invisible_characters import blank_splitters, lower, view_text
 from ralph.capture.secret_context import context_secrets
 from ralph.capture.secret_values import Span, decode_text, has_both_cases, secret_name
 from ralph.errors import ConfigError, DeadlineExceeded
+from ralph.lean import TYPE_CHECKING
 from ralph.store import hook_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -40,7 +42,7 @@ class FoundSecret:
         self.line = line
 
 
-def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret, ...]:
+def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, ...]:
     """Return every secret, sorted and without overlaps; `patterns` are the user's."""
     spans = _scan(text, patterns)
     # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
@@ -51,7 +53,9 @@ def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret
         if not more:
             break
         spans = _merge([*spans, *_original_spans(spans, more)])
-    findings, line, at = [], 1, 0
+    findings = []
+    line = 1
+    at = 0
     for start, end, kind in spans:
         line += text.count("\n", at, start)
         at = start
@@ -59,16 +63,17 @@ def find_secrets(text: str, patterns: "Sequence[str]" = ()) -> tuple[FoundSecret
     return tuple(findings)
 
 
-def replace_spans(text: str, spans: "Sequence[Span]") -> str:
+def replace_spans(text: str, spans: Sequence[Span]) -> str:
     """Return the text with a marker in place of each span."""
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for start, end, kind in spans:
         pieces += [text[at:start], f"[redacted: {kind}]"]
         at = end
     return "".join([*pieces, text[at:]])
 
 
-def _compile_pattern(pattern: str) -> "re.Pattern[str]":
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -89,8 +94,9 @@ _STRING_JOINT = (
 """What divides a literal that is written in parts: `"..." + "..."`."""
 
 
-def _scan(text: str, patterns: "Sequence[str]") -> list[Span]:
-    spans, view = _apply_rules(text), view_text(text)
+def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
+    spans = _apply_rules(text)
+    view = view_text(text)
     blank = (
         re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text)
         if "[" in text or "\\" in text
@@ -125,7 +131,7 @@ def _scan(text: str, patterns: "Sequence[str]") -> list[Span]:
     return _merge([*spans, *_custom_spans(text, patterns)])
 
 
-def _apply_rules(text: str, joints: "Collection[int]" = ()) -> list[Span]:
+def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
     text = text if text.isascii() else text.translate(rules.BOX)
     lowered = lower(text)
     spans = list(_vendor_tokens(text, joints))
@@ -148,17 +154,16 @@ def _find_markers(text: str) -> list[tuple[int, int]]:
     )
 
 
-def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
+def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
     """Between the markers, so that nothing is redacted twice; a pattern that takes too long is switched off."""
     edges = (
         [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)]
         if patterns
         else []
     )
-    places, off = (
-        getattr(patterns, "places", None),
-        getattr(patterns, "off", set[str]()),
-    )  # none in a hook
+    # none in a hook
+    places = getattr(patterns, "places", None)
+    off = getattr(patterns, "off", set[str]())
     spans: list[Span] = []
     for each in [each for each in patterns if each not in off]:
         search = partial(_pattern_spans, _compile_pattern(each), text, edges)
@@ -170,7 +175,7 @@ def _custom_spans(text: str, patterns: "Sequence[str]") -> list[Span]:
     return spans
 
 
-def _pattern_spans(pattern: "re.Pattern[str]", text: str, edges: "Sequence[int]") -> list[Span]:
+def _pattern_spans(pattern: re.Pattern[str], text: str, edges: Sequence[int]) -> list[Span]:
     try:
         parts = zip(edges[::2], edges[1::2], strict=True)
         return [
@@ -184,7 +189,7 @@ def _pattern_spans(pattern: "re.Pattern[str]", text: str, edges: "Sequence[int]"
         raise
 
 
-def _search_in_time(search: "Callable[[], list[Span]]", seconds: float) -> list[Span] | None:
+def _search_in_time(search: Callable[[], list[Span]], seconds: float) -> list[Span] | None:
     """Return the matches of a pattern of the user's; None if it takes more seconds of computing."""
     import signal  # it loads enum, which recording must not
 
@@ -226,8 +231,9 @@ def _merge(spans: list[Span]) -> list[Span]:
     return [(start, end, spans[rank][2]) for start, end, rank in merged]
 
 
-def _original_spans(spans: "Sequence[Span]", later: "Sequence[Span]") -> "Iterator[Span]":
-    growth, number = 0, 0
+def _original_spans(spans: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
+    growth = 0
+    number = 0
     for start, end, kind in later:
         while number < len(spans) and spans[number][0] + growth <= start:
             first, last, name = spans[number]
@@ -255,7 +261,7 @@ _PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{
 """Access keys with an id; the secret that follows within a few words has no prefix."""
 
 
-def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
+def _vendor_tokens(text: str, joints: Collection[int]) -> Iterator[Span]:
     """At a joint a token may begin, whatever precedes it."""
     present = prefilter.token_prefixes(text)
     for kind, prefixes, body, lead in rules.token_rules() if present else ():
@@ -301,7 +307,7 @@ def _vendor_tokens(text: str, joints: "Collection[int]") -> "Iterator[Span]":
             yield match.start(), match.end(), "discord token"
 
 
-def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int]]":
+def _after_prefix(text: str, prefix: str, body: str) -> Iterator[tuple[int, int]]:
     r"""After any character, `\n` or `%3D`, but not inside a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
@@ -311,19 +317,18 @@ def _after_prefix(text: str, prefix: str, body: str) -> "Iterator[tuple[int, int
             yield match.span()
 
 
-def _body_check(prefix: str) -> "Callable[[str], bool]":
+def _body_check(prefix: str) -> Callable[[str], bool]:
     is_known = len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES
     return values.is_token_body if is_known or prefix in ("eyJ", "A3-", "SCW") else values.is_random
 
 
-def _after_lead(text: str, prefix: str, body: str, lead: str) -> "Iterator[tuple[int, int]]":
-    before_it, after_it = (
-        re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z"),
-        re.compile(body),
-    )
+def _after_lead(text: str, prefix: str, body: str, lead: str) -> Iterator[tuple[int, int]]:
+    before_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z")
+    after_it = re.compile(body)
     for at in prefilter.positions(text, prefix):
         first = max(0, at - 96)
-        before, after = before_it.search(text[first:at]), after_it.match(text, at + len(prefix))
+        before = before_it.search(text[first:at])
+        after = after_it.match(text, at + len(prefix))
         if (
             before
             and after
@@ -345,7 +350,9 @@ def _wrapped_end(text: str, start: int, end: int) -> int:
             break
         if not has_both_cases(match["line"]) or match["line"].isalpha():
             break
-        width, end, column = len(match["line"]), match.end("line"), 0
+        width = len(match["line"])
+        end = match.end("line")
+        column = 0
     return end
 
 
@@ -358,7 +365,7 @@ _ENCODED_DATA = (
 )
 
 
-def _encoded_secrets(text: str, lowered: str) -> "Iterator[Span]":
+def _encoded_secrets(text: str, lowered: str) -> Iterator[Span]:
     encoded = any(True for _ in prefilter.encoded_texts(text))
     for match in re.compile(_ENCODED).finditer(text) if encoded else ():
         if text[max(0, match.start() - 3) : match.start()] == "pk.":
@@ -390,7 +397,7 @@ _KEY_PARTS = rf"(?xs)(?P<gap>{_GAP}++)|(?P<line>[A-Za-z0-9+/=]++)|."
 _LONGEST_KEY = 20_000
 
 
-def _private_keys(text: str) -> "Iterator[Span]":
+def _private_keys(text: str) -> Iterator[Span]:
     """PEM, OpenSSH, PGP and PuTTY, complete or cut off, also in one string."""
     begins = list(re.compile(_BEGIN).finditer(text))
     for number, begin in enumerate(begins):
@@ -408,7 +415,8 @@ def _private_keys(text: str) -> "Iterator[Span]":
         parts = re.compile(_KEY_PARTS).finditer(
             text, max(floor, end.start() - _LONGEST_KEY), end.start()
         )
-        start, lines = end.start(), list[str]()
+        start = end.start()
+        lines = list[str]()
         for part in reversed(list(parts)):
             if part["line"] and (
                 len(part["line"]) >= 16 or len(lines) < 2
@@ -458,7 +466,7 @@ _MAIL_LOGIN = (
 _FAR = 500
 
 
-def _url_passwords(text: str) -> "Iterator[Span]":
+def _url_passwords(text: str) -> Iterator[Span]:
     """Databases allow characters that other URLs do not."""
     at = text.find("://") if "@" in text else -1
     while at >= 0:
@@ -479,32 +487,36 @@ def _url_passwords(text: str) -> "Iterator[Span]":
             yield *login.span("password"), "password"
 
 
-def _phrases(text: str, lowered: str) -> "Iterator[Span]":
+def _phrases(text: str, lowered: str) -> Iterator[Span]:
     present = prefilter.phrase_keywords(lowered)
     for kind, condition, keywords, other, body in rules.phrase_rules() if present else ():
         for keyword in (keyword for keyword in keywords if keyword in present):
-            floor, at = 0, lowered.find(keyword)
+            floor = 0
+            at = lowered.find(keyword)
             pattern = rules.phrase_regex(body) if at >= 0 else ""
             while at >= 0:
                 if condition in (
                     "piped",
                     "before",
                 ):  # the password precedes its receiver on the line
-                    start, end = max(floor, at - _FAR), at + len(keyword)
+                    start = max(floor, at - _FAR)
+                    end = at + len(keyword)
                     line = max(start, lowered.rfind("\n", start, at) + 1)
                     matches = list(re.compile(pattern).finditer(text, line, end))
                 else:
                     may_match = not other or prefilter.follows(
                         text[at + len(keyword) : at + len(keyword) + 700], other
                     )
-                    match, end = re.compile(pattern).match(text, at) if may_match else None, at + 1
+                    match = re.compile(pattern).match(text, at) if may_match else None
+                    end = at + 1
                     matches = [match] if match else []
                 for each in matches:
                     end = max(end, each.end())
                     part = "s" if each["s"] else "t"
                     if values.meets(condition, each[part]):
                         yield *each.span(part), kind
-                floor, at = end, lowered.find(keyword, end)
+                floor = end
+                at = lowered.find(keyword, end)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -514,12 +526,14 @@ _COUNT = r"\((?:1 row|\d{1,9} rows)\)"
 _CELL = " \t\r*`\"'"
 
 
-def _table_secrets(text: str) -> "Iterator[Span]":
+def _table_secrets(text: str) -> Iterator[Span]:
     r"""Below a head that names a secret, or beside a name in the long form of `psql`."""
     lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
     is_rule = [bool("--" in line and re.compile(_RULE).fullmatch(line.strip())) for line in lines]
     columns: dict[int, values.SecretName] = {}
-    width, previous, start = 0, 0, 0
+    width = 0
+    previous = 0
+    start = 0
     drawn = is_long = False
     for number, line in enumerate(lines):
         cells = line.split("|")
@@ -529,14 +543,21 @@ def _table_secrets(text: str) -> "Iterator[Span]":
                 cell.strip(_CELL).lower() in ("user", "username", "login", "account")
                 for cell in head
             )
-            width, drawn, is_long = len(head), "+" in line or with_user, False
+            width = len(head)
+            drawn = "+" in line or with_user
+            is_long = False
             columns = (
                 _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
             )
         elif line.lstrip().startswith("-[ RECORD"):
-            columns, width, drawn, is_long = {}, 2, True, True
+            columns = {}
+            width = 2
+            drawn = True
+            is_long = True
         elif len(cells) != width and len(cells) != previous:
-            width, drawn, is_long = len(cells), True, False
+            width = len(cells)
+            drawn = True
+            is_long = False
             columns = (
                 _secret_columns(cells)
                 if width > 1 and _is_counted(lines, number + 1, width)
@@ -554,7 +575,7 @@ def _table_secrets(text: str) -> "Iterator[Span]":
         start += len(line) + 1
 
 
-def _is_counted(lines: "Sequence[str]", first: int, width: int) -> bool:
+def _is_counted(lines: Sequence[str], first: int, width: int) -> bool:
     for line in lines[first : first + 1000]:
         if line[:1] == "(" and re.compile(_COUNT).fullmatch(line.strip()):
             return True
@@ -563,7 +584,7 @@ def _is_counted(lines: "Sequence[str]", first: int, width: int) -> bool:
     return False
 
 
-def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
+def _secret_columns(titles: Sequence[str]) -> dict[int, values.SecretName]:
     columns = {}
     for number, cell in enumerate(titles):
         title = cell.strip(_CELL)
@@ -574,7 +595,7 @@ def _secret_columns(titles: "Sequence[str]") -> dict[int, values.SecretName]:
     return columns
 
 
-def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> "Iterator[Span]":
+def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> Iterator[Span]:
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
@@ -593,7 +614,7 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
         yield start, start + len(value), name[0]
 
 
-def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]":
+def _separated_secrets(text: str, start: int, separator: str) -> Iterator[Span]:
     lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
     head = next(lines)[0].rstrip("\r\n")
     starts = (
@@ -604,7 +625,8 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
     titles = _split_row(head, separator, starts)
     columns = _secret_columns(titles)
     for line in lines if columns else ():
-        row, at = line[0].rstrip("\r\n"), line.start()
+        row = line[0].rstrip("\r\n")
+        at = line.start()
         cells = _split_row(row, separator, starts)
         if len(cells) != len(titles) or (starts and row.isupper() and _secret_columns(cells)):
             break  # the end of the table, or the head of another one
@@ -616,7 +638,7 @@ def _separated_secrets(text: str, start: int, separator: str) -> "Iterator[Span]
             at += len(cell) + (separator != " ")
 
 
-def _split_row(row: str, separator: str, starts: "Sequence[int]") -> list[str]:
+def _split_row(row: str, separator: str, starts: Sequence[int]) -> list[str]:
     if separator == " ":
         ends = [*starts[1:], len(row)]
         return [
@@ -640,9 +662,10 @@ _SQL_VALUE = (
 )
 
 
-def _inserted_secrets(text: str, lowered: str) -> "Iterator[Span]":
+def _inserted_secrets(text: str, lowered: str) -> Iterator[Span]:
     for statement in re.compile(_INSERT).finditer(text) if "insert into" in lowered else ():
-        columns, number = _secret_columns(statement["names"].split(",")), 0
+        columns = _secret_columns(statement["names"].split(","))
+        number = 0
         value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
         while value:
             if value["text"] and number in columns:
@@ -663,7 +686,7 @@ _MEMBER_NAME = (
 )
 
 
-def _member_secrets(text: str, lowered: str) -> "Iterator[Span]":
+def _member_secrets(text: str, lowered: str) -> Iterator[Span]:
     floor = 0
     for match in filter(
         None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))

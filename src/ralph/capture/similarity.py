@@ -4,6 +4,8 @@ A name, a path or a number has the most weight, an everyday word hardly any. Tex
 by a negation, a number, a subject or the order around a word such as "before".
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -18,30 +20,163 @@ from ralph.search.terms import (
     word_terms,
 )
 
-_NAME, _WORD, _COMMON, _PAIR = 2.5, 1.0, 0.35, 0.6
-_SHARED, _SHARED_WITHOUT_NAME = 0.45, 0.8
+_NAME = 2.5
+_WORD = 1.0
+_COMMON = 0.35
+_PAIR = 0.6
+_SHARED = 0.45
+_SHARED_WITHOUT_NAME = 0.8
 """How much of the lighter text's weight must be shared; more where no name is among it."""
 _SHARE_OF_HEAVIER = 0.25
-_MIN_WEIGHT, _MIN_WORDS = 3.0, 2
+_MIN_WEIGHT = 3.0
+_MIN_WORDS = 2
 _ONE_SENTENCE = 0.55  # the part of all their words that two texts share which are one sentence with something changed
 _CJK_ROOT = 2
 _COMMON_WORDS = EVERYDAY_WORDS | frozenset(
-    """fail failed fails failing passed pass passes changed changes error errors test tests testing run runs
-    running file files code needs works added fix fixed set build check step gotcha decision convention learned
-    pattern tip note npm python git command commands value values called calls function class method it's don't
-    src lib app index""".split()
+    {
+        "fail",
+        "failed",
+        "fails",
+        "failing",
+        "passed",
+        "pass",
+        "passes",
+        "changed",
+        "changes",
+        "error",
+        "errors",
+        "test",
+        "tests",
+        "testing",
+        "run",
+        "runs",
+        "running",
+        "file",
+        "files",
+        "code",
+        "needs",
+        "works",
+        "added",
+        "fix",
+        "fixed",
+        "set",
+        "build",
+        "check",
+        "step",
+        "gotcha",
+        "decision",
+        "convention",
+        "learned",
+        "pattern",
+        "tip",
+        "note",
+        "npm",
+        "python",
+        "git",
+        "command",
+        "commands",
+        "value",
+        "values",
+        "called",
+        "calls",
+        "function",
+        "class",
+        "method",
+        "it's",
+        "don't",
+        "src",
+        "lib",
+        "app",
+        "index",
+    }
 )
 _NEGATIONS = frozenset(
-    """not no never none nor cannot don't doesn't didn't won't can't mustn't shouldn't isn't aren't without nicht nie
-    niemals kein keine keinen ohne pas jamais sans ne nunca nao sem sin dont doesnt""".split()
+    {
+        "not",
+        "no",
+        "never",
+        "none",
+        "nor",
+        "cannot",
+        "don't",
+        "doesn't",
+        "didn't",
+        "won't",
+        "can't",
+        "mustn't",
+        "shouldn't",
+        "isn't",
+        "aren't",
+        "without",
+        "nicht",
+        "nie",
+        "niemals",
+        "kein",
+        "keine",
+        "keinen",
+        "ohne",
+        "pas",
+        "jamais",
+        "sans",
+        "ne",
+        "nunca",
+        "nao",
+        "sem",
+        "sin",
+        "dont",
+        "doesnt",
+    }
 )
-_AFFIRMATIONS = frozenset("always do does did with".split())  # what a negation takes the place of
+_AFFIRMATIONS = frozenset(
+    {
+        "always",
+        "do",
+        "does",
+        "did",
+        "with",
+    }
+)  # what a negation takes the place of
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 _MIN_SUBJECT = 8
-_LABELS = frozenset("gotcha tip note convention decision pattern learning learned rule".split())
+_LABELS = frozenset(
+    {
+        "gotcha",
+        "tip",
+        "note",
+        "convention",
+        "decision",
+        "pattern",
+        "learning",
+        "learned",
+        "rule",
+    }
+)
 _ORDER = frozenset(
-    """before after then than instead first last over until vor nach erst statt avant apres puis antes depois despues
-    luego from to into""".split()
+    {
+        "before",
+        "after",
+        "then",
+        "than",
+        "instead",
+        "first",
+        "last",
+        "over",
+        "until",
+        "vor",
+        "nach",
+        "erst",
+        "statt",
+        "avant",
+        "apres",
+        "puis",
+        "antes",
+        "depois",
+        "despues",
+        "luego",
+        "from",
+        "to",
+        "into",
+    }
 )
 
 
@@ -50,7 +185,8 @@ def term_weights(text: str) -> Mapping[str, float]:
     """Return the terms of a text and the weight of each."""
     weights: dict[str, float] = {}
     for word in split_words(unaccented(text)):
-        low, weight = word.lower(), _NAME
+        low = word.lower()
+        weight = _NAME
         if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
             continue
         if is_cjk(word):
@@ -101,8 +237,10 @@ def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 def differ(one: str, other: str) -> bool:
     """Whether two texts are nearly one sentence and yet say two things."""
-    first, second = _key_words(one), _key_words(other)
-    left, right = set(first), set(second)
+    first = _key_words(one)
+    second = _key_words(other)
+    left = set(first)
+    right = set(second)
     shared = left & right
     if first == second or len(shared) < _ONE_SENTENCE * len(left | right):
         return False
@@ -164,9 +302,11 @@ class TextMatcher:
         """Return the number of the most similar text, if one says the same."""
         weights = term_weights(text)
         near = (self._by_term.get(term, ()) for term, weight in weights.items() if weight > _COMMON)
-        best, nearest = 0.0, None
+        best = 0.0
+        nearest = None
         for number in sorted({number for numbers in near for number in numbers}):
             score = similarity(weights, term_weights(self._texts[number]))
             if score > best and not differ(text, self._texts[number]):
-                best, nearest = score, number
+                best = score
+                nearest = number
         return nearest

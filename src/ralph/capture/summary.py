@@ -4,6 +4,8 @@ A failure is resolved when the same command later did not fail; commands are com
 (`cd x &&`, `| tail`). Of a conversation, what the person said to an answer stays together with that answer.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,11 +17,46 @@ from ralph.model.record import ObservationKind, Record
 from ralph.search.question import has_form, shorten
 
 _EDIT_TOOLS = frozenset(
-    "edit multiedit write notebookedit apply_patch create_file replace str_replace write_file patch".split()
+    {
+        "edit",
+        "multiedit",
+        "write",
+        "notebookedit",
+        "apply_patch",
+        "create_file",
+        "replace",
+        "str_replace",
+        "write_file",
+        "patch",
+    }
 )
 _GENERIC_NAMES = frozenset(
-    """src lib app apps test tests spec specs packages pkg internal cmd index main init mod utils util
-    home user users tmp readme package""".split()
+    {
+        "src",
+        "lib",
+        "app",
+        "apps",
+        "test",
+        "tests",
+        "spec",
+        "specs",
+        "packages",
+        "pkg",
+        "internal",
+        "cmd",
+        "index",
+        "main",
+        "init",
+        "mod",
+        "utils",
+        "util",
+        "home",
+        "user",
+        "users",
+        "tmp",
+        "readme",
+        "package",
+    }
 )
 _BEFORE = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
 _AFTER = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
@@ -44,11 +81,13 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
 ASKED = "Asked: "  # how a line begins that quotes a person
 PRINTED = "Error: "  # how a line begins that quotes what a tool printed
 TOKENS = 400  # the most tokens of one session's summary, stored or injected
-_LONG, _SHORT, _MOST, _TAGS = 300, 160, 8, 8
-_TURN, _NEWEST = (
-    600,
-    3,
-)  # of a compacted session: characters of a turn, and turns that are worth more than the rest
+_LONG = 300
+_SHORT = 160
+_MOST = 8
+_TAGS = 8
+# of a compacted session: characters of a turn, and turns that are worth more than the rest
+_TURN = 600
+_NEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +158,8 @@ def summary(records: Sequence[Record]) -> Summary:
             resolved.append(f"{call}; {how}")
         if record.kind is ObservationKind.SUCCESS:
             passed.append(call)
-    changed, replies = _edited_files(records), _replies(records)
+    changed = _edited_files(records)
+    replies = _replies(records)
     return Summary(
         goal=goal(records),
         changed=changed,

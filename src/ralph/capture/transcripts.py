@@ -5,6 +5,8 @@ and parameters, so that the readers of `events.py` and the rules of the pipeline
 files: a member that is missing or of another type is skipped, never an error.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,9 +16,13 @@ from typing import NamedTuple
 from ralph.capture.events import Json, response_text
 from ralph.model.record import NO_EXTRA
 
-PROMPT, TOOL, FAILED, STOP, SUBAGENT = (
-    "UserPromptSubmit PostToolUse PostToolUseFailure Stop SubagentStop".split()
-)
+PROMPT, TOOL, FAILED, STOP, SUBAGENT = [
+    "UserPromptSubmit",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SubagentStop",
+]
 _REJECTED = ("The user doesn't want to", "[Request interrupted")
 _COMMAND = re.compile(r"<command-name>\s*(/?[^<]{1,200}?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -92,7 +98,10 @@ class Conversation:
     def __init__(
         self, session: str = "", cwd: str = "", reader: str = "claude", agent: str = ""
     ) -> None:
-        self.session, self.cwd, self.agent, self.at = session, cwd, agent, ""
+        self.session = session
+        self.cwd = cwd
+        self.agent = agent
+        self.at = ""
         self._reader = reader
         self._answer = ("", "", "")  # time, id of the message, text
         self._calls: dict[str, tuple[str, object]] = {}
@@ -169,7 +178,8 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read Claude Code's JSONL: lines of `user` and `assistant`, a subagent's with its `agentId`."""
     threads: dict[str, Conversation] = {}
     for value in values:
-        kind, message = value.get("type"), _object(value.get("message"))
+        kind = value.get("type")
+        message = _object(value.get("message"))
         if (
             kind not in ("user", "assistant")
             or value.get("isMeta") is True
@@ -178,11 +188,10 @@ def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
             continue
         agent = _text(value, "agentId") or ("sidechain" if value.get("isSidechain") is True else "")
         thread = threads.setdefault(agent, Conversation(agent=agent))
-        thread.session, thread.cwd = (
-            _text(value, "sessionId") or thread.session,
-            _text(value, "cwd") or thread.cwd,
-        )
-        at, content = instant(value.get("timestamp")), message.get("content")
+        thread.session = _text(value, "sessionId") or thread.session
+        thread.cwd = _text(value, "cwd") or thread.cwd
+        at = instant(value.get("timestamp"))
+        content = message.get("content")
         blocks = (
             [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
         )
@@ -227,17 +236,16 @@ def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read a rollout of Codex: `session_meta`, then `response_item` lines."""
     thread = Conversation(reader="codex")
     for value in values:
-        payload, at, kind = (
-            _object(value.get("payload")),
-            instant(value.get("timestamp")),
-            value.get("type"),
-        )
+        payload = _object(value.get("payload"))
+        at = instant(value.get("timestamp"))
+        kind = value.get("type")
         if kind in ("session_meta", "turn_context"):
             thread.session = thread.session or _text(payload, "session_id", "id")
             thread.cwd = _text(payload, "cwd") or thread.cwd
         if kind != "response_item":
             continue
-        item, call = payload.get("type"), _text(payload, "call_id", "id")
+        item = payload.get("type")
+        call = _text(payload, "call_id", "id")
         if item == "message":
             texts = [_text(block, "text") for block in _objects(payload.get("content"))]
             if payload.get("role") == "assistant":
@@ -281,7 +289,8 @@ _PARAMETERS = {
 
 def claude_call(name: str, value: object) -> tuple[str, dict[str, object]]:
     """Return a tool's name and parameters as Claude Code has them, as far as it has such a tool."""
-    parameters, ours = dict(parsed(value)), _CLAUDE_NAMES.get(name, name)
+    parameters = dict(parsed(value))
+    ours = _CLAUDE_NAMES.get(name, name)
     if ours != name or name in _NAMES:
         for key, others in _PARAMETERS.items():
             theirs = next((other for other in others.split() if other in parameters), "")
@@ -298,7 +307,8 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
     for value in values:
         thread.session = thread.session or _text(value, "sessionId")
         for message in _objects(value.get("messages")) or [value]:
-            kind, at = message.get("type"), instant(message.get("timestamp"))
+            kind = message.get("type")
+            at = instant(message.get("timestamp"))
             content = message.get("content")
             text = (
                 content
@@ -320,7 +330,8 @@ def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
                 response: dict[str, object] = {"llmContent": output}
                 if call.get("status") in ("error", "cancelled"):
                     response["error"] = output
-                parameters, moment = _object(call.get("args")), instant(call.get("timestamp"))
+                parameters = _object(call.get("args"))
+                moment = instant(call.get("timestamp"))
                 yield thread.tool(
                     moment or at, _text(call, "name"), parameters, response, call=_text(call, "id")
                 )
@@ -340,11 +351,9 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     """Read the events of a session of Copilot CLI."""
     thread = Conversation()
     for value in values:
-        kind, data, at = (
-            value.get("type"),
-            _object(value.get("data")),
-            instant(value.get("timestamp")),
-        )
+        kind = value.get("type")
+        data = _object(value.get("data"))
+        at = instant(value.get("timestamp"))
         if kind == "session.start":
             thread.session = _text(data, "sessionId")
             thread.cwd = member(data, "context", "cwd") or thread.cwd
@@ -359,10 +368,8 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
             )
         elif kind == "tool.execution_complete":
             result = _object(data.get("result"))
-            output, error = (
-                response_text(result.get("content")),
-                response_text(_object(data.get("error"))),
-            )
+            output = response_text(result.get("content"))
+            error = response_text(_object(data.get("error")))
             ended = _COPILOT_END.search(output)
             output, failed = _with_exit(
                 output[: ended.start()] if ended else output, ended and int(ended[1])
@@ -376,13 +383,16 @@ def read_opencode(
     rows: Iterable[tuple[str, str, str, object, object]],
 ) -> Iterator[TranscriptEvent]:
     """Read OpenCode's rows: session, its folder, its agent's parent, and message and part as JSON, in their order."""
-    thread, role = Conversation(), ""
+    thread = Conversation()
+    role = ""
     for session, folder, parent, message, part in rows:
         if session != thread.session:
             yield from thread.end()
             thread = Conversation(session, folder, agent="agent" if parent else "")
-        header, piece = parsed(message), parsed(part)
-        role, state = _text(header, "role"), _object(piece.get("state"))
+        header = parsed(message)
+        piece = parsed(part)
+        role = _text(header, "role")
+        state = _object(piece.get("state"))
         at = instant(
             _object(piece.get("time")).get("start") or _object(header.get("time")).get("created")
         )
@@ -405,10 +415,8 @@ def read_opencode(
 
 def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
     """Read a conversation of Cursor: `composerData` and its bubbles in their order."""
-    thread, start = (
-        Conversation(_text(composer, "composerId"), cwd),
-        instant(composer.get("createdAt")),
-    )
+    thread = Conversation(_text(composer, "composerId"), cwd)
+    start = instant(composer.get("createdAt"))
     for bubble in bubbles:
         at = (
             instant(bubble.get("createdAt"))
@@ -451,10 +459,12 @@ def read_cline(
     messages: Iterable[Json], session: str, cwd: str, start: object
 ) -> Iterator[TranscriptEvent]:
     """Read a task of Cline or Roo: Anthropic's messages, whose tools may be written as tags in the text."""
-    thread, written = Conversation(session, cwd), 0
+    thread = Conversation(session, cwd)
+    written = 0
     thread.at = instant(start)
     for number, message in enumerate(messages):
-        at, content = instant(message.get("ts")), message.get("content")
+        at = instant(message.get("ts"))
+        content = message.get("content")
         blocks = (
             [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
         )
@@ -506,7 +516,9 @@ def read_aider(
     lines: Iterable[str], cwd: str, session_of: Callable[[str], str]
 ) -> Iterator[TranscriptEvent]:
     """Read Aider's chat history: `####` begins a person's line, `>` what Aider itself printed."""
-    thread, prompt, answer = Conversation(cwd=cwd), list[str](), list[str]()
+    thread = Conversation(cwd=cwd)
+    prompt = list[str]()
+    answer = list[str]()
     fenced = False
 
     def turn() -> Iterator[TranscriptEvent]:

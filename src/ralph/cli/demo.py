@@ -5,6 +5,8 @@ starts the hooks that `ralph install claude` wrote into the settings, with the J
 what was injected. No key and no network are needed; only the temporary folder, shown as /home/ann, is written.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
@@ -85,7 +87,8 @@ class _Stage:
     """A user with an empty home and a project; runs programs there and prints what they print."""
 
     def __init__(self, home: Path, shown_home: str = "/home/ann") -> None:
-        self.home, self._shown_home = home, shown_home
+        self.home = home
+        self._shown_home = shown_home
         self.project = home / "shop"
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
@@ -179,9 +182,11 @@ class _Session:
         self._use_tool("Edit src/auth.ts", "Edit", tool, "PostToolUse", tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
-        line, tool = f"Bash: {command}", {"command": command, "description": "run it"}
+        line = f"Bash: {command}"
+        tool = {"command": command, "description": "run it"}
         if code:
-            line, error = f"{line}   (exit code {code})", f"Exit code {code}\n{output}"
+            line = f"{line}   (exit code {code})"
+            error = f"Exit code {code}\n{output}"
             return self._use_tool(line, "Bash", tool, "PostToolUseFailure", error=error)
         return self._use_tool(
             line, "Bash", tool, "PostToolUse", tool_response={"stdout": output, "stderr": ""}
@@ -196,7 +201,8 @@ class _Session:
 
 def _run_loop(stage: _Stage) -> None:
     stage.title("A project with a failing test, and an agent that works until it passes")
-    shop, stage.project = stage.project, stage.home / "cart"
+    shop = stage.project
+    stage.project = stage.home / "cart"
     stage.write("cart.py", "def total(prices):\n    return sum(prices) - 1\n")
     stage.write("tests/test_cart.py", _TEST)
     stage.write("agent.json", json.dumps(_AGENT))

@@ -1,5 +1,7 @@
 """`ralph graph`: how records, files, tags, tasks and sessions are linked."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -104,11 +106,9 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
 @opt.formats("table", "json", "quiet")
 def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
     """List what is near a node, the nearest first, with the edge that leads there."""
-    types, edges, at = (
-        node_types(options["types"]),
-        relations(options["names"]),
-        when(options["as_of"]),
-    )
+    types = node_types(options["types"])
+    edges = relations(options["names"])
+    at = when(options["as_of"])
     filters = {
         "hops": options["hops"],
         "types": types,
@@ -180,7 +180,8 @@ def link(
     verb = (
         "Already there:" if saved.change is Change.UNCHANGED else "Unlinked" if remove else "Linked"
     )
-    name, file = saved.stored.record.id, call.show_path(saved.stored.path)
+    name = saved.stored.record.id
+    file = call.show_path(saved.stored.path)
     click.echo(f"{verb} {name} {edge.relation.value} {one_line(edge.target)} ({file})")
 
 
@@ -260,7 +261,8 @@ def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> Non
 
 
 def _print_node(view: NodeView, call: Invocation, today: str) -> None:
-    node, short = view.node, short_ids(call.root, [other.id for _, other in view.edges])
+    node = view.node
+    short = short_ids(call.root, [other.id for _, other in view.edges])
     click.echo(click.style(one_line(node.name), bold=True))
     since = node.since if node.since != node.recorded else node.valid_from
     times = {"recorded": node.recorded, "valid from": since, "valid until": node.valid_until}
@@ -288,7 +290,8 @@ def _validity(node: Node, at: str) -> str:
 
 def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
     """Describe an edge as seen from the node that is not `other`."""
-    relation, name = edge.relation.value, one_line(short.get(other, other))
+    relation = edge.relation.value
+    name = one_line(short.get(other, other))
     return f"-{relation}-> {name}" if edge.target == other else f"<-{relation}- {name}"
 
 
@@ -313,7 +316,9 @@ def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, no
         return {**node_json(reached.node), **about, **mark_weak(reached.weak)}
 
     def row(reached: ReachedNode) -> Sequence[object]:
-        node, edge, by = reached.node, reached.via, "-"
+        node = reached.node
+        edge = reached.via
+        by = "-"
         if edge is not None:
             other, preposition = (
                 (edge.source, " of") if edge.target == node.id else (edge.target, "")

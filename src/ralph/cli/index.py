@@ -1,5 +1,7 @@
 """`ralph index` and `ralph forget`: the index over the files, old logs, and removing records for good."""
 
+from __future__ import annotations
+
 import click
 
 from ralph.app import forget as forgetting
@@ -34,7 +36,8 @@ def sync(call: Invocation, embed: bool, limit: int | None) -> None:
     result: meaning.Embedded | None
     with bar("embedding") as progress:
         if embed:
-            result, text = meaning.embed(call.root, settings, limit=limit, progress=progress), ""
+            result = meaning.embed(call.root, settings, limit=limit, progress=progress)
+            text = ""
         else:
             result = meaning.embed_some(call.root, settings, progress)
     if embed and settings.provider is Provider.ANTHROPIC:
@@ -156,7 +159,8 @@ def forget(
     if yes:
         with bar("reading the files") as progress:
             forgetting.forget(call.root, plan, progress)
-    verb, exit_code = "removed" if yes else "would remove", 1 if yes and plan.left else 0
+    verb = "removed" if yes else "would remove"
+    exit_code = 1 if yes and plan.left else 0
     if form == "json":
         records = [
             {"file": str(each.path), "line": each.line, "id": each.id, "what": each.what}

@@ -1,5 +1,7 @@
 """`ralph loop`: start, stop and resume runs of the loop, and show their status, output and journal."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -183,14 +185,14 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
     click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
 
 
-def _request(options: dict[str, Any]) -> "LoopRequest":
+def _request(options: dict[str, Any]) -> LoopRequest:
     from ralph.app.loop import LoopRequest
 
     chosen = {name: value for name, value in options.items() if value is not None}
     return LoopRequest(**chosen | {"criteria": tuple(chosen.get("criteria", ()))})
 
 
-def _detach(call: Invocation, request: "LoopRequest") -> None:
+def _detach(call: Invocation, request: LoopRequest) -> None:
     """Start the run as a process of its own, and wait until it has begun."""
     from ralph.app import loop as verbs
     from ralph.app.quarantine import accept_titles
@@ -230,7 +232,8 @@ def _detach(call: Invocation, request: "LoopRequest") -> None:
         )
     finally:
         os.close(output)
-    begun, until = paths.run_log(root, run_id), time.monotonic() + _START_SECONDS
+    begun = paths.run_log(root, run_id)
+    until = time.monotonic() + _START_SECONDS
     while child.poll() is None and time.monotonic() < until and not begun.exists():
         time.sleep(_PAUSE / 3)
     if (code := child.poll()) is not None and not begun.exists():
@@ -289,7 +292,8 @@ def list_(call: Invocation, limit: int, form: str) -> None:
     """List the runs, newest first."""
 
     def row(run: Run) -> Sequence[object]:
-        begin, why = run.started_at[:16].replace("T", " "), run.reason or run.step
+        begin = run.started_at[:16].replace("T", " ")
+        why = run.reason or run.step
         return run.id, begin, run.status.value, why, run.iterations, run.agent, run.goal
 
     _mark_dead_runs(call)
@@ -406,7 +410,8 @@ def journal_(
     from ralph.context.brief import journal_block
 
     def row(entry: JournalEntry) -> Sequence[object]:
-        at, length = entry.created_at[:16].replace("T", " ") or "-", f"{entry.duration:.1f} s"
+        at = entry.created_at[:16].replace("T", " ") or "-"
+        length = f"{entry.duration:.1f} s"
         about = entry.run, entry.iteration, at, entry.outcome.value, entry.task or "-"
         return *about, length, entry.notes or entry.title
 

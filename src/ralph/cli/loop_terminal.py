@@ -5,6 +5,8 @@ Ctrl-C without a question. When the output is closed the run goes on in its log.
 waits until its line ends and no `<private>` part or key block is open in it.
 """
 
+from __future__ import annotations
+
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -48,14 +50,16 @@ class LoopTerminal:
     def __init__(
         self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False
     ) -> None:
-        self.root, self.run, self.quiet = root, run, quiet
+        self.root = root
+        self.run = run
+        self.quiet = quiet
         self._patterns = patterns
         self._interrupts = 0
         self._asked = False  # by a signal that asks no question
         self._pending = ""
         self._at_line_start = True
 
-    def printer(self) -> "LoopPrinter":
+    def printer(self) -> LoopPrinter:
         """Return the functions that the loop takes."""
         from ralph.app.loop_parts import LoopPrinter
 
@@ -125,7 +129,8 @@ class LoopTerminal:
 
     def calm(self) -> None:
         """Forget the interruption."""
-        self._interrupts, self._asked = 0, False
+        self._interrupts = 0
+        self._asked = False
 
     def feedback(self) -> str:
         """Ask a person what the agent should know; "" when nobody is there or nothing is said."""

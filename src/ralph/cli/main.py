@@ -4,6 +4,8 @@ A command is imported only when it is called, so that `ralph memory list` does n
 RalphError says what is wrong and what to do; an OSError is passed on in the system's words; anything else is a bug.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import sys
@@ -191,16 +193,22 @@ def _print_error(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    code, hint = 1, "run again with RALPH_DEBUG=1 to see where"
+    code = 1
+    hint = "run again with RALPH_DEBUG=1 to see where"
     if isinstance(error, RalphError):
-        message, hint, code = str(error), "", error.exit_code
+        message = str(error)
+        hint = ""
+        code = error.exit_code
     elif isinstance(error, click.ClickException):
-        message, code = error.format_message().rstrip("."), error.exit_code
+        message = error.format_message().rstrip(".")
+        code = error.exit_code
         message = message[:1].lower() + message[1:]
         ctx = error.ctx if isinstance(error, click.UsageError) else None
         hint = f"`{ctx.command_path} --help` shows how it is used" if ctx is not None else ""
     elif isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
-        message, hint, code = str(missing), "", missing.exit_code
+        message = str(missing)
+        hint = ""
+        code = missing.exit_code
     elif isinstance(error, OSError):
         why = error.strerror or str(error)
         message = f"{error.filename or 'input or output failed'}: {why}"

@@ -1,5 +1,7 @@
 """`ralph memory`: add, find, correct and print what was learned, in every curated file."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
@@ -57,7 +59,8 @@ def _filters(function: Fn) -> Fn:
             [name.strip() for name in value.split(",") if name.strip()] or ["memories"]
         )
 
-    names, text = "|".join((*NAMES, memory.ALL)), "The files, separated by commas."
+    names = "|".join((*NAMES, memory.ALL))
+    text = "The files, separated by commas."
     in_ = click.option(
         "--in",
         "in_",
@@ -140,15 +143,14 @@ def add(
     """
     text = read_text(" ".join(content) if content else None, file)
     is_new = paths.require_project(call.root, named=call.is_named)
-    kind, tags = options.pop("kind"), options.pop("tags") or ()
+    kind = options.pop("kind")
+    tags = options.pop("tags") or ()
     saved = memory.add(
         call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options
     )
-    stored, name, source = (
-        saved.stored,
-        one_line(saved.stored.record.id),
-        _source(saved.stored, call),
-    )
+    stored = saved.stored
+    name = one_line(saved.stored.record.id)
+    source = _source(saved.stored, call)
     _print_notes(saved)
     if is_new:
         where = f"{one_line(str(call.root))} is a project now, and its sessions are recorded"

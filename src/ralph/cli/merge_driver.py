@@ -1,5 +1,7 @@
 """The command `ralph merge-driver`, which git starts for each of Ralph's files that both sides of a merge changed."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """`ralph import`, `export`, `backup` and `restore`: bring memory along, and take it away."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -55,7 +57,8 @@ def import_(
     )
     if since and imports.GIT not in names:
         raise UsageError("--since is for `--from git`", hint="leave it out")
-    place, really = Place(call.root, os.environ), yes and not dry_run
+    place = Place(call.root, os.environ)
+    really = yes and not dry_run
     clients = [name for name in names if name in FINDERS]
     stores = [name for name in names if name not in FINDERS]
     if path is not None:

@@ -1,5 +1,7 @@
 """The base of every command: its project and settings, examples in its help, and options that several share."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import os
@@ -83,7 +85,7 @@ class Invocation:
         return root
 
     @cached_property
-    def config(self) -> "Config":
+    def config(self) -> Config:
         """The effective config; its warnings are printed once."""
         from ralph.config import load
 
@@ -115,7 +117,8 @@ def pass_call(function: Callable[..., T]) -> Callable[..., T]:
         ctx = click.get_current_context()
         call = ctx.find_object(Invocation) or Invocation()
         if "all_tasks" in options:  # `within` is the task whose records are visible; "" for all
-            task, all_tasks = options.get("within", ""), options.pop("all_tasks")
+            task = options.get("within", "")
+            all_tasks = options.pop("all_tasks")
             exclude({"--task": task, "--all-tasks": all_tasks})
             if not (task or all_tasks or ctx.invoked_subcommand):
                 from ralph.app import filters
@@ -231,7 +234,8 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one is answered with the nearest."""
-        name, path = args[0] if args else "", ctx.command_path
+        name = args[0] if args else ""
+        path = ctx.command_path
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
 

@@ -4,6 +4,8 @@ Machine-readable output goes to stdout alone, warnings and notes to stderr. Colo
 NO_COLOR (click strips it from pipes). Control characters in texts are printed as escapes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

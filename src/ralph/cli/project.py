@@ -1,5 +1,7 @@
 """Commands that set a project up: `init`, `deinit`, `config`, `capture`, `install`, `trust` and `scratchpad`."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -192,7 +194,8 @@ def config(
     if key is not None:
         click.echo(_format_value(_load_config(call).json_values[key_named(key).name]))
         return
-    origin, form = options["origin"], options["form"]
+    origin = options["origin"]
+    form = options["form"]
     if options["files"]:
         layers = [(source.layer.value, path) for source, path in sources(call.folder, os.environ)]
         if form == "json":
@@ -207,7 +210,8 @@ def config(
         output.print_table("layer,there,path", rows)
         return
     loaded = _load_config(call)
-    values, places = loaded.json_values, loaded.origins
+    values = loaded.json_values
+    places = loaded.origins
     if form == "json" and origin:
         for name, place in places.items():
             where = {
@@ -300,7 +304,8 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, **options: Any
 
     Without a HOST, for every agent that has a settings folder or is a program on your PATH.
     """
-    listing, form = options.pop("listing"), options.pop("form")
+    listing = options.pop("listing")
+    form = options.pop("form")
     if listing:
         rows = client_rows(os.environ)
         if form == "json":
@@ -320,7 +325,8 @@ def install(call: Invocation, hosts: Sequence[str], no_mcp: bool, **options: Any
     has_mcp = has_extra("mcp")
     options["every"] = options["every"] or not hosts
     if plugin and not hosts:
-        hosts, options["every"] = (Host.CLAUDE.value,), False
+        hosts = (Host.CLAUDE.value,)
+        options["every"] = False
 
     def plan(host: Host, scope: InstallScope) -> installation.InstallPlan:
         server = None if no_mcp else has_mcp
@@ -552,7 +558,8 @@ def scratchpad(
             call.root, read_text(content, file), call.patterns, append=not replace
         )
         notes = [f"{len(cleaned.findings)} secret(s) redacted"] if cleaned.findings else []
-        notes += [f"{cleaned.private} private part(s) left out"] if cleaned.private else []
+        if cleaned.private:
+            notes.append(f"{cleaned.private} private part(s) left out")
         click.echo(
             ("Replaced" if replace else "Appended") + (f" ({', '.join(notes)})" if notes else "")
         )

@@ -1,5 +1,7 @@
 """`ralph review`: decide what waits in the inbox, by a key or by commands, and promote records to other files."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +21,19 @@ from ralph.model import ids
 from ralph.store.library import Stored
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
-_VERBS = "accept reject edit merge supersede archive promote delete next undo quit".split()
+_VERBS = [
+    "accept",
+    "reject",
+    "edit",
+    "merge",
+    "supersede",
+    "archive",
+    "promote",
+    "delete",
+    "next",
+    "undo",
+    "quit",
+]
 _KEYS = {("v" if verb == "archive" else verb[0]): verb for verb in _VERBS}
 _BASE = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")  # set for pull requests
 _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
@@ -105,7 +119,8 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
     from ralph.app.pages.changes import ChangeHistory, ChangeRequest, apply_planned
     from ralph.cli.memory import open_editor
 
-    history, undoable = ChangeHistory(call.root), list[tuple[str, int]]()
+    history = ChangeHistory(call.root)
+    undoable = list[tuple[str, int]]()
     at = 0
     while at < len(items):
         item = items[at]
@@ -125,10 +140,8 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
                 name, at = undoable.pop()
                 click.echo(one_line(history.undo(name)["summary"]))
             elif verb in item.verbs:
-                text, to = (
-                    None,
-                    {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other),
-                )
+                text = None
+                to = {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
                 if verb == "edit":
                     text = open_editor(item.text)
                 elif verb == "merge" and item.kind == inbox.CONFLICT:
@@ -226,7 +239,8 @@ def promote_(
     if dry_run and promotion.changed:
         print_raw(promotion.diff)
     else:
-        names, file = ", ".join(each.id for each in promotion.added), call.show_path(promotion.path)
+        names = ", ".join(each.id for each in promotion.added)
+        file = call.show_path(promotion.path)
         click.echo(
             one_line(
                 f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"

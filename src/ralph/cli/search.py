@@ -1,5 +1,7 @@
 """`ralph search`, `ralph context` and `ralph skill`: find what Ralph knows, and show what an agent is given."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys
@@ -23,7 +25,9 @@ from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 from ralph.settings import Inject
 
-LIMIT, AROUND = 5, 20  # records shown by a search, and by --around, unless more are requested
+# records shown by a search, and by --around, unless more are requested
+LIMIT = 5
+AROUND = 20
 ONLY = {
     "memories": Family.MEMORY,
     "sessions": Family.OBSERVATION,
@@ -93,18 +97,17 @@ def search(
     input. Without words, --since and --until show what happened in that time. Inside a task (RALPH_TASK, or its
     worktree) the search covers the project's records, those of the task, and what finished tasks recorded.
     """
-    limit, types, tags, layer = (
-        options["limit"],
-        options["types"],
-        options["tags"] or (),
-        options["layer"],
-    )
+    limit = options["limit"]
+    types = options["types"]
+    tags = options["tags"] or ()
+    layer = options["layer"]
     exclude({"--short": options["short"], "--full": options["full"], "--layer": layer})
     text = read_words(words)
     if (
         words == ("-",) and (match := _LAYER.search(text)) is not None
     ):  # as a slash command passes it
-        text, layer = _LAYER.sub("", text, 1).strip(), match[1] or match[2]
+        text = _LAYER.sub("", text, 1).strip()
+        layer = match[1] or match[2]
         if layer not in ("1", "2", "3"):
             raise UsageError(
                 f"--layer is 1, 2 or 3, not {layer!r}",
@@ -114,7 +117,8 @@ def search(
     if "tasks" in only:
         _search_tasks(call, text, only, limit, form)
         return
-    since, until = when(options["since"]), when(options["until"])
+    since = when(options["since"])
+    until = when(options["until"])
     is_span = (
         not text
         and (since or until)
@@ -238,7 +242,8 @@ def context(
     from ralph.app import hook_state
     from ralph.app.context import brief_session, state_of
 
-    explain, within = options["explain"] and form != "json", options["within"]
+    explain = options["explain"] and form != "json"
+    within = options["within"]
     if options["knowledge"]:
         _print_knowledge(call, " ".join(prompt), options, form)
         return
@@ -253,7 +258,9 @@ def context(
             warn(
                 f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt"
             )
-        words, nothing, note = read_words(prompt), "Nothing relates to that.", ""
+        words = read_words(prompt)
+        nothing = "Nothing relates to that."
+        note = ""
         if best:
             recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
         else:
@@ -272,12 +279,12 @@ def context(
             reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
         shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
     else:
-        words, nothing, nearest = "", "There is nothing to give.", ""
-        state, root, program = (
-            state_of(session),
-            call.root,
-            hosts.agent_program(sys.executable, os.environ),
-        )
+        words = ""
+        nothing = "There is nothing to give."
+        nearest = ""
+        state = state_of(session)
+        root = call.root
+        program = hosts.agent_program(sys.executable, os.environ)
         brief = brief_session(root, call.config, session, state=state, task=within, program=program)
         text = brief.text
         reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
@@ -290,7 +297,8 @@ def context(
     print_raw(f"{nearest}\n{text}" if nearest else text)
     say("" if text else nothing)
     if explain:
-        shown, about = [name for name, _ in reasons], {"session": session, "task": within}
+        shown = [name for name, _ in reasons]
+        about = {"session": session, "task": within}
         others = injected_context.left_out(call.root, call.config, words or None, shown, **about)[
             :_MAX_LEFT_OUT
         ]

@@ -3,6 +3,8 @@
 Clients wait for `mcp serve` to start, so nothing is imported for it that only `status` needs.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import secrets
@@ -131,7 +133,7 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
     """Show whether each MCP server works, as of at most five minutes ago; those of .mcp.json need `ralph trust`."""
     from ralph.app import mcp_servers as verbs
 
-    def row(state: "ServerState") -> Sequence[object]:
+    def row(state: ServerState) -> Sequence[object]:
         asked = (
             "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before"
         )
@@ -160,7 +162,7 @@ def _address(server: McpServer) -> str:
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def _server_json(state: "ServerState") -> dict[str, object]:
+def _server_json(state: ServerState) -> dict[str, object]:
     about = {"name": state.server.name, "status": state.status.value, "usable": state.usable}
     source = {
         "trusted": state.server.trusted,

@@ -1,5 +1,7 @@
 """`ralph session`: recorded sessions, and conversations with an agent about a task."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -108,7 +110,8 @@ def show(
     form: str,
 ) -> None:
     """Show what happened in a session, in its order; without an ID, in the newest one."""
-    detail, begin = Detail(layer), when(since)
+    detail = Detail(layer)
+    begin = when(since)
     try:
         session, answer = verbs.show(
             call.root, session_id, layer=detail, limit=limit, since=begin, within=within
@@ -246,7 +249,7 @@ def resume(call: Invocation, session_id: str, message: str, form: str, **agent: 
 
 
 @contextmanager
-def _listening(call: Invocation, form: str, request: "ChatRequest") -> "Iterator[ChatRequest]":
+def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[ChatRequest]:
     """Yield a request that prints the agent's text as it comes; Ctrl-C stops the turn, a second one ends at once."""
     from ralph.app import hook_state
 
@@ -274,8 +277,9 @@ def _listening(call: Invocation, form: str, request: "ChatRequest") -> "Iterator
         click.echo("\n" if last != "\n" else "", nl=False)
 
 
-def _print_reply(result: "ChatReply", form: str) -> int:
-    chat, reply = result.chat, result.reply
+def _print_reply(result: ChatReply, form: str) -> int:
+    chat = result.chat
+    reply = result.reply
     has_begun = result.recorded or reply.text or reply.stop is StopReason.END_TURN
     if form == "json":
         about = {"id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent}

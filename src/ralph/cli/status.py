@@ -1,5 +1,7 @@
 """`ralph status` and `ralph doctor`: what a project remembers, whether it works and is used, and its problems."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -67,12 +69,10 @@ def _print_status(call: Invocation, form: str) -> None:
     if form == "json":
         print_json({**state, "running": [run.id for run in running]})
         return
-    hooks, last, counts, indent = (
-        state["hooks"],
-        state["last_session"],
-        state["indexed"],
-        f"\n{'':14}",
-    )
+    hooks = state["hooks"]
+    last = state["last_session"]
+    counts = state["indexed"]
+    indent = f"\n{'':14}"
     loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
     others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
     hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
@@ -122,7 +122,9 @@ def _megabytes(size: int) -> str:
 
 
 def _print_usage(stats: dict[str, Any]) -> None:
-    hooks, loop, week = stats["hooks"], stats["loop"], stats["week"]
+    hooks = stats["hooks"]
+    loop = stats["loop"]
+    week = stats["week"]
     failed = (
         f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}"
         if hooks["failures"]
@@ -140,7 +142,8 @@ def _print_usage(stats: dict[str, Any]) -> None:
         "hooks": f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}",
     }
     if loop["runs"]:
-        ended, mean = loop["runs"] - loop["running"], loop["mean_iterations"]
+        ended = loop["runs"] - loop["running"]
+        mean = loop["mean_iterations"]
         text = f"{loop['succeeded']} of {ended} run(s) succeeded"
         text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
         lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
@@ -208,10 +211,8 @@ def doctor(
     patterns: Sequence[str] = ()
     try:
         loaded = load(call.folder, env=os.environ)
-        patterns, findings = (
-            loaded.config.privacy.patterns,
-            verbs.config_findings(call.folder, loaded.complaints),
-        )
+        patterns = loaded.config.privacy.patterns
+        findings = verbs.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:
         findings = verbs.config_findings(call.folder, [error], "error")
     if call.is_home:

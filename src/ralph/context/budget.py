@@ -4,6 +4,8 @@ Complete entries only. The kinds take turns (fix, decision, pattern, context) so
 within a kind; an entry that is too large does not end the list. A larger budget never keeps fewer tokens, 0 keeps all.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,13 +85,16 @@ def fit(
     if estimate(best) > budget:
         return "", ()
     order = useful_order(records)
-    fits, too_much = 0, 2 * budget
+    fits = 0
+    too_much = 2 * budget
     while too_much - fits > max(1, budget // 100):
         aim = (fits + too_much) // 2
         chosen = fill(records, costs, aim, order)
         text = render(chosen, count - len(chosen))
         if estimate(text) <= budget:
-            fits, best, shown = aim, text, chosen
+            fits = aim
+            best = text
+            shown = chosen
         else:
             too_much = aim
     return best, shown
@@ -129,7 +134,8 @@ def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
         line = text.rstrip().rpartition("\n")[2]
         first = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
         space = line.find(" ", first) if first else -1
-        tail, start = line[space + 1 if 0 <= space < len(line) - 1 else first :], len(lines)
+        tail = line[space + 1 if 0 <= space < len(line) - 1 else first :]
+        start = len(lines)
     titles = (heading[1] for line in lines[:start] if (heading := parse_heading(line)))
     return tail, tuple(filter(None, titles))
 

@@ -5,6 +5,8 @@ the bucket of its hash. `bench/injection.py` trains the weights on texts of many
 with weights from others. Hidden and encoded text is unfolded first.
 """
 
+from __future__ import annotations
+
 import re
 import struct
 import unicodedata
@@ -15,7 +17,9 @@ from math import sqrt
 from pathlib import Path
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_SHORTEST_PART, _LONGEST_PART, _LONGEST_WORD = 2, 5, 40
+_SHORTEST_PART = 2
+_LONGEST_PART = 5
+_LONGEST_WORD = 40
 EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
 _WINDOW = 400  # characters that are judged together; most texts of the training are shorter
 _SHORTEST = 20  # characters of a sentence that is judged alone
@@ -108,12 +112,13 @@ def _parts(word: str) -> list[str]:
 
 @lru_cache(50_000)
 def _weigh_parts(word: str) -> tuple[int, int]:
-    weights, parts = _load_weights()[0], _parts(word)
+    weights = _load_weights()[0]
+    parts = _parts(word)
     return sum(weights[hash_bucket(part)] for part in parts), len(parts)
 
 
 @cache
-def _load_weights() -> "tuple[memoryview[int], float]":
+def _load_weights() -> tuple[memoryview[int], float]:
     data = WEIGHTS.read_bytes()
     return memoryview(data)[:BUCKETS].cast("b"), struct.unpack_from("<f", data, BUCKETS)[0]
 
@@ -134,7 +139,7 @@ def windows(text: str) -> list[tuple[str, int]]:
 # --- hidden and encoded text -------------------------------------------------------------------
 
 
-def _unfold(text: str) -> "tuple[str, bool]":
+def _unfold(text: str) -> tuple[str, bool]:
     """Return a text in plain letters, and whether characters were used to hide it."""
     hidden = styled = 0
     kept: list[str] = []
@@ -176,7 +181,7 @@ def _is_spaced_out(text: str) -> bool:
     return False
 
 
-def _variants(text: str) -> "list[str]":
+def _variants(text: str) -> list[str]:
     """Return the text in lower case, and what it hides: base64, hex, rot13, reversed, digits for letters."""
     if text.count("&#") > 3:
         text = _decode_entities(text)

@@ -5,6 +5,8 @@ the paths of changed files. Words are compared as search compares them; a tag of
 Linked entries follow with half of the score for each hop. Entries are complete, as many as fit.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,7 +21,10 @@ from ralph.search import terms
 HEADING = "## Project Knowledge"
 BUDGET = 2000  # tokens for the section
 HOPS = 2
-_TASK, _FEATURE, _FILES, _DECAY = 2.0, 2.0, 1.0, 0.5
+_TASK = 2.0
+_FEATURE = 2.0
+_FILES = 1.0
+_DECAY = 0.5
 _JOINTS = re.compile(r"[_\-./:@\\]+")
 
 
@@ -42,11 +47,13 @@ class Match(NamedTuple):
 
 def match(entries: Sequence[Record], work: Work) -> list[Match]:
     """Return the entries whose tags belong to the work, the best first; equal ones in their order."""
-    task, paths = _TagFinder([work.words]), _TagFinder(work.files)
+    task = _TagFinder([work.words])
+    paths = _TagFinder(work.files)
     features = {_slug(name) for name in work.features} - {""}
     matches = []
     for record in entries:
-        score, why = 0.0, []
+        score = 0.0
+        why = []
         for tag in record.tags:
             for points, matched, reason in (
                 (_TASK, task.contains(tag), "in the task"),
@@ -110,7 +117,8 @@ def _block(record: Record) -> str:
     """An entry whose body stays below its title: headings three levels down, and an open fence closed."""
     body = clean(record.text).strip()
     if any(mark in body for mark in ("#", "```", "~~~")):
-        lines, closer = [], ""
+        lines = []
+        closer = ""
         for line in scan_lines(body):
             heading = parse_heading(line)
             lines.append(("#" * min(3, 6 - heading[0]) if heading is not None else "") + line.text)

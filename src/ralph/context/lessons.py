@@ -5,67 +5,408 @@ lesson must name that very file, that very command (program and subcommand), or 
 code or an error's name, something in quotes, or enough words that not every error has. Hooks load this module.
 """
 
+from __future__ import annotations
+
+from ralph.lean import TYPE_CHECKING
 from ralph.search import terms
 from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.store import lookup
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
     from ralph.store.lookup import Filter, RecordRow
 
-_CANDIDATES, _MOST_FILES, _MOST_COMMANDS, _MOST_WORDS = 30, 8, 6, 30
+_CANDIDATES = 30
+_MOST_FILES = 8
+_MOST_COMMANDS = 6
+_MOST_WORDS = 30
 _POSTINGS = 2_000  # records that files, or the words of an error, may bring in; the commonest words are left out
 
 COMMON_NAMES = frozenset(
-    "index main mod lib app init utils util helpers types type readme package config setup test tests conftest "
-    "settings models views routes route page layout schema constants common base core".split()
+    {
+        "index",
+        "main",
+        "mod",
+        "lib",
+        "app",
+        "init",
+        "utils",
+        "util",
+        "helpers",
+        "types",
+        "type",
+        "readme",
+        "package",
+        "config",
+        "setup",
+        "test",
+        "tests",
+        "conftest",
+        "settings",
+        "models",
+        "views",
+        "routes",
+        "route",
+        "page",
+        "layout",
+        "schema",
+        "constants",
+        "common",
+        "base",
+        "core",
+    }
 )
-_WRAPPERS = frozenset("sudo time env exec command nohup npx bunx uvx xvfb-run".split())
-_RUNNERS = tuple(
-    "uv run|poetry run|pipenv run|bundle exec|pnpm exec|yarn run|npm exec|python -m|python3 -m".split(
-        "|"
-    )
+_WRAPPERS = frozenset(
+    {
+        "sudo",
+        "time",
+        "env",
+        "exec",
+        "command",
+        "nohup",
+        "npx",
+        "bunx",
+        "uvx",
+        "xvfb-run",
+    }
 )
-_GROUPS = frozenset("run compose exec".split())  # after these the next word is the subcommand
+_RUNNERS = (
+    "uv run",
+    "poetry run",
+    "pipenv run",
+    "bundle exec",
+    "pnpm exec",
+    "yarn run",
+    "npm exec",
+    "python -m",
+    "python3 -m",
+)
+_GROUPS = frozenset(
+    {
+        "run",
+        "compose",
+        "exec",
+    }
+)  # after these the next word is the subcommand
 # Programs that do one thing: what follows is what they do it to.
 _SINGLE_PURPOSE = frozenset(
-    "pytest jest vitest mocha rspec phpunit tox nox eslint tsc mypy pylint flake8".split()
+    {
+        "pytest",
+        "jest",
+        "vitest",
+        "mocha",
+        "rspec",
+        "phpunit",
+        "tox",
+        "nox",
+        "eslint",
+        "tsc",
+        "mypy",
+        "pylint",
+        "flake8",
+    }
 )
 # Programs whose mere name says nothing about what is done.
 _ORDINARY = frozenset(
-    """ls cd cat echo rm cp mv pwd touch mkdir rmdir chmod chown ln head tail less wc sort uniq cut tr sed awk grep rg
-    xargs tee date sleep kill pkill ps export source set which type test true false printf read clear history man
-    python python3 node deno bun bash sh zsh ruby perl php java go tsx ts-node git docker npm pnpm yarn pip uv cargo
-    make code vim nano curl wget ssh kubectl terraform""".split()
+    {
+        "ls",
+        "cd",
+        "cat",
+        "echo",
+        "rm",
+        "cp",
+        "mv",
+        "pwd",
+        "touch",
+        "mkdir",
+        "rmdir",
+        "chmod",
+        "chown",
+        "ln",
+        "head",
+        "tail",
+        "less",
+        "wc",
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "sed",
+        "awk",
+        "grep",
+        "rg",
+        "xargs",
+        "tee",
+        "date",
+        "sleep",
+        "kill",
+        "pkill",
+        "ps",
+        "export",
+        "source",
+        "set",
+        "which",
+        "type",
+        "test",
+        "true",
+        "false",
+        "printf",
+        "read",
+        "clear",
+        "history",
+        "man",
+        "python",
+        "python3",
+        "node",
+        "deno",
+        "bun",
+        "bash",
+        "sh",
+        "zsh",
+        "ruby",
+        "perl",
+        "php",
+        "java",
+        "go",
+        "tsx",
+        "ts-node",
+        "git",
+        "docker",
+        "npm",
+        "pnpm",
+        "yarn",
+        "pip",
+        "uv",
+        "cargo",
+        "make",
+        "code",
+        "vim",
+        "nano",
+        "curl",
+        "wget",
+        "ssh",
+        "kubectl",
+        "terraform",
+    }
 )
 # Words, and names of errors, that all kinds of errors have; a stem stands for all forms of its word.
 _GENERIC = frozenset(
-    """abort access address array assert assertionerror attribute attributeerror bin branch build byte call cannot
-    class client close code column command commit compile complete completed config configuration connect console
-    content couldn create created data debug declared default define defined delete denied dependencies dependency
-    describe directory doesn don elements environ equal err error exception exec exist exit expect export fail
-    failure false fatal field file filenotfounderror folder force function get git group handle head home host http
-    import importerror info input install installed instance int integer internal invalid isn item json key keyerror
-    length lib line list load local localhost location log message method missing module modulenotfounderror modules
-    named nameerror node npm null number object operation option origin output package packages param parameter
-    parse pass path permission permitted pip port print process promise property push python received ref
-    referenceerror reject remote remove request require required resolve response result return run runtime
-    runtimeerror script self server service set shell solve source specified stack start state statement static
-    status stderr stdout step string successfully suite supported syntax syntaxerror system target test text throw
-    token traceback tuple type typeerror undefined unexpected unable unhandled unknown update user usr valid value
-    valueerror values var variable version wait warn write zero""".split()
+    {
+        "abort",
+        "access",
+        "address",
+        "array",
+        "assert",
+        "assertionerror",
+        "attribute",
+        "attributeerror",
+        "bin",
+        "branch",
+        "build",
+        "byte",
+        "call",
+        "cannot",
+        "class",
+        "client",
+        "close",
+        "code",
+        "column",
+        "command",
+        "commit",
+        "compile",
+        "complete",
+        "completed",
+        "config",
+        "configuration",
+        "connect",
+        "console",
+        "content",
+        "couldn",
+        "create",
+        "created",
+        "data",
+        "debug",
+        "declared",
+        "default",
+        "define",
+        "defined",
+        "delete",
+        "denied",
+        "dependencies",
+        "dependency",
+        "describe",
+        "directory",
+        "doesn",
+        "don",
+        "elements",
+        "environ",
+        "equal",
+        "err",
+        "error",
+        "exception",
+        "exec",
+        "exist",
+        "exit",
+        "expect",
+        "export",
+        "fail",
+        "failure",
+        "false",
+        "fatal",
+        "field",
+        "file",
+        "filenotfounderror",
+        "folder",
+        "force",
+        "function",
+        "get",
+        "git",
+        "group",
+        "handle",
+        "head",
+        "home",
+        "host",
+        "http",
+        "import",
+        "importerror",
+        "info",
+        "input",
+        "install",
+        "installed",
+        "instance",
+        "int",
+        "integer",
+        "internal",
+        "invalid",
+        "isn",
+        "item",
+        "json",
+        "key",
+        "keyerror",
+        "length",
+        "lib",
+        "line",
+        "list",
+        "load",
+        "local",
+        "localhost",
+        "location",
+        "log",
+        "message",
+        "method",
+        "missing",
+        "module",
+        "modulenotfounderror",
+        "modules",
+        "named",
+        "nameerror",
+        "node",
+        "npm",
+        "null",
+        "number",
+        "object",
+        "operation",
+        "option",
+        "origin",
+        "output",
+        "package",
+        "packages",
+        "param",
+        "parameter",
+        "parse",
+        "pass",
+        "path",
+        "permission",
+        "permitted",
+        "pip",
+        "port",
+        "print",
+        "process",
+        "promise",
+        "property",
+        "push",
+        "python",
+        "received",
+        "ref",
+        "referenceerror",
+        "reject",
+        "remote",
+        "remove",
+        "request",
+        "require",
+        "required",
+        "resolve",
+        "response",
+        "result",
+        "return",
+        "run",
+        "runtime",
+        "runtimeerror",
+        "script",
+        "self",
+        "server",
+        "service",
+        "set",
+        "shell",
+        "solve",
+        "source",
+        "specified",
+        "stack",
+        "start",
+        "state",
+        "statement",
+        "static",
+        "status",
+        "stderr",
+        "stdout",
+        "step",
+        "string",
+        "successfully",
+        "suite",
+        "supported",
+        "syntax",
+        "syntaxerror",
+        "system",
+        "target",
+        "test",
+        "text",
+        "throw",
+        "token",
+        "traceback",
+        "tuple",
+        "type",
+        "typeerror",
+        "undefined",
+        "unexpected",
+        "unable",
+        "unhandled",
+        "unknown",
+        "update",
+        "user",
+        "usr",
+        "valid",
+        "value",
+        "valueerror",
+        "values",
+        "var",
+        "variable",
+        "version",
+        "wait",
+        "warn",
+        "write",
+        "zero",
+    }
 )
-_ENOUGH, _CODE = 3, 3
+_ENOUGH = 3
+_CODE = 3
 _PART = 0.2  # so much of a lesson must be in the error when no single feature decides
-_SHORTEST, _SHORTEST_CODE = 3, 4
+_SHORTEST = 3
+_SHORTEST_CODE = 4
 
 
-def on_files(
-    connection: "sqlite3.Connection", files: "Sequence[str]", keep: "Filter"
-) -> "list[RecordRow]":
+def on_files(connection: sqlite3.Connection, files: Sequence[str], keep: Filter) -> list[RecordRow]:
     """Return the records that name one of these files, the best first."""
     files = files[:_MOST_FILES]
     groups = [group for group in map(_file_terms, files) if group]
@@ -94,8 +435,8 @@ def on_files(
 
 
 def on_command(
-    connection: "sqlite3.Connection", command: str, keep: "Filter", *, least: int = 1
-) -> "list[RecordRow]":
+    connection: sqlite3.Connection, command: str, keep: Filter, *, least: int = 1
+) -> list[RecordRow]:
     """The lessons that name what a command does, with at least so many words, and those that name a file in it."""
     keys = [key for key in _commands(command) if len(key) >= least]
     phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in keys]
@@ -108,7 +449,7 @@ def on_command(
     return list(found.values())
 
 
-def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "list[RecordRow]":
+def on_error(connection: sqlite3.Connection, error: str, keep: Filter) -> list[RecordRow]:
     """The lessons that have what is special about an error, the one that has most of it first."""
     if not (features := _features(error)):
         return []
@@ -133,7 +474,7 @@ def on_error(connection: "sqlite3.Connection", error: str, keep: "Filter") -> "l
     return [row for _, row in weighed]
 
 
-def _candidates(connection: "sqlite3.Connection", match: str, keep: "Filter") -> "list[RecordRow]":
+def _candidates(connection: sqlite3.Connection, match: str, keep: Filter) -> list[RecordRow]:
     if not match or not keep:
         return []
     keys = [
@@ -180,7 +521,8 @@ def names_file(text: str, path: str) -> bool:
     """Whether a text names this file and not another one of its name."""
     if not (parts := _parts(path)) or ("." not in parts[-1] and parts[-1] not in text):
         return False
-    text, folders = terms.fold(text), [terms.fold(part) for part in parts]
+    text = terms.fold(text)
+    folders = [terms.fold(part) for part in parts]
     name = folders[-1]
     at = text.find(name)
     while at >= 0:
@@ -197,7 +539,8 @@ def names_file(text: str, path: str) -> bool:
 
 def _stands_alone(text: str, at: int, name: str) -> bool:
     """Whether a name is not a part of a longer one; a Korean particle may follow it."""
-    before, after = text[at - 1 : at] if at else "", text[at + len(name) : at + len(name) + 2]
+    before = text[at - 1 : at] if at else ""
+    after = text[at + len(name) : at + len(name) + 2]
     if before and (before in "_-." or (before.isalnum() and before.isascii() == name[0].isascii())):
         return False
     ends = after[:1] in ("", "_", "-", "/", "\\") or (after[:1].isalnum() and after[:1].isascii())
@@ -206,10 +549,11 @@ def _stands_alone(text: str, at: int, name: str) -> bool:
     )
 
 
-def _same(named: "Sequence[str]", path: "Sequence[str]") -> bool:
+def _same(named: Sequence[str], path: Sequence[str]) -> bool:
     """Whether one of two paths ends with the other; the first folder may have been cut at a space."""
     for back in range(1, min(len(named), len(path)) + 1):
-        mine, other = named[-back], path[-back]
+        mine = named[-back]
+        other = path[-back]
         if mine != other and not (back == len(named) and back > 1 and other.endswith(f" {mine}")):
             return False
     return True
@@ -219,7 +563,7 @@ def _words(command: str) -> list[str]:
     return [word.strip("'\"`()") for word in command.split()]
 
 
-def _commands(command: str) -> "Iterator[tuple[str, ...]]":
+def _commands(command: str) -> Iterator[tuple[str, ...]]:
     """Yield each program of a command line with its subcommand, as far as that says something."""
     for mark in ("&&", "||", ";", "|", "\n"):
         command = command.replace(mark, "\0")
@@ -279,7 +623,7 @@ def _feature_weight(word: str, quoted: bool = False) -> int:
     return 2 if quoted else int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
 
 
-def _weight(features: "dict[str, int]", lesson: str) -> int:
+def _weight(features: dict[str, int], lesson: str) -> int:
     """How much of an error's features a lesson has; 0 when that is not enough."""
     folded = terms.fold(lesson)
     likely = {
@@ -288,7 +632,8 @@ def _weight(features: "dict[str, int]", lesson: str) -> int:
     if sum(likely.values()) < _ENOUGH:
         return 0
     words = terms.split_words(lesson)
-    exact, low = {*words}, {terms.fold(word) for word in words}
+    exact = {*words}
+    low = {terms.fold(word) for word in words}
     stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
     total = 0
     for name, weight in likely.items():

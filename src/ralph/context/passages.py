@@ -5,14 +5,16 @@ as the agent's. What comes along is chosen by position and form, never by words 
 first, later ones before earlier ones. An answer is never cut from what the person said to it. Hooks load this module.
 """
 
+from __future__ import annotations
+
 from ralph.context import render
 from ralph.context.tokens import estimate
+from ralph.lean import TYPE_CHECKING
 from ralph.search.question import GAP, coverage, shorten, split_words
 from ralph.search.rank import STANDARD, RankedRow
 from ralph.search.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
 from ralph.store import lookup
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
@@ -25,27 +27,26 @@ LEAST = 120  # tokens that are too few for a passage
 _GATHERED = 2  # turns of a session that match, at least
 _MOST = 3  # sessions
 _NEAR_BEST = 0.6  # of the best session's score
-_NEXT, _COUNTED = 0.1, 4  # a session's score is its best turn's and a tenth of the next four
-_COVER, _UNKNOWN, _FEW = (
-    0.5,
-    0.6,
-    2,
-)  # so much of a short prompt (with an unknown word, more), so many telling words,
-_PART, _MANY, _EVIDENCE = (
-    0.25,
-    3,
-    3.0,
-)  # a long one by a part, with so many telling words of so much weight
+# a session's score is its best turn's and a tenth of the next four
+_NEXT = 0.1
+_COUNTED = 4
+# so much of a short prompt (with an unknown word, more), so many telling words,
+_COVER = 0.5
+_UNKNOWN = 0.6
+_FEW = 2
+# a long one by a part, with so many telling words of so much weight
+_PART = 0.25
+_MANY = 3
+_EVIDENCE = 3.0
 _PART_OF_PAIRS = 0.2  # or by a smaller part where words are pairs of CJK characters, some of which end in a particle
 _NAMED = 0.15  # or by less where it names an identifier that few records have
 _TURNS = 2_000  # of a session that are looked at
 _REACH = 6  # turns on either side of a match
 _LONG = 160  # tokens of an agent's turn that may be shortened where not all fits
 _SETTLED = 1_500  # characters of a session's last answer,
-_RARE, _RARE_SHARED = (
-    12,
-    5,
-)  # of whose rarest words a turn of a later session on the same subject has so many
+# of whose rarest words a turn of a later session on the same subject has so many
+_RARE = 12
+_RARE_SHARED = 5
 _CANDIDATES = 30
 _AMENDS = ", newer than the next passage on this subject, which it amends"
 _SPEAKERS = {"human": "user", "agent": "agent"}
@@ -56,7 +57,7 @@ class Passage:
 
     __slots__ = ("amends", "keys", "matches", "rows", "score", "session")
 
-    def __init__(self, matches: "Sequence[RankedRow]") -> None:
+    def __init__(self, matches: Sequence[RankedRow]) -> None:
         self.matches = {each.row.key: each for each in matches}
         scores = [each.score for each in matches]
         self.session: str = matches[0].row.session
@@ -65,7 +66,7 @@ class Passage:
         self.keys: list[int] = []  # all turns of the session near a match
         self.rows: dict[int, RecordRow] = {}
 
-    def judged(self) -> "list[RankedRow]":
+    def judged(self) -> list[RankedRow]:
         """Return its turns as rows of a ranking; those that do not match are linked to the best that does."""
         best = next(iter(self.matches.values()))
         for key, row in self.rows.items():
@@ -75,7 +76,7 @@ class Passage:
         return [self.matches[key] for key in self.rows]
 
 
-def is_speech(row: "RecordRow") -> bool:
+def is_speech(row: RecordRow) -> bool:
     """Whether a record is what a person or the agent said in a session."""
     return (
         row.key % len(lookup.TABLES) == 1
@@ -84,12 +85,12 @@ def is_speech(row: "RecordRow") -> bool:
     )
 
 
-def answers(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
+def answers(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
     """Whether records of a session, taken together, have enough of a prompt to be injected unasked."""
     return any(_answers_paragraph(matches, paragraph) for paragraph in split_words(words))
 
 
-def _answers_paragraph(matches: "Sequence[RankedRow]", words: "Sequence[WeightedWord]") -> bool:
+def _answers_paragraph(matches: Sequence[RankedRow], words: Sequence[WeightedWord]) -> bool:
     telling = [word for word in words if word.word.lower() not in EVERYDAY_WORDS]
     together: dict[str, float] = {}
     most = 0  # telling words in one turn: words that are scattered over many are chance
@@ -116,11 +117,11 @@ def _answers_paragraph(matches: "Sequence[RankedRow]", words: "Sequence[Weighted
 
 
 def gather(
-    connection: "sqlite3.Connection",
-    best: "Sequence[RankedRow]",
-    words: "Sequence[WeightedWord]",
-    keep: "Filter",
-    may_quote: "Callable[[RecordRow], bool]",
+    connection: sqlite3.Connection,
+    best: Sequence[RankedRow],
+    words: Sequence[WeightedWord],
+    keep: Filter,
+    may_quote: Callable[[RecordRow], bool],
 ) -> list[Passage]:
     """Return the sessions in which matches gather, best first; of those on one subject, the newer one first."""
     sessions: dict[str, list[RankedRow]] = {}
@@ -142,10 +143,10 @@ def gather(
 
 
 def _read_turns(
-    connection: "sqlite3.Connection",
+    connection: sqlite3.Connection,
     passage: Passage,
-    keep: "Filter",
-    may_quote: "Callable[[RecordRow], bool]",
+    keep: Filter,
+    may_quote: Callable[[RecordRow], bool],
 ) -> None:
     """Read the turns of a passage's session that are near a match."""
     passage.keys = lookup.speech(connection, passage.session, render.SPEECH_TITLES, _TURNS)
@@ -163,11 +164,11 @@ def _read_turns(
 
 
 def _later_turns(
-    connection: "sqlite3.Connection",
+    connection: sqlite3.Connection,
     passage: Passage,
-    keep: "Filter",
-    may_quote: "Callable[[RecordRow], bool]",
-) -> "dict[str, list[RankedRow]]":
+    keep: Filter,
+    may_quote: Callable[[RecordRow], bool],
+) -> dict[str, list[RankedRow]]:
     """Return turns of later sessions with an answer and enough of the rarest words of this one's last, by session."""
     last = [row.text for row in passage.rows.values() if row.by == "agent"][-1:]
     words = [
@@ -204,10 +205,10 @@ def _later_turns(
 
 
 def _with_amendments(
-    connection: "sqlite3.Connection",
-    passages: "Sequence[Passage]",
-    keep: "Filter",
-    may_quote: "Callable[[RecordRow], bool]",
+    connection: sqlite3.Connection,
+    passages: Sequence[Passage],
+    keep: Filter,
+    may_quote: Callable[[RecordRow], bool],
 ) -> list[Passage]:
     """Return the passages, each after the newest later session that settled the same subject anew."""
     by_session = {passage.session: passage for passage in passages}
@@ -230,8 +231,8 @@ def _with_amendments(
 
 
 def quote_all(
-    passages: "Sequence[Passage]", budget: int, session: str = ""
-) -> "list[tuple[str, list[tuple[str, int]]]]":
+    passages: Sequence[Passage], budget: int, session: str = ""
+) -> list[tuple[str, list[tuple[str, int]]]]:
     """Return passages within a budget (for a session), each with the ids of its turns and what they cost."""
     quoted = []
     for passage in passages:
@@ -242,7 +243,7 @@ def quote_all(
     return quoted
 
 
-def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[tuple[str, int]]]":
+def quote(passage: Passage, budget: int, session: str = "") -> tuple[str, list[tuple[str, int]]]:
     """Return a passage as one block within a budget, and its turns with what each costs; "" where too little fits."""
     first = next(iter(passage.matches.values())).row
     day = max(row.created_at for row in passage.rows.values())[:10]
@@ -266,10 +267,12 @@ def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[
             room -= cost
     if chosen.isdisjoint(passage.matches):
         return "", []
-    lines, before = [head], -1
+    lines = [head]
+    before = -1
     for at, key in enumerate(passage.keys):
         if key in chosen:
-            lines += [f"  {GAP}"] if 0 <= before < at - 1 else []
+            if 0 <= before < at - 1:
+                lines.append(f"  {GAP}")
             lines.append(texts[key])
             before = at
     return "\n".join(lines), [
@@ -277,7 +280,7 @@ def quote(passage: Passage, budget: int, session: str = "") -> "tuple[str, list[
     ]
 
 
-def _units(passage: Passage) -> "Iterator[Sequence[int]]":
+def _units(passage: Passage) -> Iterator[Sequence[int]]:
     """Yield turns that are not cut apart, an answer with what was said to it: matches, then the nearest to one."""
     units: list[list[int]] = []
     for at, key in enumerate(passage.keys):
@@ -303,7 +306,7 @@ def _units(passage: Passage) -> "Iterator[Sequence[int]]":
     yield from (units[number] for number in order)
 
 
-def _turn(row: "RecordRow") -> str:
+def _turn(row: RecordRow) -> str:
     """Return a turn with its speaker, indented below the head."""
     text = render.short_tracebacks(render.clean(row.text).strip("\n").rstrip())
     return f"  {_SPEAKERS[row.by]}: {text}".replace("\n", "\n    ")

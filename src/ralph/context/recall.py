@@ -5,17 +5,19 @@ action or after a failed command, only a fix or a decision about that file or co
 twice in a session; a record with stale citations ranks lower and says so. Hooks load this module.
 """
 
+from __future__ import annotations
+
 import os
 
 from ralph.context import passages, render
 from ralph.context.tokens import estimate
+from ralph.lean import TYPE_CHECKING
 from ralph.model import human_prompt, is_own_prompt
 from ralph.search import rank as ranking
 from ralph.search.question import coverage
 from ralph.search.terms import TermMatcher
 from ralph.store import hook_files, lookup
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -40,31 +42,46 @@ MOST = 5  # records for a prompt
 _NO_LIMIT = 2_000  # tokens for which passages are made where there is no budget
 _FOR_ACTION = 2
 _VERIFIED = 2  # times the injected records are checked for stale citations: behind these, nothing can move up
-_FILES, _ENDING = 8, 5  # files of a prompt that are looked up, and the longest ending
+# files of a prompt that are looked up, and the longest ending
+_FILES = 8
+_ENDING = 5
 _PROMPT = "prompt"  # the title of earlier prompts, which are no answers
 _JOURNAL = 2  # `key % 3` of the journal
 _OUTSIDE = ("enclosing", "personal")  # scopes of memories that are not the project's own
 _TIERS = len(_OUTSIDE) + len(lookup.TABLES)
 _CHECKS = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
 """Beginnings of the lines that report a criterion (`model.record.CriterionKind`), above its output."""
-_COMMAND, _ERROR, _QUESTION = 400, 600, 2_000
-_ERROR_LINE, _EXIT = (
-    160,
-    ("exit code", "command failed with exit"),
-)  # of a tool's output only this much is injected
-_PATH_TITLES = tuple(
-    "Read |Grep|Glob|LS|NotebookRead|WebFetch|WebSearch|ToolSearch|TodoWrite|read_|search_file|glob|list_directory|"
-    "google_web|web_fetch".split("|")
+_COMMAND = 400
+_ERROR = 600
+_QUESTION = 2_000
+# of a tool's output only this much is injected
+_ERROR_LINE = 160
+_EXIT = ("exit code", "command failed with exit")
+_PATH_TITLES = (
+    "Read ",
+    "Grep",
+    "Glob",
+    "LS",
+    "NotebookRead",
+    "WebFetch",
+    "WebSearch",
+    "ToolSearch",
+    "TodoWrite",
+    "read_",
+    "search_file",
+    "glob",
+    "list_directory",
+    "google_web",
+    "web_fetch",
 )
 """Beginnings of titles of observations that only name a path."""
 CITATIONS_FILE = "citations"  # the name of the cache of verified citations
 CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
 COMPACTED = "compacted "  # in the list of what a session has seen: what it said before this time, it no longer knows
 CITATIONS_BYTES = 4_000_000  # bytes of it that are read
-GONE_SHARE, MOVED_SHARE = (
-    0.5,
-    0.8,
-)  # the factor of a record's score when something that it cites is gone, or has moved
+# the factor of a record's score when something that it cites is gone, or has moved
+GONE_SHARE = 0.5
+MOVED_SHARE = 0.8
 
 _CITATION_LINES = 40
 _LONGEST_CITATION = 120
@@ -74,17 +91,21 @@ class RecallOptions:
     """The settings that count, and what the session has seen already."""
 
     enabled = True
-    types: "Sequence[str]" = ()
-    tags: "Sequence[str]" = ()
+    types: Sequence[str] = ()
+    tags: Sequence[str] = ()
     since = ""
     task = ""
-    stale: "CitationCache | None" = None
-    accepted_files: "Sequence[str]" = ()  # hashes of memories that look like prompt injection and were accepted
+    stale: CitationCache | None = None
+    accepted_files: Sequence[
+        str
+    ] = ()  # hashes of memories that look like prompt injection and were accepted
     budget = 2_000
     characters = render.MOST_CHARACTERS
 
-    def __init__(self, today: str, session: str = "", seen: "Collection[str]" = ()) -> None:
-        self.today, self.session, self.seen = today, session, seen
+    def __init__(self, today: str, session: str = "", seen: Collection[str] = ()) -> None:
+        self.today = today
+        self.session = session
+        self.seen = seen
         self.compacted = max(
             (name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)), default=""
         )
@@ -93,13 +114,15 @@ class RecallOptions:
 class Recalled:
     """The text to inject, its records with their tokens and layer, and the ranking behind it."""
 
-    judged: "Sequence[RankedRow]" = ()
-    words: "Sequence[WeightedWord]" = ()
+    judged: Sequence[RankedRow] = ()
+    words: Sequence[WeightedWord] = ()
 
     def __init__(
-        self, text: str = "", records: "Sequence[tuple[str, int]]" = (), layer: int = 0
+        self, text: str = "", records: Sequence[tuple[str, int]] = (), layer: int = 0
     ) -> None:
-        self.text, self.records, self.layer = text, records, layer
+        self.text = text
+        self.records = records
+        self.layer = layer
 
 
 NOTHING = Recalled()
@@ -121,7 +144,7 @@ def human_question(prompt: str) -> str:
 
 
 def recall_for_prompt(
-    connection: "sqlite3.Connection", prompt: str, options: RecallOptions
+    connection: sqlite3.Connection, prompt: str, options: RecallOptions
 ) -> Recalled:
     """What relates to a prompt, at the most detail that fits."""
     keep = prompt_filter(connection, options)
@@ -179,7 +202,7 @@ def recall_for_prompt(
     return recalled
 
 
-def _may_quote(row: "RecordRow", options: RecallOptions) -> bool:
+def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
     """Whether a turn may be part of a passage: new to the session, no command, and no prompt injection."""
     is_machine = row.title == _PROMPT and human_question(row.text) != row.text.strip()
     return (
@@ -191,7 +214,7 @@ def _may_quote(row: "RecordRow", options: RecallOptions) -> bool:
 
 
 def render_rows(
-    rows: "Sequence[RecordRow]", options: RecallOptions, quoted: "Sequence[passages.Passage]" = ()
+    rows: Sequence[RecordRow], options: RecallOptions, quoted: Sequence[passages.Passage] = ()
 ) -> Recalled:
     """Render records at the most detail that fits, and passages of earlier sessions below them."""
     for layer in (3, 2, 1):
@@ -201,7 +224,8 @@ def render_rows(
     if not quoted:
         return recalled
     blocks, costs = _entries(rows, layer, options)
-    blocks, costs = blocks[: len(recalled.records)], costs[: len(recalled.records)]
+    blocks = blocks[: len(recalled.records)]
+    costs = costs[: len(recalled.records)]
     budget = options.budget or _NO_LIMIT
     room = int(min(passages.SHARE * budget, budget - _FRAME - sum(cost + 1 for _, cost in costs)))
     parts = passages.quote_all(quoted, room, options.session)
@@ -213,7 +237,7 @@ def render_rows(
 
 
 def before_action(
-    connection: "sqlite3.Connection", files: "Sequence[str]", command: str, options: RecallOptions
+    connection: sqlite3.Connection, files: Sequence[str], command: str, options: RecallOptions
 ) -> Recalled:
     """Return lessons about the files that are about to be touched, or a command that is about to run."""
     from ralph.context import lessons  # not for prompts
@@ -225,8 +249,8 @@ def before_action(
 
 
 def after_failure(
-    connection: "sqlite3.Connection",
-    files: "Sequence[str]",
+    connection: sqlite3.Connection,
+    files: Sequence[str],
     command: str,
     error: str,
     options: RecallOptions,
@@ -243,7 +267,7 @@ def after_failure(
     return _for_action(list({row.key: row for row in reversed(rows)}.values())[::-1], options)
 
 
-def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
+def prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
     """Which records may answer a prompt."""
     return (
         _memory_filter(connection, options, options.types),
@@ -257,14 +281,14 @@ def prompt_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "
     )
 
 
-def _lesson_filter(connection: "sqlite3.Connection", options: RecallOptions) -> "Filter":
+def _lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
     kinds = [kind for kind in ("fix", "decision") if not options.types or kind in options.types]
     return (_memory_filter(connection, options, kinds),) if kinds else ()
 
 
 def _memory_filter(
-    connection: "sqlite3.Connection", options: RecallOptions, kinds: "Sequence[str]"
-) -> "tuple[int, str, Sequence[object]]":
+    connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
+) -> tuple[int, str, Sequence[object]]:
     return lookup.memories(
         kinds=kinds,
         tags=options.tags,
@@ -276,7 +300,7 @@ def _memory_filter(
     )
 
 
-def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> "list[RankedRow]":
+def _on_files(connection: sqlite3.Connection, prompt: str, keep: Filter) -> list[RankedRow]:
     words = dict.fromkeys(word.strip("`'\"()[]{}<>*,;:!?.@") for word in prompt.split())
     endings = {word: word.rpartition(".")[2] for word in words if "." in word[1:]}
     endings = {word: end for word, end in endings.items() if end.isalnum() and end[0].isalpha()}
@@ -301,7 +325,7 @@ def _on_files(connection: "sqlite3.Connection", prompt: str, keep: "Filter") -> 
     return judged
 
 
-def _has_own_words(ranked: "RankedRow", words: "Sequence[WeightedWord]") -> bool:
+def _has_own_words(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Take what a tool printed out of a record's text; False when the rest does not answer the question.
 
     Of a run that failed neither its checks' output nor the files that it touched make it an answer.
@@ -317,12 +341,12 @@ def _has_own_words(ranked: "RankedRow", words: "Sequence[WeightedWord]") -> bool
     return ranking.is_answer(ranked)
 
 
-def is_failed_run(row: "RecordRow") -> bool:
+def is_failed_run(row: RecordRow) -> bool:
     """Whether a record of the journal is about work that did not succeed."""
     return row.key % len(lookup.TABLES) == _JOURNAL and row.kind != "done"
 
 
-def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = None) -> bool:
+def _without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) -> bool:
     """Take what a tool printed out of a record's text; False when none of the words is in the rest.
 
     The line that names an error stays where the same error comes up again: it has two of the words. Without words,
@@ -351,8 +375,8 @@ def _without_output(row: "RecordRow", words: "Sequence[WeightedWord] | None" = N
 
 
 def fitting(
-    best: "Sequence[RankedRow]", recipe: ranking.Recipe = ranking.STANDARD
-) -> "list[RankedRow]":
+    best: Sequence[RankedRow], recipe: ranking.Recipe = ranking.STANDARD
+) -> list[RankedRow]:
     """What passes the gate, by tier: a memory comes before a log with more of the words."""
     passed: list[RankedRow] = []
     for number in range(_TIERS):
@@ -362,7 +386,7 @@ def fitting(
     return passed
 
 
-def tier(row: "RecordRow") -> int:
+def tier(row: RecordRow) -> int:
     """Return the rank of a record's place: the project's memory, enclosing projects', personal; then the logs."""
     family = row.key % len(lookup.TABLES)
     return (
@@ -374,7 +398,7 @@ def tier(row: "RecordRow") -> int:
     )
 
 
-def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[RankedRow]":
+def _choose(judged: Sequence[RankedRow], options: RecallOptions) -> list[RankedRow]:
     """Those that the session has not seen, without duplicates, few of one session, and no prompt injection."""
     chosen: list[RankedRow] = []
     sessions: dict[str, int] = {}
@@ -396,12 +420,12 @@ def _choose(judged: "Sequence[RankedRow]", options: RecallOptions) -> "list[Rank
     return chosen
 
 
-def most_of_session(row: "RecordRow") -> int:
+def most_of_session(row: RecordRow) -> int:
     """Return how many records of a session are injected; a run and its journal are one."""
     return 1 if row.key % len(lookup.TABLES) == _JOURNAL else PER_SESSION
 
 
-def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
+def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     """Whether a record looks like prompt injection, and no person has said or accepted it."""
     if not row.is_order or row.key % len(lookup.TABLES):
         return bool(row.is_order)
@@ -411,7 +435,7 @@ def is_withheld(row: "RecordRow", options: RecallOptions) -> bool:
     )
 
 
-def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled:
+def _for_action(rows: Sequence[RecordRow], options: RecallOptions) -> Recalled:
     new = [row for row in rows if row.id not in options.seen and not is_withheld(row, options)]
     new = sorted(new, key=tier)[: _VERIFIED * _FOR_ACTION]
     new = sorted(new, key=lambda row: -_share(row, options.stale))[:_FOR_ACTION]
@@ -422,7 +446,7 @@ def _for_action(rows: "Sequence[RecordRow]", options: RecallOptions) -> Recalled
     return NOTHING
 
 
-def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "list[RankedRow]":
+def _lower_stale(judged: list[RankedRow], cache: CitationCache | None) -> list[RankedRow]:
     if cache is None:
         return judged
     keyed: list[tuple[int, float, float]] = []
@@ -434,22 +458,22 @@ def _lower_stale(judged: "list[RankedRow]", cache: "CitationCache | None") -> "l
     return [judged[at] for at in sorted(range(len(judged)), key=lambda at: keyed[at])]
 
 
-def citation_note(row: "RecordRow", cache: "CitationCache | None") -> str:
+def citation_note(row: RecordRow, cache: CitationCache | None) -> str:
     """The warning about a record's stale citations; "" for none, and for logs, which are not verified."""
     if cache is None or row.key % len(lookup.TABLES):
         return ""
     return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
 
 
-def _share(row: "RecordRow", cache: "CitationCache | None") -> float:
+def _share(row: RecordRow, cache: CitationCache | None) -> float:
     if cache is None or row.key % len(lookup.TABLES):
         return 1.0
     return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
 
 
 def _entries(
-    rows: "Sequence[RecordRow]", layer: int, options: RecallOptions
-) -> "tuple[list[str], list[tuple[str, int]]]":
+    rows: Sequence[RecordRow], layer: int, options: RecallOptions
+) -> tuple[list[str], list[tuple[str, int]]]:
     """Return the records that fit the budget, rendered, and what each of them costs."""
     blocks: list[str] = []
     spent = _FRAME
@@ -468,7 +492,7 @@ def _entries(
 
 
 def _render(
-    rows: "Sequence[RecordRow]", layer: int, options: RecallOptions, characters: int
+    rows: Sequence[RecordRow], layer: int, options: RecallOptions, characters: int
 ) -> Recalled:
     blocks, costs = _entries(rows, layer, options)
     text, kept = render.within(blocks, len(rows), HOW, characters)
@@ -484,7 +508,7 @@ def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str
     return "\t".join(parts) + "\n" if record_id and all(map(str.isprintable, parts)) else ""
 
 
-def citation_page(lines: "Iterable[str]") -> str:
+def citation_page(lines: Iterable[str]) -> str:
     """Return the cache with these lines, each once; those of one record are together."""
     return CITATIONS_HEAD.decode() + "".join(sorted({*lines}))
 
@@ -506,7 +530,7 @@ class CitationCache:
             else CITATIONS_HEAD
         )
 
-    def note(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> str:
+    def note(self, record_id: str, text: str, files: str | Iterable[str] = ()) -> str:
         """Return the worst stale citation of a record, in a few words; "" when there is none."""
         verdict, kind, what, place = self._worst(record_id, text, files)
         if verdict == "gone":
@@ -515,14 +539,14 @@ class CitationCache:
             return f"cited {kind} {what[:_LONGEST_CITATION]} is now in {place[:_LONGEST_CITATION]}"
         return ""
 
-    def share(self, record_id: str, text: str, files: "str | Iterable[str]" = ()) -> float:
+    def share(self, record_id: str, text: str, files: str | Iterable[str] = ()) -> float:
         """Return the factor of a record's score."""
         verdict = self._worst(record_id, text, files)[0]
         return GONE_SHARE if verdict == "gone" else MOVED_SHARE if verdict == "moved" else 1.0
 
     def _worst(
-        self, record_id: str, text: str, files: "str | Iterable[str]"
-    ) -> "tuple[str, str, str, str]":
+        self, record_id: str, text: str, files: str | Iterable[str]
+    ) -> tuple[str, str, str, str]:
         worst = ("", "", "", "")
         listed = files if isinstance(files, str) else "\n".join(files)
         for kind, verdict, what, place in self._lines(record_id):
@@ -539,7 +563,7 @@ class CitationCache:
                 worst = verdict, kind, what, place
         return worst
 
-    def _lines(self, record_id: str) -> "Iterator[list[str]]":
+    def _lines(self, record_id: str) -> Iterator[list[str]]:
         start = b"\n%s\t" % record_id.encode("utf-8", "replace")
         at = self._content.find(start)
         for _ in range(_CITATION_LINES):

@@ -5,6 +5,8 @@ weight by its class and by the group of the character before it. The weights wer
 excerpts in 20 languages: 0.9 to 1.2 times the exact count. A part never costs more than the whole. Hooks load this.
 """
 
+from __future__ import annotations
+
 _UNIT = 64  # weights are counted in 1/64 of a token
 _REST, _LOWER, _UPPER, _DIGIT, _SPACE, _LINE, _MARK, _SIGN = range(8)
 _CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\n\r")
@@ -50,10 +52,9 @@ _CLASSES = (
     (bytes(range(0xF0, 0x100)), _REST, (117, 119, 126, 126, 149, 131, 126, 126)),  # emoji
 )
 
-_GROUP_BITS, _CLASS_BITS = (
-    b"\xe0",
-    b"\x1f",
-)  # a character is one byte: its group above, its class (from 1) below
+# a character is one byte: its group above, its class (from 1) below
+_GROUP_BITS = b"\xe0"
+_CLASS_BITS = b"\x1f"
 
 
 _CODES = bytes.maketrans(

@@ -3,6 +3,8 @@
 A value has the type that its key declares; a mismatch is reported with file and line.
 """
 
+from __future__ import annotations
+
 import re
 import warnings
 from bisect import bisect_left
@@ -23,7 +25,9 @@ _UNPRINTABLE = re.compile(
 )
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
-_TRUE, _FALSE, _NULL = {"true", "yes", "on"}, {"false", "no", "off"}, {"", "~", "null"}
+_TRUE = {"true", "yes", "on"}
+_FALSE = {"false", "no", "off"}
+_NULL = {"", "~", "null"}
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
 
@@ -101,7 +105,8 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
         return YamlError(line(index), " ".join(what.split()))
 
     def convert(node: Any, depth: int) -> ConfigNode:
-        start, end = node.start_mark.index, node.end_mark.index
+        start = node.start_mark.index
+        end = node.end_mark.index
         if id(node) in composed:  # aliases of aliases would grow without bound
             raise error(
                 start,
@@ -125,7 +130,8 @@ def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
             items = [convert(item, depth + 1) for item in node.value]
             value = tuple(items)
         else:
-            items, value = [], {}
+            items = []
+            value = {}
             for key, item in (
                 (convert(key, depth + 1), convert(item, depth + 1)) for key, item in node.value
             ):
@@ -209,10 +215,16 @@ def parse_toml(text: str, where: str) -> ParsedConfig:
 
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
     """The assignments of a shell file; None where a shell would have to expand."""
-    assignments, position, line, counted = [], 0, 1, 0
+    assignments = []
+    position = 0
+    line = 1
+    counted = 0
     while (match := _ASSIGNMENT.search(text, position)) is not None:
-        line, counted = line + text.count("\n", counted, match.start(1)), match.start(1)
-        word, position, is_literal = "", match.end(), True
+        line = line + text.count("\n", counted, match.start(1))
+        counted = match.start(1)
+        word = ""
+        position = match.end()
+        is_literal = True
         while (piece := _SHELL_PIECE.match(text, position)) is not None:
             single, double, escaped, unquoted = piece.groups()
             is_literal &= not re.search(r"[$`]", double or unquoted or "")
@@ -250,7 +262,7 @@ class ConfigKey:
     choices: tuple[StrEnum, ...] = ()
     lowest: float = 0
     highest: float = 10**12
-    parts: tuple["ConfigKey", ...] = ()
+    parts: tuple[ConfigKey, ...] = ()
     make: Callable[..., object] = dict
     ignored: bool = False
     personal: bool = False
@@ -276,14 +288,15 @@ class ConfigKey:
 class ValueMismatch(Exception):
     """A value is not what its key expects; `ralph.config` knows the file."""
 
-    def __init__(self, expected: str, node: "ConfigNode") -> None:
+    def __init__(self, expected: str, node: ConfigNode) -> None:
         super().__init__(f"expected {expected}, got {_describe_value(node)}")
         self.line = node.line
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
     """The value for this key; ValueMismatch when it is not what it expects."""
-    value, check_item = node.value, _ITEM_CHECKS.get(key.kind)
+    value = node.value
+    check_item = _ITEM_CHECKS.get(key.kind)
     if check_item is not None and isinstance(value, tuple):
         return tuple(check_item(key, item) for item in value)
     if key.kind is ValueType.TEXT:

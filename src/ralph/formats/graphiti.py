@@ -3,6 +3,8 @@
 The same records give the same bytes. A stated edge is a link with a relation and times in a record's metadata.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import struct
@@ -51,7 +53,8 @@ def edges_text(edges: Iterable[Edge]) -> str:
 
 def embeddings_bytes(embeddings: Embeddings) -> bytes:
     """embeddings.bin."""
-    name, size = embeddings.model.encode("utf-8"), 4 * embeddings.dimensions
+    name = embeddings.model.encode("utf-8")
+    size = 4 * embeddings.dimensions
     count = len(embeddings.rows) // size if size else 0
     return (
         MAGIC

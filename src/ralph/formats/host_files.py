@@ -4,6 +4,8 @@ An edit only inserts, and removing the entry restores the old bytes: a container
 its opening bracket, one that was there and empty has our entry right behind it. Comments are blanked for reading only.
 """
 
+from __future__ import annotations
+
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +74,8 @@ class _HostFile:
         return node
 
     def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-        nodes, positions = [self.root], []
+        nodes = [self.root]
+        positions = []
         for depth, key in enumerate(path):
             self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
             matches = [
@@ -84,7 +87,7 @@ class _HostFile:
             nodes.append(nodes[-1].members[matches[-1]].node)
         return nodes, positions
 
-    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], "HookEntry"]]:
+    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], HookEntry]]:
         nodes, positions = self.find_nodes(["hooks"])
         hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
         for event, member in enumerate(hooks):
@@ -120,7 +123,8 @@ class _HostFile:
             child = containers[-1].children[position]
             containers.append(child.node if isinstance(child, JsonMember) else child)
         for container, position in reversed(list(zip(containers, path, strict=True))):
-            children, child = container.children, container.children[position]
+            children = container.children
+            child = container.children[position]
             if len(children) > 1:
                 return self._without_one(children, position)
             before = self.text[container.start + 1 : child.start]
@@ -128,7 +132,8 @@ class _HostFile:
                 _BLANKS
             ):  # it was there and empty, or somebody's comment is in it
                 return self.text[: child.start] + self.text[child.end :]
-        head, tail = self.text[: self.root.start], self.text[self.root.end :]
+        head = self.text[: self.root.start]
+        tail = self.text[self.root.end :]
         if before == _BLANK_FILE_MARK:
             return head + tail
         return None if is_blank(head + tail) else f"{head}{{}}{tail}"
@@ -202,7 +207,8 @@ class HookEntry(NamedTuple):
 def _command_words(entry: object) -> list[object]:
     if not isinstance(entry, Mapping):
         return []
-    arguments, command = entry.get("args"), entry.get("command")
+    arguments = entry.get("args")
+    command = entry.get("command")
     words = command if isinstance(command, list) else [command]
     return [*words, *(arguments if isinstance(arguments, list) else [])]
 
@@ -333,7 +339,8 @@ def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
         after = text[: text.startswith(BOM)] + re.sub(r"\r?\n", newline_of(text), rendered)
         values = _parse_toml(after)
     except (TOMLKitError, Unreadable):
-        values, after = {}, ""
+        values = {}
+        after = ""
     if {_TABLE: {}} | values != expected:
         hint = f"change `{_TABLE}` by hand; nothing was written"
         raise Conflict("the change would alter other values of this file", hint=hint)

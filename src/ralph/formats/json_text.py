@@ -3,6 +3,8 @@
 `json` forgets positions, which edits and reports need; a text without problems is decoded by `json` alone.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from bisect import bisect_left
@@ -34,11 +36,11 @@ class JsonNode(NamedTuple):
     start: int
     end: int
     value: object
-    members: tuple["JsonMember", ...] = ()
-    items: tuple["JsonNode", ...] = ()
+    members: tuple[JsonMember, ...] = ()
+    items: tuple[JsonNode, ...] = ()
 
     @property
-    def children(self) -> Sequence["JsonMember | JsonNode"]:
+    def children(self) -> Sequence[JsonMember | JsonNode]:
         """The members of an object or the elements of an array."""
         return self.members or self.items
 

@@ -3,6 +3,8 @@
 Edits change only the lines of the fields that differ: YAML is composed, not loaded, for the positions of the values.
 """
 
+from __future__ import annotations
+
 import itertools
 import json
 import math
@@ -183,7 +185,7 @@ class KnowledgeDocument(TextDocument):
     slug: str
     matter: FrontMatter | None
 
-    def add(self, record: Record) -> "KnowledgeDocument":
+    def add(self, record: Record) -> KnowledgeDocument:
         """The file with its entry; Conflict when it is not empty."""
         if self.text.strip(BOM + " \t\r\n"):
             hint = "write the entry to a file of its own, or replace this one"
@@ -191,24 +193,27 @@ class KnowledgeDocument(TextDocument):
         text = self.text[: self.text.startswith(BOM)] + render_knowledge(record)
         return self._checked(text, normalise_entry(record, self.slug))
 
-    def replace(self, record_id: str, record: Record) -> "KnowledgeDocument":
+    def replace(self, record_id: str, record: Record) -> KnowledgeDocument:
         """The file with the values and the body that differ changed."""
         old = markdown.find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
-        text, newline = self.text, markdown.newline_of(self.text)
+        text = self.text
+        newline = markdown.newline_of(self.text)
         if self.matter is None or expected == old:
             return self
         if expected.text != old.text:
             start = self.matter.body
             above, _, below = _split(text[start:])
             if not text[:start].endswith("\n"):
-                above, below = newline * 2, newline
+                above = newline * 2
+                below = newline
             elif not above and expected.text.startswith("\n"):
                 above = newline
             if not below and expected.text.endswith("\n"):
                 below = newline
             text = text[:start] + above + expected.text.replace("\n", newline) + below
-        before, after = _field_values(old), _field_values(expected)
+        before = _field_values(old)
+        after = _field_values(expected)
         key = self.matter.kind_key() or "kind"
         written = {
             name: value
@@ -220,12 +225,12 @@ class KnowledgeDocument(TextDocument):
         removed = [key if name == "kind" else name for name in before if name not in after]
         return self._checked(_change_fields(text, self.matter, written, removed, newline), expected)
 
-    def remove(self, record_id: str) -> "KnowledgeDocument":
+    def remove(self, record_id: str) -> KnowledgeDocument:
         """The empty file; a byte order mark stays."""
         markdown.find_entry(self.entries, record_id)
         return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
 
-    def _checked(self, text: str, expected: Record) -> "KnowledgeDocument":
+    def _checked(self, text: str, expected: Record) -> KnowledgeDocument:
         after = parse_knowledge(text, self.slug)
         if [entry.record for entry in after.entries] != [expected]:
             hint = "look for unusual characters in its title, tags and text"
@@ -320,7 +325,8 @@ def slug_for(title: str, taken: Mapping[str, str]) -> str:
         ids.slug(title).encode("utf-8")[:240].decode("utf-8", "ignore").strip("-")
     )  # `.md` must fit, too
     base = fitting or ids.derived("entry", title)
-    slug, number = base, 1
+    slug = base
+    number = 1
     while slug in taken and fold_title(taken[slug]) != fold_title(title):
         number += 1
         suffix = f"-{number}"
@@ -333,7 +339,8 @@ def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterab
     one, other = sorted((fold_title(title_a), fold_title(title_b)), key=len)
     if one == other:
         return True
-    first, second = set(clean_tags(tags_a)), set(clean_tags(tags_b))
+    first = set(clean_tags(tags_a))
+    second = set(clean_tags(tags_b))
     if not first or not second or 2 * len(first & second) <= min(len(first), len(second)):
         return False
     return one in other and (len(one) >= 8 or len(one.split()) >= 2)
@@ -353,7 +360,8 @@ def shorten(body: str, words: int = 500) -> str:
         if line.blank and not line.closer and total:
             block_end = line.start
         if not line.blank and total + bool(line.closer) <= words:
-            line_end, closer = line.start + len(line.text), line.closer
+            line_end = line.start + len(line.text)
+            closer = line.closer
     newline = markdown.newline_of(body)
     if block_end:
         result = body[:block_end].rstrip()

@@ -4,6 +4,8 @@ A torn line (crash, full disk) is reported and kept, and what can be read on it 
 run and iteration, so that writing it again after a crash gives the same id.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
@@ -91,7 +93,8 @@ def _build_record(value: Value, family: Family, faults: Faults) -> Record | None
 
 def _join_line(first: Value, others: Mapping[str, object]) -> str:
     # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
-    head, rest = dump_line(first, nul=True), dump_line(others, nul=True, ordered=True)
+    head = dump_line(first, nul=True)
+    rest = dump_line(others, nul=True, ordered=True)
     return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"
 
 
@@ -188,7 +191,8 @@ def _take_object(
 ) -> None:
     faults: Faults = []
     record = None
-    line_type, version = value.get("type"), value.get("v", 0)
+    line_type = value.get("type")
+    version = value.get("v", 0)
     if type(version) is not int or not isinstance(line_type, str):
         faults.append(
             ("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number")
@@ -210,10 +214,8 @@ def _take_object(
         return
     document.entries.append(Entry(record, *span))
     if record.id in ids:
-        what, hint = (
-            f"a second record has the id {record.id}",
-            "both are read; `forget` removes both",
-        )
+        what = f"a second record has the id {record.id}"
+        hint = "both are read; `forget` removes both"
         document.problems.append(Problem(span[2], what, hint, "warning", "duplicate-id"))
     ids.add(record.id)
 
@@ -258,7 +260,8 @@ def journal_record(entry: JournalEntry) -> Record:
 
 def journal_entry(record: Record) -> JournalEntry:
     """The entry that a record of the journal holds; see `is_journal_entry`."""
-    origin, extra = record.origin, record.extra
+    origin = record.origin
+    extra = record.extra
     if not isinstance(record.kind, Outcome):
         raise TypeError(f"{record.id} is no record of the journal")
     feature, model, duration, cost = (extra.get(name) for name in _EXTRA_KEYS)

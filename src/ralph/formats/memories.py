@@ -3,6 +3,8 @@
 The heading gives the kind, else the id's prefix. Every edit is parsed again, and refused if it alters another entry.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 import zlib
@@ -43,10 +45,9 @@ _MOMENT = re.compile(DATE + r"(T[\d:.]+(Z|[+-]\d\d:?\d\d)?)?")
 _SIGN = re.compile(r"[^\w]{0,8}sign:\s*(.*)", re.IGNORECASE)
 _OUR_PREFIX = re.compile(r"(mem|pattern|decision|fix|context)-", re.IGNORECASE)
 _NO_SPACE = re.compile(rf"###{_OUR_PREFIX.pattern}\d", re.IGNORECASE)
-_SEPARATOR, _CODE = (
-    re.compile(r"[% \t>]"),
-    re.compile(r"%([0-9A-F]{2})"),
-)  # of pairs in the second comment
+# of pairs in the second comment
+_SEPARATOR = re.compile(r"[% \t>]")
+_CODE = re.compile(r"%([0-9A-F]{2})")
 _TORN_MARK = "<!-\0"
 _COMMENT_TOKEN = re.compile(
     rf"^ {{0,3}}<!--[ \t]*(?:{'|'.join(sorted(_KEYS))})[ \t]*:.*|-->"
@@ -128,7 +129,9 @@ class _Scan:
         self.first_text = 0
         self._text = text
         self._block: _Block | None = None
-        self._section, self._in_comment, conflict = _Section("", 0, 0, 0), False, -1
+        self._section = _Section("", 0, 0, 0)
+        self._in_comment = False
+        conflict = -1
         for line in markdown.scan_lines(
             _mask_torn_comments(text), None if "\r" in text else CANONICAL_RUN, hide_unclosed=True
         ):
@@ -157,9 +160,12 @@ class _Scan:
             self.barred.append((conflict, len(text) + 1))
 
     def _take_canonical(self, line: Line) -> None:
-        self._block, self._section.closed = None, False
-        section_kind, label = kind_of(self._section.heading), label_of(self._section.heading)
-        number, counted = line.number, 0
+        self._block = None
+        self._section.closed = False
+        section_kind = kind_of(self._section.heading)
+        label = label_of(self._section.heading)
+        number = line.number
+        counted = 0
         for match in _CANONICAL.finditer(line.text):
             block_id, quote, tags, created_at, more = match.groups()
             start, end = match.span()
@@ -182,7 +188,8 @@ class _Scan:
             self.blocks.append(Entry(record, line.start + start, line.start + end, number))
 
     def _take(self, line: Line) -> None:
-        block, content = self._block, line.text.lstrip(" ")
+        block = self._block
+        content = line.text.lstrip(" ")
         if len(line.text) - len(content) > 3 or (block is not None and block.name):
             content = line.text  # indentation is code, or part of a list in a Sign
         self._in_comment = content.startswith("<!--")
@@ -194,7 +201,8 @@ class _Scan:
             block.quoted = True
             self._append(block, line, content[2:] if content[1:2] == " " else content[1:])
         elif markdown.is_rule(content):
-            self._block, self._section.closed = None, True
+            self._block = None
+            self._section.closed = True
         else:
             self._take_text(line)
         if (
@@ -222,7 +230,8 @@ class _Scan:
     def _append(self, block: _Block, line: Line, text: str | None = None) -> None:
         if block.lines:
             block.lines.extend([""] * block.blanks)
-        block.blanks, block.end = 0, line.start + len(line.text)
+        block.blanks = 0
+        block.end = line.start + len(line.text)
         block.lines.append(self._text[line.start : block.end] if text is None else text)
 
     def _take_heading(self, line: Line, content: str) -> None:
@@ -260,7 +269,9 @@ class _Scan:
                 self.blocks.append(self._block)
 
     def _take_comment(self, line: Line, content: str) -> None:
-        block, comment, meta = self._block, content.rstrip(), None
+        block = self._block
+        comment = content.rstrip()
+        meta = None
         if not self._in_comment:
             meta = re.sub(r" (?:-- >|->|--|-)\Z", "", comment[len(_TORN_MARK) :])
             what = "this metadata comment is not closed: it is read to the line's end"
@@ -276,7 +287,8 @@ class _Scan:
                 else None
             )
         if meta is not None and block is not None and block.meta is None:
-            block.meta, block.end = meta, line.start + len(line.text)
+            block.meta = meta
+            block.end = line.start + len(line.text)
         else:
             self._block = None
 
@@ -287,7 +299,9 @@ class _Scan:
 def _mask_torn_comments(text: str) -> str:
     if not any(line.rfind("<!--") > line.rfind("-->") for line in text.split("\n")):
         return text
-    closes, parts, end = False, [], len(text)
+    closes = False
+    parts = []
+    end = len(text)
     for token in reversed(list(_COMMENT_TOKEN.finditer(text))):
         if "-->" in token[0] or "<!--" not in token[0]:
             closes = "-->" in token[0]
@@ -310,7 +324,8 @@ def _build_entries(blocks: Sequence[_Block | Entry]) -> Iterable[Entry]:
         kind = kind_of(block.section) or kind_of(block.id.partition("-")[0]) or MemoryKind.CONTEXT
         label = label_of(block.section)
         if block.name:
-            kind, label = MemoryKind.FIX, SIGN_LABEL
+            kind = MemoryKind.FIX
+            label = SIGN_LABEL
             base = "sign-" + (ids.slug(block.name) or ids.derived("name", block.name))
             while not block.id or block.id in taken:
                 count[base] += 1
@@ -344,7 +359,8 @@ def _read_metadata(inner: str) -> dict[str, Any]:
         for key, equals, value in own
     ]
     for word, colon, value in pairs:
-        word, value = word.strip(), value.strip()
+        word = word.strip()
+        value = value.strip()
         key = word.lower()
         if key == "tags" and colon:
             fields["tags"] = _split_tags(value)
@@ -458,7 +474,7 @@ class MemoriesDocument:
         """Whether a merge waits to be resolved: only a person may change the file then."""
         return any(problem.code == "conflict" for problem in self._scan.problems)
 
-    def add(self, record: Record) -> "MemoriesDocument":
+    def add(self, record: Record) -> MemoriesDocument:
         """The document with one more entry in its section, at the end of a small one; a missing section is made."""
         check_record(record)
         newline = markdown.newline_of(self.text)
@@ -506,7 +522,7 @@ class MemoriesDocument:
         at = ends[zlib.crc32(record_id.encode("utf-8", "surrogatepass")) % len(ends)]
         return [at] if self._outside(at) == at else []
 
-    def replace(self, record_id: str, record: Record) -> "MemoriesDocument":
+    def replace(self, record_id: str, record: Record) -> MemoriesDocument:
         """The document with one entry changed, moved when its kind changed."""
         entry = self._changeable(record_id)
         if is_sign(entry.record):
@@ -522,7 +538,7 @@ class MemoriesDocument:
             [self.text[: entry.start] + written + self.text[entry.end :]], entry, record
         )
 
-    def remove(self, record_id: str) -> "MemoriesDocument":
+    def remove(self, record_id: str) -> MemoriesDocument:
         """The document without one entry; its heading stays."""
         entry = self._changeable(record_id)
         cuts = (
@@ -531,12 +547,14 @@ class MemoriesDocument:
         )
         return self._spliced(cuts, entry, None)
 
-    def with_unique_ids(self, mint: Callable[[str], str]) -> "MemoriesDocument":
+    def with_unique_ids(self, mint: Callable[[str], str]) -> MemoriesDocument:
         """The document with new ids for duplicates; unchanged during a merge conflict."""
         if self.has_conflict:
             return self
-        taken, first = {entry.record.id for entry in self.entries}, set[str]()
-        pieces, copied_to = [], 0
+        taken = {entry.record.id for entry in self.entries}
+        first = set[str]()
+        pieces = []
+        copied_to = 0
         for entry in self.entries:
             old_id = entry.record.id
             if old_id in first:
@@ -567,7 +585,7 @@ class MemoriesDocument:
 
     def _spliced(
         self, texts: Iterable[str], removed: Entry | None, added: Record | None
-    ) -> "MemoriesDocument":
+    ) -> MemoriesDocument:
         before = [_without_sign_id(entry.record) for entry in self.entries if entry is not removed]
         for text in texts:
             after = MemoriesDocument(text, self.layout)
@@ -706,7 +724,8 @@ def _own_pairs(record: Record) -> list[tuple[str, str]]:
     pairs = [(AT, str(record.extra.get(AT) or "")), ("updated", record.updated_at)]
     pairs += [("supersedes", link.target) for link in record.links if link.relation == "supersedes"]
     pairs += [("valid-until", record.valid_until), ("by", record.origin.by)]
-    pairs += [("status", record.status.value)] if record.status is Status.RETIRED else []
+    if record.status is Status.RETIRED:
+        pairs.append(("status", record.status.value))
     pairs += [
         (key, str(value))
         for key, value in record.extra.items()

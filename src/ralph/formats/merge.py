@@ -5,6 +5,8 @@ place. A new entry follows the common entry above it, in the order of time: both
 bytes. Whatever is unexpected is left to the merge of lines, never to one side.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
@@ -48,9 +50,11 @@ _PARSERS: Mapping[str, Parse] = {
 _MEMORIES = [
     parse for name, parse in _PARSERS.items() if name.endswith(("memories.md", "guardrails.md"))
 ]
-_NEXT, _RUN_MARK = "\n### ", "\ue001"
+_NEXT = "\n### "
+_RUN_MARK = "\ue001"
 _HIDDEN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
-_KNOWLEDGE, _INSIGHTS = ".ralph/knowledge/*.md", ".ralph/tasks/*/memory/insights.json"
+_KNOWLEDGE = ".ralph/knowledge/*.md"
+_INSIGHTS = ".ralph/tasks/*/memory/insights.json"
 _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
 _BLOCKS = "blocks"
@@ -107,7 +111,8 @@ class _Version:
 
     def __init__(self, parse: Parse, text: str) -> None:
         document = parse(text)
-        self.text, self.sections = text, _sections(document)
+        self.text = text
+        self.sections = _sections(document)
         self.is_memories = isinstance(document, MemoriesDocument)
         entries = _entries(document)
         self.entries = {entry.record.id: entry for entry in entries}
@@ -132,16 +137,20 @@ class _Version:
 
     def skeleton(self, common: Iterable[str]) -> str:
         """Return the text with placeholders for common entries and without the others."""
-        names, text, entries = set(common), self.text, list(self.entries.items())
+        names = set(common)
+        text = self.text
+        entries = list(self.entries.items())
         pieces: list[str] = []
-        rest, number = len(text), len(entries) - 1
+        rest = len(text)
+        number = len(entries) - 1
         while number >= 0:
             name, (_, start, end, _) = entries[number]
             while name not in names and number:  # neighbours go together, with one blank line
                 before, entry = entries[number - 1]
                 if before in names or not text[entry.end : start].isspace():
                     break
-                start, number = entry.start, number - 1
+                start = entry.start
+                number = number - 1
             above = entries[number - 1][1].end if number else 0
             lead = text[above:start]
             if name in names:
@@ -198,7 +207,8 @@ def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines)
         return Merged(ours)
     if ours == base:
         return Merged(theirs)
-    path, notes = PurePosixPath(name), tuple[str, ...]()
+    path = PurePosixPath(name)
+    notes = tuple[str, ...]()
     if can_merge(name):
         ends = [markdown.newline_of(text) for text in (base, ours, theirs)]
         style = ends[2] if base and ends[1] == ends[0] else max(ends[1:]) if not base else ends[1]
@@ -302,9 +312,11 @@ def _merge_entries(
         notes.append("both sides edited the same lines outside of entries")
     text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
     entries = _entries(parse(text))
-    found, expected = sorted(entry.record.id for entry in entries), sorted(blocks)
+    found = sorted(entry.record.id for entry in entries)
+    expected = sorted(blocks)
     if one.is_memories:
-        found, expected = _contents(entries), _contents(parse("\n\n".join(blocks.values())).entries)
+        found = _contents(entries)
+        expected = _contents(parse("\n\n".join(blocks.values())).entries)
     if found != expected:
         raise Refused("the result would not read back")
     return Merged(text, conflicts, tuple(notes))
@@ -358,7 +370,8 @@ def _decide(old: _Version, one: _Version, two: _Version) -> tuple[dict[str, str]
 
 def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: list[str]) -> str:
     before = old.block(name) if name in old.entries else None
-    ours, theirs = one.block(name), two.block(name)
+    ours = one.block(name)
+    theirs = two.block(name)
     if theirs in (ours, before):
         return ours
     if ours == before:
@@ -412,10 +425,8 @@ def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
 
 def _copy_id(name: str, text: str, *versions: _Version) -> str:
     """Return the id of another wording, made of its text; a longer one where another entry has that id."""
-    head, digest = (
-        name.rpartition("-")[0],
-        hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-    )
+    head = name.rpartition("-")[0]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     for size in range(4, 9):
         copy = f"{head}-{digest[:size]}"
         others = [version.entries[copy].record for version in versions if copy in version.entries]
@@ -592,9 +603,12 @@ def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
     if one is None or two is None:
         side = two if one is None else one
         return None if side == old else side
-    before, merged = old or {}, dict[str, Any]()
+    before = old or {}
+    merged = dict[str, Any]()
     for key in dict.fromkeys((*before, *sorted({*one, *two}))):
-        was, ours, theirs = before.get(key), one.get(key), two.get(key)
+        was = before.get(key)
+        ours = one.get(key)
+        theirs = two.get(key)
         if theirs in (ours, was) or ours == was:
             value = theirs if ours == was else ours
         elif isinstance(ours, list) and isinstance(theirs, list):

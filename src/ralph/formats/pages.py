@@ -3,6 +3,8 @@
 Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between its two marks.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import re
@@ -41,7 +43,7 @@ class PatternsDocument(TextDocument):
     footer: tuple[int, int] | None
     closing: int
 
-    def add(self, record: Record) -> "PatternsDocument":
+    def add(self, record: Record) -> PatternsDocument:
         """The document with one more bullet in its section, unless it is there."""
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
@@ -74,7 +76,7 @@ class PatternsDocument(TextDocument):
             at, block = markdown.insertion_below(self.text, self.closing, above + bullet, newline)
         return self._spliced(at, at, block, expected)
 
-    def replace(self, record_id: str, record: Record) -> "PatternsDocument":
+    def replace(self, record_id: str, record: Record) -> PatternsDocument:
         """The document with one bullet changed, moved when its kind changed."""
         entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
@@ -88,12 +90,12 @@ class PatternsDocument(TextDocument):
         written = written if self.text[: entry.end].endswith("\n") else written.rstrip("\r\n")
         return self._spliced(entry.start, entry.end, written, expected)
 
-    def remove(self, record_id: str) -> "PatternsDocument":
+    def remove(self, record_id: str) -> PatternsDocument:
         """The document without one bullet; its heading stays."""
         entry = markdown.find_entry(self.entries, record_id)
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
-    def stamped(self, date: str, task: str) -> "PatternsDocument":
+    def stamped(self, date: str, task: str) -> PatternsDocument:
         """The document with date and task of its last change."""
         if any(char in date + task for char in "\r\n\x00"):
             raise Refused(
@@ -111,7 +113,7 @@ class PatternsDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
         return parse_patterns(self.text[:at] + block + self.text[at:])
 
-    def _spliced(self, start: int, end: int, block: str, expected: Record) -> "PatternsDocument":
+    def _spliced(self, start: int, end: int, block: str, expected: Record) -> PatternsDocument:
         after = parse_patterns(self.text[:start] + block + self.text[end:])
         _check_splice(self.entries, after.entries, start, end, expected)
         return after
@@ -142,7 +144,8 @@ def parse_patterns(text: str) -> PatternsDocument:
     chunks: list[tuple[str | None, list[Line]]] = [
         (None, [])
     ]  # the lines below each heading; None: no section
-    footer, closing = None, len(text)
+    footer = None
+    closing = len(text)
     for line in scanned:
         if (heading := markdown.parse_heading(line)) is not None and heading[0] <= 2:
             chunks.append((heading[1] if heading[0] == 2 else None, [line]))
@@ -159,7 +162,8 @@ def parse_patterns(text: str) -> PatternsDocument:
     first_lines: dict[str, int] = {}
     for name, lines in chunks:
         bullets = list(markdown.read_bullets(lines))
-        kind, label = _section_kind(name or ""), label_of(name or "")
+        kind = _section_kind(name or "")
+        label = label_of(name or "")
         for item in bullets:
             record = Record(_pattern_id(item.text), kind, item.text, label=label)
             entries.append(Entry(record, item.start, item.end, item.number))
@@ -205,7 +209,8 @@ def _pattern_id(text: str) -> str:
     return ids.derived("pat", markdown.normalise_text(text))
 
 
-REGION_START, REGION_END = "<!-- ralph:start -->", "<!-- ralph:end -->"
+REGION_START = "<!-- ralph:start -->"
+REGION_END = "<!-- ralph:end -->"
 REGION_LABEL = "learned"
 
 _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
@@ -217,7 +222,7 @@ class RegionDocument(TextDocument):
 
     regions: tuple[tuple[int, int], ...]  # from behind its first mark to its second one
 
-    def add(self, record: Record) -> "RegionDocument":
+    def add(self, record: Record) -> RegionDocument:
         """The document with one more bullet in its first region, unless it is there."""
         self._check()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
@@ -240,7 +245,7 @@ class RegionDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
         return self._spliced(at, block, expected)
 
-    def remove(self, record_id: str) -> "RegionDocument":
+    def remove(self, record_id: str) -> RegionDocument:
         """The document without one bullet; its region stays."""
         self._check()
         entry = markdown.find_entry(self.entries, record_id)
@@ -253,7 +258,7 @@ class RegionDocument(TextDocument):
                 f"line {error.line}: {error.what}", hint=f"{error.hint}; nothing was written"
             )
 
-    def _spliced(self, at: int, block: str, expected: Record) -> "RegionDocument":
+    def _spliced(self, at: int, block: str, expected: Record) -> RegionDocument:
         after = parse_region(self.text[:at] + block + self.text[at:])
         broken = any(problem.level == "error" for problem in after.problems)
         _check_splice(self.entries, () if broken else after.entries, at, at, expected)

@@ -4,6 +4,8 @@ Blocks are append-only journal records, each learning is a proposed memory of it
 bullets. Agents write these files freely, so learnings are recognised in many forms.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections import Counter
@@ -211,7 +213,7 @@ class ProgressDocument(TextDocument):
     """The heading of the patterns section, if there is one, and where its next bullet goes."""
     top: int  # where a section for patterns would go
 
-    def add(self, record: Record) -> "ProgressDocument":
+    def add(self, record: Record) -> ProgressDocument:
         """The document with one more block, or pattern unless it is there."""
         newline = markdown.newline_of(self.text)
         if record.family is Family.JOURNAL:
@@ -234,7 +236,7 @@ class ProgressDocument(TextDocument):
         at, block = markdown.insertion_below(self.text, self.top, block, newline)
         return self._spliced(at, block, expected)
 
-    def remove(self, record_id: str) -> "ProgressDocument":
+    def remove(self, record_id: str) -> ProgressDocument:
         """The document without one block, pattern or learning."""
         entry = markdown.find_entry(self.entries, record_id)
         start = max(
@@ -242,7 +244,7 @@ class ProgressDocument(TextDocument):
         )
         return parse_progress(markdown.cut_lines(self.text, start, entry.end))
 
-    def _spliced(self, at: int, block: str, expected: Record) -> "ProgressDocument":
+    def _spliced(self, at: int, block: str, expected: Record) -> ProgressDocument:
         after = parse_progress(self.text[:at] + block + self.text[at:])
         above = [_content(entry.record) for entry in self.entries if entry.start < at]
         below = [_content(entry.record) for entry in self.entries if entry.start >= at]

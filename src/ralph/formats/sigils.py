@@ -4,6 +4,8 @@ Tags in code, comments and quotes are examples, unless a code block holds nothin
 or a tool's output is not the agent's own. What decides over a task must be alone on a line of the last message.
 """
 
+from __future__ import annotations
+
 import html
 import re
 from bisect import bisect_right
@@ -14,7 +16,8 @@ from typing import NamedTuple
 from ralph.formats.knowledge import clean_tags, code_spans
 from ralph.formats.text import Line, LineRole, scan_lines
 
-COMPLETE, FAILURE = "COMPLETE", "FAILURE"
+COMPLETE = "COMPLETE"
+FAILURE = "FAILURE"
 
 _TAG = re.compile(
     r"""<(?P<close>/)?
@@ -113,7 +116,8 @@ def without_sigils(text: str) -> str:
     tags = _visible_tags(text, list(_tags(text))) if "<" in text else []
     if not tags:
         return text
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     spans = [
         *((sigil.start, sigil.end) for sigil in _paired(text, tags)),
         *((tag.start, tag.end) for tag in tags),
@@ -174,9 +178,11 @@ def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
 
 
 def _only_sigils(text: str) -> bool:
-    end, rest = 0, ""
+    end = 0
+    rest = ""
     for sigil in _outermost(_paired(text, _tags(text))):
-        rest, end = rest or text[end : sigil.start].strip(), sigil.end
+        rest = rest or text[end : sigil.start].strip()
+        end = sigil.end
     return end > 0 and not rest and not text[end:].strip()
 
 
@@ -190,15 +196,19 @@ def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
 
 def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
     clean_left: list[bool] = []
-    clean, end = True, 0
+    clean = True
+    end = 0
     for sigil in sigils:
         _, newline, beside = text[end : sigil.start].rpartition("\n")
-        clean, end = (clean or bool(newline)) and not _LETTER.search(beside), sigil.end
+        clean = (clean or bool(newline)) and not _LETTER.search(beside)
+        end = sigil.end
         clean_left.append(clean)
-    clean, start = True, len(text)
+    clean = True
+    start = len(text)
     for sigil, is_clean in zip(reversed(sigils), reversed(clean_left), strict=True):
         beside, newline, _ = text[sigil.end : start].partition("\n")
-        clean, start = (clean or bool(newline)) and not _LETTER.search(beside), sigil.start
+        clean = (clean or bool(newline)) and not _LETTER.search(beside)
+        start = sigil.start
         if clean and is_clean:
             yield sigil
 
@@ -265,7 +275,8 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
             case "verify-pass":
                 verified = verified is not False
             case "verify-fail":
-                verified, reason = False, sigil.body or reason
+                verified = False
+                reason = sigil.body or reason
     return Sigils(
         journal, tuple(knowledge), tuple(finished), failed, promise, model, verified, reason
     )
@@ -356,7 +367,8 @@ def _one_line(text: str) -> str:
 
 
 def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
-    low, high = max(0, sigil.start - _BESIDE), sigil.end + _BESIDE
+    low = max(0, sigil.start - _BESIDE)
+    high = sigil.end + _BESIDE
     first = text.rfind("\n", low, sigil.start) + 1 or low
     last = text.find("\n", sigil.end, high)
     end = min(high, len(text)) if last < 0 else last

@@ -3,6 +3,8 @@
 A Document keeps every byte of its file. Lines in a code fence or HTML comment are examples. Every reader is one pass.
 """
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -162,8 +164,11 @@ def scan_lines(
     text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
 ) -> Iterator[Line]:
     """Every line; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
-    fences, last_comment_end = _closing_fences(text), text.rfind("-->")
-    closer, in_conflict, number = "", False, 0
+    fences = _closing_fences(text)
+    last_comment_end = text.rfind("-->")
+    closer = ""
+    in_conflict = False
+    number = 0
     position = len(BOM) if text.startswith(BOM) else 0
     while position <= len(text):
         number += 1
@@ -201,17 +206,16 @@ def scan_lines(
         elif line.startswith("<<<<<<< ") or (
             in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
         ):
-            role, in_conflict = LineRole.CONFLICT, not line.startswith(">")
+            role = LineRole.CONFLICT
+            in_conflict = not line.startswith(">")
         elif content and (
             mark := fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)
         ):
             starts, lengths = fences[mark[0]]
             at = bisect_right(starts, position)
             closes = at < len(lengths) and lengths[at] >= len(mark)
-            role, closer = (
-                LineRole.OPENS if closes else LineRole.UNCLOSED,
-                mark if closes or hide_unclosed else "",
-            )
+            role = LineRole.OPENS if closes else LineRole.UNCLOSED
+            closer = mark if closes or hide_unclosed else ""
         yield Line(number, position, min(stop + 1, len(text)), line, role, closer)
         position = stop + 1
 
@@ -359,7 +363,8 @@ def bullet_marker(text: str) -> tuple[int, int, int] | None:
     content = item[1:].lstrip(BLANK)
     if item[:2] not in MARKERS or not content or is_rule(item):
         return None
-    indent, index = indentation(text), len(text) - len(content)
+    indent = indentation(text)
+    index = len(text) - len(content)
     column = len(text[:index].expandtabs(_TAB))
     return indent, column if column - indent <= _TAB + 1 else indent + 2, index
 
@@ -388,7 +393,8 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
                 continues = (
                     column >= indent + 2 or column > deepest or (lazy and continues_paragraph(line))
                 )
-                in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
+                in_block = line.role is LineRole.OPENS
+                in_paragraph = line.is_markdown
             if continues:
                 parts += [*waiting, dedent(line.text, pad)]
                 waiting.clear()
@@ -398,9 +404,14 @@ def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
             first = None
         marker = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
         if marker is not None and marker[0] <= deepest:
-            first, end, indent, pad = line, line.end, marker[0], marker[1]
-            parts, waiting = [line.text[marker[2] :]], []
-            in_block, in_paragraph = line.role is LineRole.OPENS, line.is_markdown
+            first = line
+            end = line.end
+            indent = marker[0]
+            pad = marker[1]
+            parts = [line.text[marker[2] :]]
+            waiting = []
+            in_block = line.role is LineRole.OPENS
+            in_paragraph = line.is_markdown
     if first is not None:
         yield Bullet(first.start, end, first.number, "\n".join(parts).rstrip(BLANK))
 

@@ -3,6 +3,8 @@
 A member of the wrong type is reported, kept, and counts as absent. Of a prd.json only `passes` is ever changed.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -18,8 +20,20 @@ from ralph.model.work import Claim, Feature, Story, Task
 
 TASK_KEYS = tuple(each.name for each in fields(Task) if each.name != "extra")
 FEATURE_KEYS = tuple(each.name for each in fields(Feature) if each.name != "extra")
-INSIGHT_KEYS = tuple(
-    "id kind label title text tags files source status created_at updated_at valid_until links".split()
+INSIGHT_KEYS = (
+    "id",
+    "kind",
+    "label",
+    "title",
+    "text",
+    "tags",
+    "files",
+    "source",
+    "status",
+    "created_at",
+    "updated_at",
+    "valid_until",
+    "links",
 )
 INSIGHTS_VERSION = 1
 _TASK = dict.fromkeys(TASK_KEYS, "text") | {"priority": "number", "attempts": "number"}
@@ -85,7 +99,8 @@ def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
 def _merge_members(stored: Members, before: Members, after: Members) -> Members:
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
-        old, old_stored = before.get(key), stored.get(key)
+        old = before.get(key)
+        old_stored = stored.get(key)
         if key in before and json_text.same_json(old, value):
             continue
         if isinstance(value, dict) and isinstance(old, dict) and isinstance(old_stored, dict):
@@ -104,7 +119,7 @@ class TaskDocument:
     problems: tuple[Problem, ...]
     _reader: JsonReader = field(repr=False, compare=False)
 
-    def with_task(self, task: Task) -> "TaskDocument":
+    def with_task(self, task: Task) -> TaskDocument:
         """The document with another state; the same state changes no byte."""
         if json_text.is_blank(self.text):
             return parse_task(render_task(task))
@@ -270,7 +285,7 @@ class InsightsDocument(TextDocument):
     _reader: JsonReader = field(repr=False, compare=False)
     _positions: Mapping[str, int] = field(repr=False, compare=False)
 
-    def add(self, *records: Record) -> "InsightsDocument":
+    def add(self, *records: Record) -> InsightsDocument:
         """The document with more insights at the end."""
         ids = set(self._positions)
         for record in records:
@@ -284,7 +299,7 @@ class InsightsDocument(TextDocument):
             [*self._list(), *(json_text.check_json(_insight_members(record)) for record in records)]
         )
 
-    def replace(self, record_id: str, record: Record) -> "InsightsDocument":
+    def replace(self, record_id: str, record: Record) -> InsightsDocument:
         """The document with one insight changed; unknown members of it are kept."""
         if record.id != record_id and record.id in self._positions:
             raise Conflict(
@@ -293,18 +308,19 @@ class InsightsDocument(TextDocument):
             )
         return self.replace_all({record_id: record})
 
-    def replace_all(self, records: Mapping[str, Record]) -> "InsightsDocument":
+    def replace_all(self, records: Mapping[str, Record]) -> InsightsDocument:
         """The document with several insights changed."""
         elements = self._list()
         for record_id, record in records.items():
-            entry, position = find_entry(self.entries, record_id), self._positions[record_id]
+            entry = find_entry(self.entries, record_id)
+            position = self._positions[record_id]
             after = _insight_members(record)
             merged = _merge_members(elements[position], _insight_members(entry.record), after)
             # An id derived from the text and a label taken from the kind would change with them.
             elements[position] = merged | {key: after[key] for key in ("id", "kind", "label")}
         return self._with_list(elements)
 
-    def remove(self, record_id: str) -> "InsightsDocument":
+    def remove(self, record_id: str) -> InsightsDocument:
         """The document without one insight."""
         find_entry(self.entries, record_id)
         elements = self._list()
@@ -324,7 +340,7 @@ class InsightsDocument(TextDocument):
             raise self._reader.unreadable_error()
         return self._reader.value
 
-    def _with_list(self, elements: list[Any]) -> "InsightsDocument":
+    def _with_list(self, elements: list[Any]) -> InsightsDocument:
         changed = {**self._members(), "insights": elements}
         is_same = json_text.same_json(changed, self._reader.value)
         return self if is_same else parse_insights(json_text.dump_file(changed, nul=True))

@@ -4,13 +4,15 @@ Tools and parameters get Claude's names, so that the rules for private files, re
 Members that nobody reads are dropped. Claude Code, Codex and Gemini CLI do without this module.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
 
+from ralph.lean import TYPE_CHECKING
 from ralph.store import hook_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -34,13 +36,31 @@ _CLAUDE_PARAMETERS = {
 }
 _TOOLS = {name: tool for tool, names in _CLAUDE_TOOLS.items() for name in names.split()}
 _PARAMETERS = {name: ours for ours, names in _CLAUDE_PARAMETERS.items() for name in names.split()}
-_MEMBERS = tuple(
-    """session_id cwd transcript_path hook_event_name agent_id agent_type permission_mode source trigger reason prompt
-    last_assistant_message tool_name tool_input tool_use_id tool_response error is_interrupt""".split()
+_MEMBERS = (
+    "session_id",
+    "cwd",
+    "transcript_path",
+    "hook_event_name",
+    "agent_id",
+    "agent_type",
+    "permission_mode",
+    "source",
+    "trigger",
+    "reason",
+    "prompt",
+    "last_assistant_message",
+    "tool_name",
+    "tool_input",
+    "tool_use_id",
+    "tool_response",
+    "error",
+    "is_interrupt",
 )
 _ANSWERS = dict.fromkeys(("opencode", "copilot"), "additionalContext")
 _ANSWERS |= {"cline": "contextModification", "cursor": "additional_context"}
-_TAIL, _READS = 1 << 18, 15  # bytes at the end of a transcript, and how often they are read
+# bytes at the end of a transcript, and how often they are read
+_TAIL = 1 << 18
+_READS = 15
 
 
 def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
@@ -57,7 +77,8 @@ def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
         "prompt"
     ):  # Qwen sends one with the results of tools
         return "", raw
-    tool, given = payload.get("tool_name"), payload.get("tool_input")
+    tool = payload.get("tool_name")
+    given = payload.get("tool_input")
     if isinstance(tool, str):
         payload["tool_name"] = tool = _TOOLS.get(tool, tool)
         if isinstance(given, dict) and tool in ("Read", "Write", "Edit"):
@@ -66,10 +87,8 @@ def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
             }
     code = payload.get("exit_code")
     if event == "AfterTool" and isinstance(code, int) and code:
-        event, payload["error"] = (
-            "PostToolUseFailure",
-            f"Exit code {code}\n{payload.pop('tool_response', '')}",
-        )
+        event = "PostToolUseFailure"
+        payload["error"] = f"Exit code {code}\n{payload.pop('tool_response', '')}"
     kept = {name: payload[name] for name in _MEMBERS if payload.get(name) not in (None, "")}
     return event, json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -83,7 +102,7 @@ def write_answer(host: str, answer: bytes) -> bytes:
     ).encode()
 
 
-def _qwen(event: str, payload: "Json") -> None:
+def _qwen(event: str, payload: Json) -> None:
     answer = payload.get("tool_response")
     text = (
         payload.get("error")
@@ -106,7 +125,7 @@ def _qwen(event: str, payload: "Json") -> None:
         payload["error"] = f"Exit code {code}\n{shown}" if code.isdecimal() else shown
 
 
-def _copilot(event: str, payload: "Json") -> None:
+def _copilot(event: str, payload: Json) -> None:
     result = payload.get("tool_result")
     text = result.get("text_result_for_llm") if isinstance(result, dict) else None
     if isinstance(text, str):
@@ -135,7 +154,7 @@ def _last_answer(path: str) -> str:
     return ""
 
 
-def _cline(event: str, payload: "Json") -> None:
+def _cline(event: str, payload: Json) -> None:
     context, result, turn = (
         payload.get(name) or {} for name in ("sessionContext", "tool_result", "turn")
     )
@@ -146,7 +165,8 @@ def _cline(event: str, payload: "Json") -> None:
     payload["prompt"] = (payload.get("userPromptSubmit") or {}).get("prompt")
     if not result:
         return
-    given, output = dict(result.get("input") or {}), result.get("output")
+    given = dict(result.get("input") or {})
+    output = result.get("output")
     results = [
         each
         for each in (output if isinstance(output, list) else [output])
@@ -170,7 +190,7 @@ def _cline(event: str, payload: "Json") -> None:
     }
 
 
-def _cursor(event: str, payload: "Json") -> None:
+def _cursor(event: str, payload: Json) -> None:
     payload["session_id"] = payload.get("conversation_id") or payload.get("session_id")
     payload["cwd"] = next(iter(payload.get("workspace_roots") or []), payload.get("cwd"))
     payload["last_assistant_message"] = payload.get("text")
@@ -187,13 +207,12 @@ def _cursor(event: str, payload: "Json") -> None:
         payload["tool_response"] = {"isError": True, "content": payload["error_message"]}
 
 
-def _windsurf(event: str, payload: "Json") -> None:
+def _windsurf(event: str, payload: Json) -> None:
     info: Json = payload.get("tool_info") or {}
-    payload["session_id"], payload["cwd"] = payload.get("trajectory_id"), os.getcwd()
-    payload["prompt"], payload["last_assistant_message"] = (
-        info.get("user_prompt"),
-        info.get("response"),
-    )
+    payload["session_id"] = payload.get("trajectory_id")
+    payload["cwd"] = os.getcwd()
+    payload["prompt"] = info.get("user_prompt")
+    payload["last_assistant_message"] = info.get("response")
     if "command_line" in info:
         payload |= {"tool_name": "Bash", "tool_input": {"command": info["command_line"]}}
     elif "edits" in info:

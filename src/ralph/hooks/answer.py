@@ -4,14 +4,16 @@ The answer is one JSON object with `additionalContext`, or nothing. What was inj
 session's list, so that it is injected once. The index is opened read-only and nothing is waited for.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
 from ralph import discovery
 from ralph.hooks.handler import Payload, session_name
+from ralph.lean import TYPE_CHECKING
 from ralph.store import hook_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -21,8 +23,16 @@ if TYPE_CHECKING:
 _REDACTED = "[redacted: "
 _OTHER_NAMES = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
 """Gemini and others read no answer before a tool: theirs comes with its result."""
-_FILE_TOOLS = tuple(
-    "Edit Write MultiEdit NotebookEdit Read apply_patch replace write_file read_file".split()
+_FILE_TOOLS = (
+    "Edit",
+    "Write",
+    "MultiEdit",
+    "NotebookEdit",
+    "Read",
+    "apply_patch",
+    "replace",
+    "write_file",
+    "read_file",
 )
 """Tools that touch the files that they name, of all hosts."""
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
@@ -35,16 +45,18 @@ MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
 
 
 def answer_event(
-    host: str, event: str, payload: Payload, project: "Project", env: "Mapping[str, str]"
+    host: str, event: str, payload: Payload, project: Project, env: Mapping[str, str]
 ) -> bytes:
     """Return what to print about an event; b"" when memory has nothing that relates."""
     name = _OTHER_NAMES.get(event, event)
-    question, is_subagent = "", name == "SubagentStart"
+    question = ""
+    is_subagent = name == "SubagentStart"
     if is_subagent:
         question = _subagent_task(payload, project)
     elif name == "UserPromptSubmit":
         question = _question(host, payload)
-    files, command = _files(payload), payload.object("tool_input").text("command")
+    files = _files(payload)
+    command = payload.object("tool_input").text("command")
     if not (question or files or command) or (
         not question and name in ("UserPromptSubmit", "SubagentStart")
     ):
@@ -103,9 +115,10 @@ def _question(host: str, payload: Payload) -> str:
     return human_question(first + " ".join(part.partition("]")[2] for part in rest))
 
 
-def _subagent_task(payload: Payload, project: "Project") -> str:
+def _subagent_task(payload: Payload, project: Project) -> str:
     """Return the task of a subagent that starts: the oldest one for its type that no other has taken."""
-    session, kind = session_name(payload.text("session_id")), payload.text("agent_type")
+    session = session_name(payload.text("session_id"))
+    kind = payload.text("agent_type")
     lines = (
         hook_files.read_file(f"{project.state}/cache/subagents/{session}", 1 << 20) or b""
     ).split(b"\n")
@@ -117,7 +130,7 @@ def _subagent_task(payload: Payload, project: "Project") -> str:
     return f"{tasks[taken].text('description')}\n{tasks[taken].text('prompt')}"
 
 
-def _running_loops(project: "Project", seen: "Collection[str]") -> "list[str]":
+def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
     """Return the loops that run now, by their heartbeats, and that the session has not been told of."""
     folder = f"{project.state}/cache/runs"
     try:
@@ -134,7 +147,7 @@ def _running_loops(project: "Project", seen: "Collection[str]") -> "list[str]":
     ]
 
 
-def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "RecallOptions":
+def _request(project: Project, session: str, env: Mapping[str, str]) -> RecallOptions:
     from ralph.context import recall  # only when there is an index to ask
 
     settings = project.settings
@@ -148,7 +161,8 @@ def _request(project: "Project", session: str, env: "Mapping[str, str]") -> "Rec
         env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
     )
     options.enabled = settings.enabled
-    options.types, options.tags = settings.types, settings.tags
+    options.types = settings.types
+    options.tags = settings.tags
     options.accepted_files = (
         f"{project.state}/{discovery.LOG}/accepted",
         f"{discovery.user_folder('STATE', env)}/accepted",
@@ -188,11 +202,11 @@ def _files(payload: Payload) -> list[str]:
 
 
 def _note_injection(
-    project: "Project",
+    project: Project,
     session: str,
     event: str,
-    memory: "Recalled",
-    runs: "list[str]",
+    memory: Recalled,
+    runs: list[str],
     *,
     seen: bool,
 ) -> None:

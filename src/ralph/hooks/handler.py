@@ -5,30 +5,45 @@ without a parser, so that an event without anything private or secret imports ne
 hooks load import neither dataclasses, typing, pathlib, enum, inspect nor contextlib. The exit code is always 0.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
 
 from ralph import discovery
 from ralph.capture.secret_prefilter import may_match_glob, needs_rules
+from ralph.lean import TYPE_CHECKING
 from ralph.store import hook_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ralph.store.hook_files import HookSettings
 
-RECORDED = tuple(
-    """PostToolUse PostToolUseFailure UserPromptSubmit SubagentStop SessionEnd AfterTool BeforeAgent
-    beforeSubmitPrompt""".split()
+RECORDED = (
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "SubagentStop",
+    "SessionEnd",
+    "AfterTool",
+    "BeforeAgent",
+    "beforeSubmitPrompt",
 )
-ANSWERED = tuple(
-    "UserPromptSubmit PreToolUse PostToolUseFailure SubagentStart BeforeAgent AfterTool".split()
+ANSWERED = (
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "BeforeAgent",
+    "AfterTool",
 )
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
 """Events that are recorded as they are, that are answered from the index, and that the app handles."""
-_RECORDING, _ANSWERING, _HANDLING = 2.0, 3.0, 5.0
+_RECORDING = 2.0
+_ANSWERING = 3.0
+_HANDLING = 5.0
 _SECONDS = (
     dict.fromkeys(ANSWERED, _ANSWERING) | dict.fromkeys(HANDLED, _HANDLING) | {"SessionEnd": 1.2}
 )
@@ -48,7 +63,8 @@ def main(arguments: list[str]) -> None:
     elif len(arguments) == 2 or arguments[2:] == ["--plugin"]:
         host, event = arguments[:2]
         if not arguments[2:] or not _is_installed_twice(event):
-            pieces, size = [], 0
+            pieces = []
+            size = 0
             while piece := os.read(0, 1 << 20):
                 size += len(piece)
                 if (
@@ -70,8 +86,8 @@ def run_event(
     host: str,
     event: str,
     raw: bytes,
-    env: "Mapping[str, str]",
-    set_deadline: "Callable[[float], None]" = lambda _: None,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None] = lambda _: None,
     *,
     cut: bool = False,
 ) -> bytes:
@@ -81,7 +97,8 @@ def run_event(
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
-    state, is_adapted = "", host not in ("claude", "codex", "gemini")
+    state = ""
+    is_adapted = host not in ("claude", "codex", "gemini")
     try:
         if is_adapted and not cut:
             from ralph.hooks import adapters  # the others send what we read
@@ -106,10 +123,10 @@ def run_event(
 def _handle(
     host: str,
     event: str,
-    payload: "Payload",
-    project: "Project",
-    env: "Mapping[str, str]",
-    set_deadline: "Callable[[float], None]",
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
 ) -> bytes:
     if event not in RECORDED + ANSWERED + HANDLED:
         return b""
@@ -175,7 +192,7 @@ def _handle(
     return answer_event(host, event, payload, project, env)
 
 
-def _prepare_app(set_deadline: "Callable[[], None]") -> None:
+def _prepare_app(set_deadline: Callable[[], None]) -> None:
     """Collect garbage again, and make installed packages importable, as they are without `-S`."""
     gc.enable()
     set_deadline()
@@ -204,14 +221,12 @@ def _set_deadline(seconds: float) -> None:
 
 def _is_installed_twice(event: str) -> bool:
     """Check whether the user's settings start our hook as well: then the plugin leaves the event to them."""
-    home, project = os.environ.get("HOME"), os.environ.get("CLAUDE_PROJECT_DIR")
+    home = os.environ.get("HOME")
+    project = os.environ.get("CLAUDE_PROJECT_DIR")
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
     files = [f"{folder}/settings.json"] if folder else []
-    files += (
-        [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"]
-        if project
-        else []
-    )
+    if project:
+        files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"]
     for text in [hook_files.read_file(file, 1 << 22) or b"" for file in files]:
         if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
             continue
@@ -226,9 +241,10 @@ def _is_installed_twice(event: str) -> bool:
     return False
 
 
-def _can_start(hook: "Mapping[str, object]") -> bool:
+def _can_start(hook: Mapping[str, object]) -> bool:
     """Check that the launcher, or the interpreter and the file, that a hook of ours names can be started."""
-    words, launcher = hook.get("args"), hook.get("command")
+    words = hook.get("args")
+    launcher = hook.get("command")
     if isinstance(launcher, str) and launcher.endswith("/ralph/bin/ralph-hook"):
         note = (hook_files.read_file(f"{launcher[:-14]}interpreter") or b"").decode(
             "utf-8", "surrogateescape"
@@ -292,7 +308,7 @@ class Payload:
         """Return a member that is a string, else ""."""
         return _decode_string(self.value(name))
 
-    def object(self, name: str) -> "Payload":
+    def object(self, name: str) -> Payload:
         """Return a member that is an object, else an empty one."""
         return Payload(self.value(name))
 
@@ -308,7 +324,8 @@ def _scan_members(raw: bytes, *, cut: bool = False) -> dict[str, tuple[int, int]
     for number, piece in enumerate(pieces):
         if number % 2:
             if depth == 1 and not start:
-                key_start, key_end = at, at + len(piece)
+                key_start = at
+                key_end = at + len(piece)
         elif depth < 2 or piece not in (b":", b",", b": ", b", "):
             for offset, byte in enumerate(piece, at):
                 if byte in b"{[":
@@ -359,26 +376,25 @@ class Project:
 
     __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
 
-    settings: "HookSettings"
+    settings: HookSettings
 
     def __init__(self, folder: str) -> None:
         self.root = discovery.find_root(folder)
         self.folder = self.root or folder
         if self.root:
             location = discovery.locate(self.root)
-            self.worktree, self.task = location.worktree, location.task
-            self.state, self.index, self.boundary = (
-                location.state,
-                location.index,
-                location.boundary,
-            )
+            self.worktree = location.worktree
+            self.task = location.task
+            self.state = location.state
+            self.index = location.index
+            self.boundary = location.boundary
 
     def append(self, folders: str, name: str, line: bytes) -> None:
         """Append one line to a file below the state folder, without following a link on the way there."""
         state = self.state[len(self.boundary) + 1 :]
         hook_files.append(self.boundary, (*state.split("/"), *folders.split("/")), name, line)
 
-    def load_settings(self, env: "Mapping[str, str]") -> "HookSettings | None":
+    def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
         """Return the cached settings and remember them; None when they are out of date."""
         own = f"-{os.stat(self.root).st_ino}" if self.worktree else ""
         settings = hook_files.read_settings(
@@ -391,23 +407,55 @@ class Project:
         return settings
 
 
-def _user_config(env: "Mapping[str, str]") -> str:
+def _user_config(env: Mapping[str, str]) -> str:
     folder = discovery.user_folder("CONFIG", env)
     return f"{folder}/config.yml" if folder else ""
 
 
 # --- recording ----------------------------------------------------------------------------------
 
-_SMALL, _LARGEST, _HEAD = 16 * 1024, 32 * 1024 * 1024, 64 * 1024
+_SMALL = 16 * 1024
+_LARGEST = 32 * 1024 * 1024
+_HEAD = 64 * 1024
 """A larger payload is redacted and shortened even if nothing in it looks private; of one over the second limit only the
 head is read, and it is stored without its texts."""
 READING_TOOLS = frozenset(
-    """Read NotebookRead Grep Glob LS WebSearch ToolSearch WebFetch read_file view_image grep_files list_dir web_search
-    read_many_files list_directory glob search_file_content grep_search google_web_search web_fetch""".split()
+    {
+        "Read",
+        "NotebookRead",
+        "Grep",
+        "Glob",
+        "LS",
+        "WebSearch",
+        "ToolSearch",
+        "WebFetch",
+        "read_file",
+        "view_image",
+        "grep_files",
+        "list_dir",
+        "web_search",
+        "read_many_files",
+        "list_directory",
+        "glob",
+        "search_file_content",
+        "grep_search",
+        "google_web_search",
+        "web_fetch",
+    }
 )
 """Tools whose results are files and pages: only their parameters are recorded."""
 _FILE_TOOLS = READING_TOOLS.union(
-    "Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write".split()
+    [
+        "Edit",
+        "MultiEdit",
+        "Write",
+        "NotebookEdit",
+        "apply_patch",
+        "write_file",
+        "replace",
+        "edit",
+        "write",
+    ]
 )
 """Tools that read or change files: `ralph forget` is not called there."""
 _HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
@@ -418,14 +466,12 @@ _LONGEST_ID = 80
 
 
 def append_event(
-    host: str, event: str, stored: Payload, project: Project, env: "Mapping[str, str]"
+    host: str, event: str, stored: Payload, project: Project, env: Mapping[str, str]
 ) -> bool:
     """Append a payload to its session's log in our envelope; False when it cannot be written, which is counted."""
-    run, iteration, task = (
-        env.get("RALPH_RUN", ""),
-        env.get("RALPH_ITERATION", ""),
-        env.get("RALPH_TASK"),
-    )
+    run = env.get("RALPH_RUN", "")
+    iteration = env.get("RALPH_ITERATION", "")
+    task = env.get("RALPH_TASK")
     task = task or project.task
     head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}", "host": "{host}", "event": "{event}"'
     head += f', "run": "{run}"' if _is_id(run) else ""
@@ -471,14 +517,14 @@ def _is_id(name: str) -> bool:
     )
 
 
-def stored_payload(payload: Payload, settings: "HookSettings") -> Payload | None:
+def stored_payload(payload: Payload, settings: HookSettings) -> Payload | None:
     """Return the payload as it may be stored; None for an event about a private path."""
     payload = _without_read_results(payload)
     return _redacted(payload, settings) if _needs_redaction(payload, settings) else payload
 
 
 def _redact_in_time(
-    payload: Payload, project: Project, event: str, set_deadline: "Callable[[float], None]"
+    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
 ) -> Payload | None:
     """Return the payload as it may be stored; without its texts if the rules do not end in time.
 
@@ -530,7 +576,7 @@ def _without_read_results(payload: Payload) -> Payload:
     return Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
 
 
-def _needs_redaction(payload: Payload, settings: "HookSettings") -> bool:
+def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
     """Check whether anything in a payload may be private, or too long to be stored as it is."""
     raw = searched = payload.raw
     if (
@@ -549,7 +595,7 @@ def _needs_redaction(payload: Payload, settings: "HookSettings") -> bool:
     return needs_rules(text) or (bool(settings.paths) and may_match_glob(text, settings.paths))
 
 
-def _redacted(payload: Payload, settings: "HookSettings") -> Payload | None:
+def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
     """Return the payload redacted and shortened; None for an event about a private path."""
     import json  # most events do not need it
 

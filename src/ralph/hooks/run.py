@@ -1,5 +1,7 @@
 """Start one hook event: `<python> -I -S <this file> <host> <Event>`; short, because it is compiled every time."""
 
+from __future__ import annotations
+
 import gc
 import sys
 

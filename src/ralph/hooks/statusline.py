@@ -4,14 +4,16 @@ It starts at every turn, so it imports what recording imports. A client gives JS
 about the current folder. Outside of a project nothing is printed.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
 from ralph import discovery
 from ralph.hooks.handler import Payload, Project
+from ralph.lean import TYPE_CHECKING
 from ralph.store import hook_files
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,7 +32,7 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
+def status_line(raw: bytes, env: Mapping[str, str]) -> str:
     """Return what is remembered here and what this session was given, or why nothing is."""
     payload = Payload(raw)
     places = payload.object("workspace")
@@ -51,7 +53,8 @@ def status_line(raw: bytes, env: "Mapping[str, str]") -> str:
         for count in (memories.count(b"\n### mem-"),)
     ]
     count, tokens = _injected(project, payload.text("session_id"))
-    parts += [f"{count} injected ({tokens} tokens)"] if count else []
+    if count:
+        parts.append(f"{count} injected ({tokens} tokens)")
     return f"Ralph: {', '.join(parts)}"
 
 

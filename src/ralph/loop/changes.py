@@ -4,6 +4,8 @@ Git only lists the files, so that nothing of the repository's config is started;
 repository are walked. Contents are hashed: committing or touching a file changes nothing.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import stat
@@ -21,8 +23,28 @@ MOST_FILES = 100_000  # how many files a snapshot covers
 _LARGEST = 16_000_000  # a larger file is identified by its time and size
 _SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
 _IGNORED = frozenset(
-    """.git .hg .svn .ralph .agent .worktrees node_modules .venv venv .tox .nox __pycache__ .mypy_cache .ruff_cache
-    .pytest_cache .hypothesis .gradle .idea .DS_Store .coverage""".split()
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".ralph",
+        ".agent",
+        ".worktrees",
+        "node_modules",
+        ".venv",
+        "venv",
+        ".tox",
+        ".nox",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".hypothesis",
+        ".gradle",
+        ".idea",
+        ".DS_Store",
+        ".coverage",
+    }
 )
 _GIT = (
     "git",

@@ -4,6 +4,8 @@ All criteria run, also after one has failed: the agent gets everything at once. 
 print the same bytes (times, addresses, order of tests), so output is compared with these masked.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 import shlex
@@ -169,7 +171,28 @@ FORMS = (
 )
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _SHELL_WORDS = frozenset(
-    "cd exit if for while until case set export unset eval exec source . : command type trap umask ulimit".split()
+    {
+        "cd",
+        "exit",
+        "if",
+        "for",
+        "while",
+        "until",
+        "case",
+        "set",
+        "export",
+        "unset",
+        "eval",
+        "exec",
+        "source",
+        ".",
+        ":",
+        "command",
+        "type",
+        "trap",
+        "umask",
+        "ulimit",
+    }
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KIND = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*:(?!//)\s*(.*)", re.DOTALL)
@@ -196,7 +219,8 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
 
 
 def _parse_criterion(text: str) -> Criterion:
-    hint, text = f"valid are: {FORMS}", text.strip()
+    hint = f"valid are: {FORMS}"
+    text = text.strip()
     if not text or "\x00" in text:
         raise UsageError("an empty criterion", hint=hint)
     match = _KIND.fullmatch(text)
@@ -302,7 +326,8 @@ def output_tail(out: str, err: str) -> str:
     """Return the end of both streams; masked lines count, so that cuts are stable."""
     lines: list[str] = []
     for text in (out, err):
-        room, end = OUTPUT_LENGTH // 2, []
+        room = OUTPUT_LENGTH // 2
+        end = []
         for line in reversed(_clean_lines(text)):
             room -= len(mask_line(line)) + 1
             if room < 0:

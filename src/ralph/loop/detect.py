@@ -5,6 +5,8 @@ Rust and Go are known; others name their commands in a Makefile or a criterion. 
 package managers stay offline, and a script or target that installs, watches or rewrites is skipped.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,8 @@ What touches the world is in `Parts`, which `app/loop_parts.py` makes. However a
 state is saved after every step, and every part may be called again with the same arguments after a crash.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -186,26 +188,26 @@ def judge(
     says_done = task.id in sigils.done or verdict.marked or sigils.promise == "COMPLETE"
     failed = next((sigils.failed[name] for name in (task.id, "") if name in sigils.failed), None)
     if failed is not None and task.id not in sigils.done:
-        outcome, reasons = Outcome.FAILED, [f"the agent says that it failed: {failed}"]
+        outcome = Outcome.FAILED
+        reasons = [f"the agent says that it failed: {failed}"]
     elif reply.stop in _FAILED_STOPS:
-        outcome, reasons = (
-            Outcome.FAILED,
-            [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures],
-        )
+        outcome = Outcome.FAILED
+        reasons = [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures]
     elif reply.stop is StopReason.UNAVAILABLE:
-        outcome, reasons = Outcome.BLOCKED, [f"the agent could not be reached: {reply.error}"]
+        outcome = Outcome.BLOCKED
+        reasons = [f"the agent could not be reached: {reply.error}"]
     elif verdict.passed and (says_done or (failing and verdict.checks)):
-        outcome, reasons = Outcome.DONE, []
+        outcome = Outcome.DONE
+        reasons = []
     elif says_done:
-        outcome, reasons = (
-            Outcome.RETRIED,
-            ["it was called done, but the criteria do not agree", verdict.failures],
-        )
+        outcome = Outcome.RETRIED
+        reasons = ["it was called done, but the criteria do not agree", verdict.failures]
     else:
         why = _UNFINISHED_STOPS.get(reply.stop, "the agent did not say that the task is done")
         names = (*sigils.done, *sigils.failed)
         others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
-        outcome, reasons = Outcome.BLOCKED, [why, others, verdict.failures]
+        outcome = Outcome.BLOCKED
+        reasons = [why, others, verdict.failures]
     return Judgement(
         outcome, "\n".join(reason.strip().removesuffix(":") for reason in reasons if reason.strip())
     )

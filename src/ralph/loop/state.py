@@ -4,6 +4,8 @@
 the same disk several times; thrashing is a disk that repeats a few states.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,7 +17,9 @@ from typing import NamedTuple, Self
 from ralph.model.record import Outcome
 from ralph.model.work import RunStatus
 
-_SUCCESS, _STOPPED, _FAILED = RunStatus.SUCCESS, RunStatus.STOPPED, RunStatus.FAILED
+_SUCCESS = RunStatus.SUCCESS
+_STOPPED = RunStatus.STOPPED
+_FAILED = RunStatus.FAILED
 
 
 class EndReason(StrEnum):
@@ -28,7 +32,10 @@ class EndReason(StrEnum):
     def __new__(cls, value: str, code: int, status: RunStatus, meaning: str) -> Self:
         """Make a member."""
         member = str.__new__(cls, value)
-        member._value_, member.code, member.status, member.meaning = value, code, status, meaning
+        member._value_ = value
+        member.code = code
+        member.status = status
+        member.meaning = meaning
         return member
 
     SUCCESS = "success", 0, _SUCCESS, "everything it was to do is done, and the checks agree"
@@ -159,10 +166,8 @@ class RunEnd(NamedTuple):
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
     """Return the limit that was reached, the most informative first."""
-    times, last = (
-        limits.no_progress,
-        results[-limits.no_progress :] if limits.no_progress > 0 else (),
-    )
+    times = limits.no_progress
+    last = results[-limits.no_progress :] if limits.no_progress > 0 else ()
     same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
     attempts = (Outcome.RETRIED, Outcome.FAILED)  # which the task's retries limit
     if same and last[-1].failure and not any(result.outcome in attempts for result in last):

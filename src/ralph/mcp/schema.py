@@ -4,6 +4,8 @@ Models send numbers as text and lists with commas: both are accepted. Schemas ar
 into every conversation. An answer's object and text hold the same, and say that it is data.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +29,10 @@ from ralph.settings import Config
 from ralph.store.library import Stored
 
 Schema = dict[str, Any]
-_MAX_TEXT, _MAX_WORD, _MAX_WORDS, _MAX_NUMBER = 100_000, 500, 100, 1_000_000
+_MAX_TEXT = 100_000
+_MAX_WORD = 500
+_MAX_WORDS = 100
+_MAX_NUMBER = 1_000_000
 _ABOUT = render.INTRO.removeprefix(NOTE)
 
 

@@ -4,6 +4,8 @@ A tool is named as its command is. Its docstring is what a model reads, so each 
 a test holds the list to 2,500 tokens.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +35,12 @@ from ralph.model.work import TaskStatus
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.settings import Inject
 
-LIMIT, LAST, AROUND, NEAR, SESSIONS, TASKS = 5, 20, 20, 20, 20, 30
+LIMIT = 5
+LAST = 20
+AROUND = 20
+NEAR = 20
+SESSIONS = 20
+TASKS = 30
 """How many hits, memories, events, neighbors, sessions and tasks an answer has unless the caller names a limit."""
 _PROMPT_LENGTH = 160
 _LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
@@ -58,7 +65,8 @@ def memory_add(
 ) -> ToolAnswer:
     """Keep what was learned, in a few sentences, for later sessions. No secrets."""
     added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
-    record, source = added.stored.record, call.source(added.stored)
+    record = added.stored.record
+    source = call.source(added.stored)
     sentence = f"Added {record.kind.value} {record.id} ({source})"
     if not added.is_new:
         sentence = f"Already there: {record.id} ({source}); nothing was added."
@@ -82,7 +90,8 @@ def memory_search(
     )
     shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
     notes += [*describe_replacements(result.instead), _more(result.total - len(shown))]
-    notes += [WEAK] if shown and all(each.hit.weak for each in shown) else []
+    if shown and all(each.hit.weak for each in shown):
+        notes.append(WEAK)
     return _lines_answer(shown, result.total, notes, "No memories found.")
 
 
@@ -96,7 +105,8 @@ def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
             result = searching.show(call.root, [id], task=call.task)
         except NotFound:
             raise missing from None
-        record, text = result.shown[0].hit.record, result.shown[0].text
+        record = result.shown[0].hit.record
+        text = result.shown[0].text
         members = {
             "id": record.id,
             "type": record.kind.value,
@@ -172,7 +182,8 @@ def memory_edit(
 def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     """Delete a memory; a person may be asked first. Gives its text back."""
     deleted = memory.delete(call.root, id, expect=call.agreed)
-    record, source = deleted.record, call.source(deleted)
+    record = deleted.record
+    source = call.source(deleted)
     notes = [
         f"Deleted {record.id} ({source}); memory_add with this text, type and tags restores it."
     ]
@@ -201,9 +212,11 @@ def search(
     """Find what is known and what happened: memories, knowledge, guardrails, observations of sessions, journal.
     Start at layer 1; then memory_show for one whole, timeline for what is around it.
     """
-    families, detail = tuple(map(Family, family)), Detail(layer)
+    families = tuple(map(Family, family))
+    detail = Detail(layer)
     words = Query(query, kinds(type), tuple(tags), when(since), when(until), families)
-    words, fit = replace(words, limit=limit, layer=detail, task=call.task), limit == LIMIT
+    words = replace(words, limit=limit, layer=detail, task=call.task)
+    fit = limit == LIMIT
     if team:
         from ralph.app import team_search
 
@@ -234,7 +247,8 @@ def timeline(
 @tool()
 def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
     """What an agent is given with a prompt; without one, the brief at a session's start."""
-    config, notes = call.config, []
+    config = call.config
+    notes = []
     records: list[dict[str, Any]]
     if hook_state.paused_since(call.root) is not None:
         notes.append("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
@@ -244,15 +258,14 @@ def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
                 f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt"
             )
         answer = injected_context.answer_prompt(call.root, config, prompt, task=call.task)
-        text, records = answer.text, list(answer.reasons)
+        text = answer.text
+        records = list(answer.reasons)
         notes += [] if text else ["Nothing relates to that."]
     else:  # without the skill, which teaches the command line: the list of tools teaches enough
         config = replace(config, memories=replace(config.memories, skill_injection=False))
         brief = injected_context.brief_session(call.root, config, "", task=call.task)
-        text, records = (
-            brief.text,
-            [{"id": each.id, "tokens": each.tokens} for each in brief.records],
-        )
+        text = brief.text
+        records = [{"id": each.id, "tokens": each.tokens} for each in brief.records]
         notes += [] if text else ["There is nothing to give."]
     members = {"text": text, "records": records, **({"notes": notes} if notes else {})}
     return ToolAnswer(members, (text + render.notes(notes)).rstrip("\n"))
@@ -276,7 +289,8 @@ def _safe_hits(
     hits: list[dict[str, object]] = []
     may_inject = quarantine.injectable(root)
     for each in answer.shown:
-        record, text = each.hit.record, each.text
+        record = each.hit.record
+        text = each.text
         if each.hit.why != ("id",):
             is_memory = record.family is Family.MEMORY
             said = f"{record.title}\n{record.text}"
@@ -305,7 +319,8 @@ def knowledge_add(
         memory.Change.UPDATED: "Updated",
         memory.Change.UNCHANGED: "Already there:",
     }
-    name, source = written.stored.record.id, call.source(written.stored)
+    name = written.stored.record.id
+    source = call.source(written.stored)
     notes = [
         f"the text before is kept as {written.replaced}" if written.replaced else "",
         "the text was cut to about 500 words" if written.shortened else "",
@@ -511,7 +526,8 @@ def graph_neighbors(
     limit: s.Number = NEAR,
 ) -> ToolAnswer:
     """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
-    types, links = node_types(type), relations(relation)
+    types = node_types(type)
+    links = relations(relation)
     name = full_id(call.root, id)
     reached = graph.neighbors(
         call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task

@@ -4,6 +4,8 @@ An injected text is one or more blocks: a line that starts with `INJECTED`, a fe
 content, the content, and the fence again; lines that start with `NOTE` may follow. Hooks load this module.
 """
 
+from __future__ import annotations
+
 NOTE = "[ralph] "
 INJECTED = NOTE + "Reference from earlier work"
 
@@ -16,8 +18,21 @@ _WRAPPERS = (
 )
 """Tags of what a host puts before a prompt; and every `ide_...`."""
 _MACHINE_TAGS = frozenset(
-    "task-notification command-name command-message command-args command-contents bash-input bash-stdout bash-stderr "
-    "user-memory-input teammate-message turn_aborted tick new-diagnostics".split()
+    {
+        "task-notification",
+        "command-name",
+        "command-message",
+        "command-args",
+        "command-contents",
+        "bash-input",
+        "bash-stdout",
+        "bash-stderr",
+        "user-memory-input",
+        "teammate-message",
+        "turn_aborted",
+        "tick",
+        "new-diagnostics",
+    }
 )
 """Tags with which a prompt begins that no person wrote; and every `local-command-...`."""
 _MACHINE_PROMPTS = (
@@ -83,9 +98,11 @@ def calls_forget(text: str, reach: int = 12) -> bool:
         return False
     if any(mark in lowered for mark in _FORGET_PROMPTS):
         return True
-    words, program = lowered.translate(_SEPARATORS).split(), -reach - 1
+    words = lowered.translate(_SEPARATORS).split()
+    program = -reach - 1
     for number, word in enumerate(words):
-        name, previous = word.rpartition("/")[2].strip("@*.!?"), words[max(0, number - 1)]
+        name = word.rpartition("/")[2].strip("@*.!?")
+        previous = words[max(0, number - 1)]
         if name == "ralph" or name.startswith(
             _OUR_PROGRAMS
         ):  # a folder may have the name of a user or a project

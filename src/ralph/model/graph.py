@@ -4,6 +4,8 @@ A node is a record or an entity with a prefixed id such as `file:src/a.ts`. Time
 a day means all of it, an unknown time excludes nothing. Named tuples, because a walk creates thousands.
 """
 
+from __future__ import annotations
+
 from enum import StrEnum
 from typing import NamedTuple
 

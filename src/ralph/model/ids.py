@@ -3,6 +3,8 @@
 This module alone reads the clock and randomness: all else is a function of its arguments.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections import Counter
@@ -20,7 +22,8 @@ _SHORTENED = re.compile(
 """Ids that are random or a hash; a name such as `know-release-steps` is never shortened."""
 SHORTEST_TAIL = 4
 _CANDIDATES = 5
-_MILLISECONDS, _DATE = 13, 10
+_MILLISECONDS = 13
+_DATE = 10
 _SLUG_BREAK = re.compile(r"[\W_]+")
 
 

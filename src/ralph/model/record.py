@@ -3,6 +3,8 @@
 An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601; "" is unknown, never today.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -208,7 +210,8 @@ class Query:
 
     def accepts(self, record: Record) -> bool:
         """Whether a record passes the filters."""
-        added, tags = record.added_at, {tag.lower() for tag in record.tags}
+        added = record.added_at
+        tags = {tag.lower() for tag in record.tags}
         return (
             record.status is not Status.RETIRED
             and (not self.kinds or record.kind in self.kinds)

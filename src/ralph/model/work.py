@@ -3,6 +3,8 @@
 An agent never raises for what its program did: `Reply.stop` says it, because the loop must journal every iteration.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

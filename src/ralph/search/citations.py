@@ -4,6 +4,8 @@ A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.me
 something of the project by name (`make lint`); a commit follows the word "commit", is in backticks, or in the metadata.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from enum import StrEnum
@@ -13,12 +15,102 @@ from ralph.model.record import Record
 
 MOST = 40  # citations of one record that are checked
 _ENDINGS = frozenset(
-    """bash bat c cc cfg cjs clj cmake conf cpp cs css csv dart ejs erl ex exs fish go gradle graphql h hbs hcl hpp hs
-    htm html ini ipynb java jl js json jsonl jsx kt kts less lock lua m md mdx mjs ml mm nix php pl prisma properties
-    proto ps1 py pyi pyx r rb rs rst sass scala scss sh sol sql svelte swift tf tfvars toml ts tsx txt vue xml yaml yml
-    zig zsh""".split()
+    {
+        "bash",
+        "bat",
+        "c",
+        "cc",
+        "cfg",
+        "cjs",
+        "clj",
+        "cmake",
+        "conf",
+        "cpp",
+        "cs",
+        "css",
+        "csv",
+        "dart",
+        "ejs",
+        "erl",
+        "ex",
+        "exs",
+        "fish",
+        "go",
+        "gradle",
+        "graphql",
+        "h",
+        "hbs",
+        "hcl",
+        "hpp",
+        "hs",
+        "htm",
+        "html",
+        "ini",
+        "ipynb",
+        "java",
+        "jl",
+        "js",
+        "json",
+        "jsonl",
+        "jsx",
+        "kt",
+        "kts",
+        "less",
+        "lock",
+        "lua",
+        "m",
+        "md",
+        "mdx",
+        "mjs",
+        "ml",
+        "mm",
+        "nix",
+        "php",
+        "pl",
+        "prisma",
+        "properties",
+        "proto",
+        "ps1",
+        "py",
+        "pyi",
+        "pyx",
+        "r",
+        "rb",
+        "rs",
+        "rst",
+        "sass",
+        "scala",
+        "scss",
+        "sh",
+        "sol",
+        "sql",
+        "svelte",
+        "swift",
+        "tf",
+        "tfvars",
+        "toml",
+        "ts",
+        "tsx",
+        "txt",
+        "vue",
+        "xml",
+        "yaml",
+        "yml",
+        "zig",
+        "zsh",
+    }
 )
-_NAMES = frozenset("Makefile Dockerfile Justfile Procfile Gemfile Rakefile Jenkinsfile".split())
+_NAMES = frozenset(
+    {
+        "Makefile",
+        "Dockerfile",
+        "Justfile",
+        "Procfile",
+        "Gemfile",
+        "Rakefile",
+        "Jenkinsfile",
+    }
+)
 _AROUND = "`'\"()[]{}<>*,;!?“”‘’«»"
 _NEVER = frozenset("\\*?{}<>$~|@\"'`;&%^=!")
 _LONGEST = 300

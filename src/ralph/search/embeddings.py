@@ -5,6 +5,8 @@ ProviderFailed, so that the caller can search by words. Vectors are stored as on
 is an extra and slow to import: functions do it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -128,7 +130,8 @@ def embedder_for(
         "voyage" if provider == "anthropic" else provider
     )  # vectors of one model have one name
     variable = key or ("" if url else usual_key)
-    url, model = url or usual_url, model or usual_model
+    url = url or usual_url
+    model = model or usual_model
     if not url or not model:
         what = "an address" if not url else "a model"
         raise UsageError(
@@ -179,7 +182,7 @@ class ServerEmbedder:
             f"{where}: {what}", hint=hint or f"check that {self.model} is an embedding model"
         )
 
-    def embed(self, texts: Sequence[str]) -> "Matrix":
+    def embed(self, texts: Sequence[str]) -> Matrix:
         """One unit row a text; a few texts a request."""
         import numpy as np
 
@@ -207,7 +210,7 @@ class ServerEmbedder:
             parts.append(normalize_rows(matrix))
         return np.concatenate(parts)
 
-    def _parse_vectors(self, answer: Any, count: int) -> "Matrix":
+    def _parse_vectors(self, answer: Any, count: int) -> Matrix:
         """OpenAI's items may come in any order, with an `index`."""
         import numpy as np
 
@@ -281,7 +284,7 @@ class ServerEmbedder:
             raise self._failed("sent an answer that is cut off")
         return body
 
-    def _http_error(self, error: "HTTPError", key: str) -> ProviderFailed:
+    def _http_error(self, error: HTTPError, key: str) -> ProviderFailed:
         from http.client import HTTPException
 
         wait = error.headers.get("Retry-After", "") if error.headers else ""
@@ -327,7 +330,7 @@ class LocalEmbedder:
         """Whether the model is in memory, so that a vector takes milliseconds."""
         return self._session is not None
 
-    def embed(self, texts: Sequence[str]) -> "Matrix":
+    def embed(self, texts: Sequence[str]) -> Matrix:
         """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
         import numpy as np
 
@@ -337,7 +340,8 @@ class LocalEmbedder:
         ):  # alone: nothing to pad, and no vector depends on its neighbours
             if is_latin(text):
                 if self._tokens is None:
-                    self._tokens, self._session = WordPiece(_vocabulary()), _session()
+                    self._tokens = WordPiece(_vocabulary())
+                    self._session = _session()
                 ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
                 feeds = {
                     "input_ids": ids,
@@ -374,7 +378,7 @@ def _session() -> Any:
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _vocabulary(file: "Traversable | None" = None) -> dict[str, int]:
+def _vocabulary(file: Traversable | None = None) -> dict[str, int]:
     """It comes with Ralph (see vocabulary.NOTICE)."""
     content = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
     if sha256(content).hexdigest() != _VOCABULARY_SHA256:
@@ -455,7 +459,9 @@ def normalize_rows(rows: object) -> Matrix:
 
 def split_chunks(text: str, limit: int = _CHUNK) -> tuple[str, ...]:
     """Cut a text into chunks of at most `limit` characters, at the coarsest break in the second half of each."""
-    chunks, rest, limit = [], text.strip(), max(limit, 1)
+    chunks = []
+    rest = text.strip()
+    limit = max(limit, 1)
     while len(rest) > limit:
         ends = (
             at + len(mark) for mark in _BREAKS if (at := rest.rfind(mark, limit // 2, limit)) > 0

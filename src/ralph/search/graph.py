@@ -5,6 +5,8 @@ it wrote and mentions those it read; a task affects the files of its journal and
 and journal entries are no nodes: there are too many.
 """
 
+from __future__ import annotations
+
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,10 +44,9 @@ _WEIGHTS = {  # of a derived edge; a stated one has 1
 }
 
 HUB = 200  # a search is not expanded beyond a node with more edges than this
-_SCANNED, _MOST = (
-    20_000,
-    20,
-)  # characters of a text that are scanned for paths and symbols, and mentions of one kind
+# characters of a text that are scanned for paths and symbols, and mentions of one kind
+_SCANNED = 20_000
+_MOST = 20
 _NAME = 80
 _PATH = re.compile(
     r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
@@ -280,7 +281,8 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
     def add(fact: Fact) -> None:
         facts.setdefault((fact.source, fact.relation, fact.target), fact)
 
-    own, at = record.id, record.created_at
+    own = record.id
+    at = record.created_at
     for edge in stated_edges(record):
         words = entity_type(edge.target) is None
         add(
@@ -329,10 +331,8 @@ def _memory_facts(record: Record, task: str) -> list[Fact]:
         if file not in about:
             add(Fact(own, Relation.MENTIONS, entity_id(NodeType.FILE, file), at))
     for symbol in symbols:
-        node, file = (
-            entity_id(NodeType.SYMBOL, symbol),
-            entity_id(NodeType.FILE, symbol.partition("#")[0]),
-        )
+        node = entity_id(NodeType.SYMBOL, symbol)
+        file = entity_id(NodeType.FILE, symbol.partition("#")[0])
         add(Fact(own, Relation.MENTIONS, node, at))
         add(Fact(node, Relation.RELATED_TO, file, at))
     return list(facts.values())

@@ -5,13 +5,15 @@ A word that occurs nowhere is replaced by the nearest indexed terms (a prefix, o
 Hooks load this module.
 """
 
+from __future__ import annotations
+
 import math
 from itertools import islice
 
+from ralph.lean import TYPE_CHECKING
 from ralph.search import terms
 from ralph.store import lookup
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from sqlite3 import Connection
@@ -26,26 +28,26 @@ _LONG = 6
 _MOST_REPLACED = 8  # a log as a query must not take for ever
 _FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
 _HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
-_ERRORS, _LINE, _NAMES = (
-    3,
-    160,
-    8,
-)  # lines with an error, characters of each, and identifiers, of the rest
+# lines with an error, characters of each, and identifiers, of the rest
+_ERRORS = 3
+_LINE = 160
+_NAMES = 8
 _EXIT = "exit code"  # in lines that name no error, only its number
 _MOST_OF_LONG = 16  # words of a paragraph of a long text that are looked for
-_PLAIN, _BLOCK = (
-    0.7,
-    3,
-)  # part of a sentence that are plain words; lines that may be what a tool printed
-_PART, _ENOUGH = (
-    0.3,
-    3.0,
-)  # of a query that a record must contain as evidence, and how much is enough for a long one
+_PLAIN = 0.7  # part of a sentence that are plain words
+_BLOCK = 3  # lines that may be what a tool printed
+# of a query that a record must contain as evidence, and how much is enough for a long one
+_PART = 0.3
+_ENOUGH = 3.0
 _COUNTED = 500  # records with a term that a hook counts; of commoner ones the number is estimated
 _OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
-_FEW, _ONE_IN = 3, 50  # an identifier that so few records have, or one in so many, is distinctive
+# an identifier that so few records have, or one in so many, is distinctive
+_FEW = 3
+_ONE_IN = 50
 _PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
-_SHORTEST, _LONGEST = 3, 40  # longer terms are hashes, and trying every part of one takes for ever
+# longer terms are hashes, and trying every part of one takes for ever
+_SHORTEST = 3
+_LONGEST = 40
 _MOST = 8
 _PAIRS = 50
 _RANGE = 20_000
@@ -66,7 +68,7 @@ class WeightedWord:
         "word",
     )  # fmt: skip
 
-    def __init__(self, word: str, counts: "Mapping[str, int]", weight: float) -> None:
+    def __init__(self, word: str, counts: Mapping[str, int], weight: float) -> None:
         self.word = word
         self.counts = counts
         self.weight = weight
@@ -84,7 +86,7 @@ class WeightedWord:
         return self.share > HALF
 
     @property
-    def whole_terms(self) -> "Iterable[str]":
+    def whole_terms(self) -> Iterable[str]:
         """Its terms, but none of the parts of an identifier."""
         return (self.identifier,) if self.parts > 1 else self.counts
 
@@ -98,13 +100,13 @@ class WeightedWord:
 
 
 def weigh_words(
-    connection: "Connection | None",
+    connection: Connection | None,
     text: str,
     *,
     everyday: float,
     named: float,
     hurried: bool = False,
-    store: "RankingStore" = lookup,
+    store: RankingStore = lookup,
 ) -> list[WeightedWord]:
     """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
     paragraphs = {0: terms.query_terms(text)} if len(text) <= _HEAD else split_paragraphs(text)
@@ -114,10 +116,9 @@ def weigh_words(
     count = max(store.size(connection), 2)
     most = max(_FEW, count // _ONE_IN)
     weighted: list[WeightedWord] = []
-    replaced, hurried = (
-        0,
-        hurried or len(text) > _HEAD,
-    )  # in a long text, an unknown word is rarely a typo
+    # in a long text, an unknown word is rarely a typo
+    replaced = 0
+    hurried = hurried or len(text) > _HEAD
     for number, word in (
         (number, word) for number, paragraph in paragraphs.items() for word in paragraph
     ):
@@ -136,7 +137,8 @@ def weigh_words(
             each = WeightedWord(
                 word.text, counts, max(weight, named) if is_name(word.text, text) else weight
             )
-            each.identifier, each.parts = max(word.terms, key=len), len(word.terms) - 1
+            each.identifier = max(word.terms, key=len)
+            each.parts = len(word.terms) - 1
             few = number != PRINTED and 0 < counts.get(each.identifier, 0) <= most
             each.named = few and is_name(word.text, text)
             each.distinctive = (
@@ -174,7 +176,7 @@ def weigh_words(
     return weighted
 
 
-def split_words(words: "Sequence[WeightedWord]") -> "list[list[WeightedWord]]":
+def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
     """Return the words of each paragraph of a query; a short one is a single paragraph."""
     paragraphs: dict[int, list[WeightedWord]] = {}
     if words and words[0].paragraph == words[-1].paragraph:
@@ -200,7 +202,8 @@ def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
             written += [paragraph] if len(paragraph) <= 2 * _HEAD else lines
         else:
             printed += lines
-    first, last = _first_question(written), _first_question(reversed(written))
+    first = _first_question(written)
+    last = _first_question(reversed(written))
     lines = [
         line
         for line in dict.fromkeys(printed)
@@ -218,7 +221,7 @@ def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
     return {0: _telling_words(rest) or terms.query_terms(text)}
 
 
-def _first_question(paragraphs: "Iterable[str]") -> list[terms.QueryWord]:
+def _first_question(paragraphs: Iterable[str]) -> list[terms.QueryWord]:
     """Return the telling words of the first paragraph that has two of them, or one of several terms."""
     for paragraph in paragraphs:
         words = _telling_words(paragraph if len(paragraph) <= 2 * _HEAD else paragraph[:_HEAD])
@@ -250,7 +253,7 @@ def _is_identifier(word: str) -> bool:
     )
 
 
-def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> None:
+def _join_compounds(inner: WeightedWord, words: Sequence[WeightedWord]) -> None:
     """Let terms such as `econnrefus` stand for two words of the query: `refused` is in it, next to a part of another.
 
     That part is at least three letters with which the other word begins. Terms that confirm no other word are dropped.
@@ -268,14 +271,16 @@ def _join_compounds(inner: WeightedWord, words: "Sequence[WeightedWord]") -> Non
             ):
                 joined[term] = count
                 if other.replaced and not other.counts.keys() - joined.keys():
-                    other.counts, other.share = {**other.counts, term: count}, _TYPO_SHARE
+                    other.counts = {**other.counts, term: count}
+                    other.share = _TYPO_SHARE
                 else:
                     other.longer = {**other.longer, term: count}
     if joined:
-        inner.counts, inner.share = joined, _TYPO_SHARE
+        inner.counts = joined
+        inner.share = _TYPO_SHARE
 
 
-def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
+def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
     """The terms that choose candidates: the rarest, as long as they occur in few enough records."""
     counts = {
         term: count
@@ -292,9 +297,7 @@ def rarest_terms(words: "Sequence[WeightedWord]", most: int) -> list[str]:
     return chosen
 
 
-def coverage(
-    words: "Sequence[WeightedWord]", matched: "Mapping[str, float]"
-) -> tuple[float, float]:
+def coverage(words: Sequence[WeightedWord], matched: Mapping[str, float]) -> tuple[float, float]:
     """How much of the query a record contains, as a share and as evidence; of a long one, how much of a paragraph.
 
     One word, everyday words, parts of identifiers, replacements, and a small part of the query are no evidence. A
@@ -337,7 +340,7 @@ def is_name(word: str, text: str) -> bool:
 
 
 def _pair(
-    connection: "Connection | None", store: "RankingStore", term: str, count: int, holding: int
+    connection: Connection | None, store: RankingStore, term: str, count: int, holding: int
 ) -> WeightedWord:
     """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
     if len(term) > 1 or holding:
@@ -356,11 +359,11 @@ def _weight(count: int, holding: int) -> float:
 
 
 def nearest_terms(
-    connection: "Connection | None",
+    connection: Connection | None,
     word: terms.QueryWord,
     *,
     hurried: bool = False,
-    store: "RankingStore" = lookup,
+    store: RankingStore = lookup,
 ) -> dict[str, int]:
     """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
     near: dict[str, int] = {}
@@ -374,7 +377,7 @@ def nearest_terms(
 
 
 def longer_terms(
-    connection: "Connection | None", term: str, store: "RankingStore" = lookup
+    connection: Connection | None, term: str, store: RankingStore = lookup
 ) -> dict[str, int]:
     """Longer indexed terms that begin with a term, the shortest first."""
     if len(term) < _SHORTEST or terms.is_cjk(term):
@@ -384,7 +387,7 @@ def longer_terms(
 
 
 def pairs_with(
-    connection: "Connection | None", character: str, store: "RankingStore" = lookup
+    connection: Connection | None, character: str, store: RankingStore = lookup
 ) -> dict[str, int]:
     """The indexed pairs that a CJK character is part of."""
     if store.size(connection) > _SMALL:
@@ -392,9 +395,7 @@ def pairs_with(
     return dict(store.terms_with(connection, character, _PAIRS))
 
 
-def _containing(
-    connection: "Connection | None", store: "RankingStore", term: str
-) -> dict[str, int]:
+def _containing(connection: Connection | None, store: RankingStore, term: str) -> dict[str, int]:
     """Terms that contain the word, else the longest that are part of it."""
     if not _SHORTEST < len(term) <= _LONGEST:
         return {}
@@ -411,7 +412,7 @@ def _containing(
 
 
 def _typos(
-    connection: "Connection | None", store: "RankingStore", term: str, starts: tuple[str, ...]
+    connection: Connection | None, store: RankingStore, term: str, starts: tuple[str, ...]
 ) -> dict[str, int]:
     """Terms one typo away that begin in one of these ways: those of the first way that has any."""
     if len(term) <= _SHORTEST:
@@ -427,7 +428,7 @@ def _typos(
     return {}
 
 
-def shorten(text: str, most: int, cost: "Callable[[str], int]") -> str:
+def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
     """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
     if cost(text) <= most:
         return text

@@ -5,12 +5,14 @@ matched in its session's neighbours. The best are judged by what they contain: c
 meaning. The score is a weighted sum of normalised parts, never of ranks. Hooks load this module.
 """
 
+from __future__ import annotations
+
 from itertools import pairwise
 
+from ralph.lean import TYPE_CHECKING
 from ralph.search import question, terms
 from ralph.store import lookup
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
@@ -66,16 +68,15 @@ STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
 """For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
-WEAK, LESS_CERTAIN = (
-    "nothing certain; nearest:",
-    "less certain:",
-)  # above weak hits, alone and below others
+# above weak hits, alone and below others
+WEAK = "nothing certain; nearest:"
+LESS_CERTAIN = "less certain:"
 _FAMILIES = len(lookup.TABLES)
-_MOST_PAIRS, _PAIRED = (
-    12,
-    10,
-)  # pairs of words, and how much commoner than other words the other one may be
-_DECISION, _STEP = "decision", 1e-6
+# pairs of words, and how much commoner than other words the other one may be
+_MOST_PAIRS = 12
+_PAIRED = 10
+_DECISION = "decision"
+_STEP = 1e-6
 _MEMORIES = 5
 _PRINTED = 3  # candidates by what a tool printed, beside those by what a person wrote
 _LINKING = 3  # links of so many of the best records are followed
@@ -84,10 +85,9 @@ _MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an ans
 _FEW_MARGIN = (
     0.2  # where there is no crowd: among few, the best of unrelated texts is often 0.08 ahead
 )
-_CROWD, _SPREADS = (
-    30,
-    5,
-)  # in so many cosines, one that is so many standard deviations above the median stands out
+# in so many cosines, one that is so many standard deviations above the median stands out
+_CROWD = 30
+_SPREADS = 5
 _READ = 20_000  # characters of a text in which a written word is looked for
 
 
@@ -105,8 +105,9 @@ class RankedRow:
         "amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject", "weak",
     )  # fmt: skip
 
-    def __init__(self, row: "RecordRow", score: float = 0.0) -> None:
-        self.row, self.score = row, score
+    def __init__(self, row: RecordRow, score: float = 0.0) -> None:
+        self.row = row
+        self.score = score
         self.matched: Mapping[str, float] = {}
         self.cover = self.evidence = self.close = 0.0
         self.link = self.amends = ""
@@ -122,15 +123,15 @@ class Nearness(dict[int, float]):
 class SlowMeaning:
     """A Meaning whose model is not loaded yet, which takes longer than a search: asked only where words fail."""
 
-    def __init__(self, meaning: "Meaning") -> None:
+    def __init__(self, meaning: Meaning) -> None:
         self._meaning = meaning
 
-    def __call__(self, text: str, keys: "Sequence[int]") -> "Mapping[int, float]":
+    def __call__(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
         """Return how near records are to a text."""
         return self._meaning(text, keys)
 
 
-def outstanding_level(cosines: "Sequence[float]") -> float:
+def outstanding_level(cosines: Sequence[float]) -> float:
     """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
     best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
     margin = _MARGIN if len(cosines) >= _CROWD else _FEW_MARGIN
@@ -149,23 +150,26 @@ class Ranking:
 
     def __init__(
         self,
-        best: "Sequence[RankedRow]",
+        best: Sequence[RankedRow],
         total: int,
-        words: "Sequence[WeightedWord]",
+        words: Sequence[WeightedWord],
         *,
         weak: bool = False,
     ) -> None:
-        self.best, self.total, self.words, self.weak = best, total, words, weak
+        self.best = best
+        self.total = total
+        self.words = words
+        self.weak = weak
 
 
 def search(
-    connection: "Connection",
-    query: "Query",
+    connection: Connection,
+    query: Query,
     *,
-    today: "date",
+    today: date,
     recipe: Recipe = STANDARD,
-    meaning: "Meaning | None" = None,
-) -> "SearchResult":
+    meaning: Meaning | None = None,
+) -> SearchResult:
     """Return the records that answer a query, best first.
 
     An id as the query gives the records that have it; an empty text gives the newest that pass the filters. Where no
@@ -187,7 +191,8 @@ def search(
         return SearchResult(
             tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys)
         )
-    day, keep = today.isoformat(), queries.filter_of(query)
+    day = today.isoformat()
+    keep = queries.filter_of(query)
     ranked = rank(
         connection,
         query.text,
@@ -218,11 +223,11 @@ def search(
 
 def make_hits(
     ranked: Ranking,
-    records: "Mapping[int, Record]",
-    query: "Query",
+    records: Mapping[int, Record],
+    query: Query,
     day: str,
     recipe: Recipe = STANDARD,
-) -> "tuple[Hit, ...]":
+) -> tuple[Hit, ...]:
     """Return the hits of a ranking, of those records that the query accepts."""
     from ralph.model.record import Hit
 
@@ -238,16 +243,16 @@ def make_hits(
     return tuple(hits)
 
 
-def matched_terms(words: "Sequence[WeightedWord]") -> dict[str, float]:
+def matched_terms(words: Sequence[WeightedWord]) -> dict[str, float]:
     """Return the indexed terms that a query looked for, with the weights of their words."""
     return {term: each.weight for each in words for term in (*each.counts, *each.longer)}
 
 
 def replacements(
-    connection: "Connection | None",
-    words: "Sequence[WeightedWord]",
-    keep: "Filter" = lookup.EVERYTHING,
-    store: "RankingStore" = lookup,
+    connection: Connection | None,
+    words: Sequence[WeightedWord],
+    keep: Filter = lookup.EVERYTHING,
+    store: RankingStore = lookup,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the words of a query that were replaced, each with the words of texts that were looked for instead.
 
@@ -274,7 +279,7 @@ def replacements(
     )
 
 
-def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> list[str]:
+def describe_replacements(instead: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return a note for each replacement of one word or several."""
     words: dict[str, list[str]] = {}
     for word, others in instead:
@@ -286,18 +291,18 @@ def describe_replacements(instead: "Sequence[tuple[str, Sequence[str]]]") -> lis
 
 
 def rank(
-    connection: "Connection | None",
+    connection: Connection | None,
     text: str,
     *,
     today: str,
-    keep: "Filter" = lookup.EVERYTHING,
+    keep: Filter = lookup.EVERYTHING,
     limit: int | None = 10,
     recipe: Recipe = STANDARD,
-    meaning: "Meaning | None" = None,
+    meaning: Meaning | None = None,
     hurried: bool = False,
     crowded: Recipe | None = None,
-    words: "Sequence[WeightedWord] | None" = None,
-    store: "RankingStore" = lookup,
+    words: Sequence[WeightedWord] | None = None,
+    store: RankingStore = lookup,
 ) -> Ranking:
     """Return the rows that answer a query, best first; `words` are its words where they are known already.
 
@@ -333,7 +338,8 @@ def rank(
             or len(matches) < max(ranker.recipe.candidates, most)
         ):
             break
-        ranker.recipe, crowded = crowded, None
+        ranker.recipe = crowded
+        crowded = None
     present = {key for key in order if key % _FAMILIES == 0}
     if len(present) < _MEMORIES:  # many lines of a log must not crowd out the best memories
         others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
@@ -364,7 +370,7 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
     )
 
 
-def gate(best: "Sequence[RankedRow]", recipe: Recipe = STANDARD) -> "list[RankedRow]":
+def gate(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow]:
     """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
     first = best[: recipe.injected]
     least = recipe.gate * first[0].score if first else 0.0
@@ -381,16 +387,19 @@ class _Ranker:
 
     def __init__(
         self,
-        connection: "Connection | None",
-        words: "Sequence[WeightedWord]",
-        keep: "Filter",
+        connection: Connection | None,
+        words: Sequence[WeightedWord],
+        keep: Filter,
         recipe: Recipe,
-        store: "RankingStore" = lookup,
+        store: RankingStore = lookup,
     ) -> None:
-        self.connection, self.store = connection, store
-        self.words, self.keep, self.recipe = words, keep, recipe
+        self.connection = connection
+        self.store = store
+        self.words = words
+        self.keep = keep
+        self.recipe = recipe
 
-    def filter_best(self, fused: "Mapping[int, float]", most: int | None) -> list[int]:
+    def filter_best(self, fused: Mapping[int, float], most: int | None) -> list[int]:
         """Return the best keys that pass the filter, best first; equal ones by time and place, never by key."""
         order = sorted(fused, key=lambda key: fused[key], reverse=True)
         passing: list[int] = []
@@ -400,7 +409,8 @@ class _Ranker:
                 size < len(order) and fused[order[size]] == fused[order[size - 1]]
             ):  # equal ones stay together
                 size += 1
-            first, order = order[:size], order[size:]
+            first = order[:size]
+            order = order[size:]
             allowed = self.store.filter_keys(self.connection, first, self.keep)
             first = [key for key in first if key in allowed]
             if len({fused[key] for key in first}) < len(first):
@@ -427,13 +437,15 @@ class _Ranker:
         return scores, len(scores)
 
     def _match(
-        self, words: "Sequence[WeightedWord]", limit: int | None, hurried: bool
+        self, words: Sequence[WeightedWord], limit: int | None, hurried: bool
     ) -> tuple[dict[int, float], int]:
-        recipe, keep = self.recipe, None if hurried else self.keep
+        recipe = self.recipe
+        keep = None if hurried else self.keep
         chosen = question.rarest_terms(words, recipe.common)
         if not chosen:
             return {}, 0
-        match, rare = " OR ".join(f'"{term}"' for term in chosen), set(chosen)
+        match = " OR ".join(f'"{term}"' for term in chosen)
+        rare = set(chosen)
         most = -1 if limit is None else max(recipe.candidates, limit)
         scores = dict(self.store.matching(self.connection, match, recipe.fields, most, keep))
         total = len(scores)
@@ -472,7 +484,7 @@ class _Ranker:
             around.setdefault(other, []).append(key)
         return total, around
 
-    def share_of_meaning(self, scores: "Mapping[int, float]") -> float:
+    def share_of_meaning(self, scores: Mapping[int, float]) -> float:
         """Return how much meaning counts: the more, the fewer words of the query the best match has.
 
         The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
@@ -493,15 +505,16 @@ class _Ranker:
 
     def judge(
         self,
-        order: "Sequence[int]",
-        fused: "Mapping[int, float]",
-        near: "Mapping[int, float]",
-        around: "Mapping[int, Sequence[int]]",
+        order: Sequence[int],
+        fused: Mapping[int, float],
+        near: Mapping[int, float],
+        around: Mapping[int, Sequence[int]],
         today: str,
         share: float,
     ) -> list[RankedRow]:
         """Read the best candidates and score what they contain; words count less where meaning counts more."""
-        words, recipe = self.words, self.recipe
+        words = self.words
+        recipe = self.recipe
         textual = min(1.0, (1 - share) / (1 - recipe.meaning))
         beside = {other for key in order for other in around.get(key, ())}
         rows = self.store.fetch_rows(self.connection, list({*order, *beside}))
@@ -574,12 +587,11 @@ class _Ranker:
         judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _fuse(
-    scores: "Mapping[int, float]", near: "Mapping[int, float]", share: float
-) -> dict[int, float]:
+def _fuse(scores: Mapping[int, float], near: Mapping[int, float], share: float) -> dict[int, float]:
     """Text and meaning as one number from 0 to 1; a record without a vector counts by its text alone."""
     top = max(scores.values(), default=0.0) or 1.0
-    low, high = min(near.values(), default=0.0), max(near.values(), default=0.0)
+    low = min(near.values(), default=0.0)
+    high = max(near.values(), default=0.0)
     fused = {key: score / top for key, score in scores.items()}
     for key, value in near.items():
         close = (value - low) / (high - low) if high > low else 1.0
@@ -589,7 +601,7 @@ def _fuse(
     }  # the order of a sum must not matter
 
 
-def _decision_time(row: "RecordRow") -> tuple[str, str]:
+def _decision_time(row: RecordRow) -> tuple[str, str]:
     """The day of a decision and, since memories have a date only, the seconds in the id of a memory."""
     return row.created_at[:10], row.id.rpartition("-")[0] if row.id.startswith("mem-") else "mem-"
 
@@ -621,7 +633,7 @@ def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
     judged.sort(key=lambda each: -round(each.score, 9))
 
 
-def _is_named(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
+def _is_named(judged: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Whether the query has all words of a record's title or of one of its tags; a single tag written as a name."""
     present = [
         word
@@ -645,14 +657,14 @@ def _is_named(judged: RankedRow, words: "Sequence[WeightedWord]") -> bool:
     return False
 
 
-def match_words(row: "RecordRow", words: "Sequence[WeightedWord]") -> dict[str, float]:
+def match_words(row: RecordRow, words: Sequence[WeightedWord]) -> dict[str, float]:
     """Return the words of the query in a record, and how much of each."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
     return {each.word: share for each in words if (share := each.match(text))}
 
 
 def explain(
-    judged: RankedRow, words: "Sequence[WeightedWord]", today: str, recipe: Recipe = STANDARD
+    judged: RankedRow, words: Sequence[WeightedWord], today: str, recipe: Recipe = STANDARD
 ) -> list[str]:
     """Return the reasons for a rank: which words are where, what led to the record, how near and how new it is."""
     row = judged.row
@@ -676,7 +688,8 @@ def explain(
 
 def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
     """Return 1 for a record of today, less for older ones, never less than the part that does not age."""
-    then, now = _day(created_at), _day(today)
+    then = _day(created_at)
+    now = _day(today)
     if then is None or now is None:
         return 1 - recipe.recency
     return float(
@@ -686,10 +699,13 @@ def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
 
 def _day(text: str) -> int | None:
     """The ordinal of a time's date; importing datetime costs a hook too much."""
-    year, month, day = text[:4], text[5:7], text[8:10]
+    year = text[:4]
+    month = text[5:7]
+    day = text[8:10]
     if not (len(text) >= 10 and year.isdecimal() and month.isdecimal() and day.isdecimal()):
         return None
-    years, months = int(year) - (int(month) < 3), (int(month) + 9) % 12
+    years = int(year) - (int(month) < 3)
+    months = (int(month) + 9) % 12
     return (
         365 * years + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + int(day)
     )

@@ -4,45 +4,442 @@ One set of rules for both sides: lowercase, accents folded, English stems, ident
 Chinese, Japanese and Korean characters. No dictionary and no model. Hooks load this module, so it has no regex.
 """
 
+from __future__ import annotations
+
 from itertools import islice
 
-TYPE_CHECKING = False
+from ralph.lean import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 STOP_WORDS = frozenset(
-    (
-        "a an and are as at be but by can did do does for from had has have how i if in into is it its me my no not "
-        "of on or our so that the their them then there these they this to us was we were what when where which who "
-        "why will with you your"
-    ).split()
+    {
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "can",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "so",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "us",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "you",
+        "your",
+    }
 )
 """Words that are dropped from queries."""
 
 EVERYDAY_WORDS = frozenset(
-    (
-        "about above according across actual actually add after again against ago all allow almost along already also "
-        "although always am among another any anybody anyone anything anyway apart appear around ask away back bad "
-        "based basically because become been before began begin behind being believe below best better between big "
-        "both bring call came care case cause certain certainly change come common consider could couple current "
-        "currently day deal decide decided describe detail different doing done down during each easy either else "
-        "end enough especially etc even ever every everybody everyone everything exactly example except exist expect "
-        "explain fact far feel few finally find fine first following found full further gave general get give given "
-        "go goes going gone good got great guess had happen hard hardly having he hear hello help her here hers him "
-        "his hold hope however idea important indeed inside instead involve issue itself just keep kind knew know "
-        "known large last late lately later least leave left less let like likely little long look lot made main "
-        "make many matter may maybe mean meant mention might mind mine more most mostly much must myself name near "
-        "nearly necessary need neither never new next nice nobody none nor normal normally nothing notice now number "
-        "often oh ok okay old once one only open other others otherwise ought ours out outside over own part "
-        "particular past people perhaps person place please plenty point possible possibly pretty previous probably "
-        "problem project put quick quickly quite rather reach real really reason recent recently recommend regarding "
-        "related remember remind right said same saw say see seem seen several shall she short should show similar "
-        "simple simply since small some somebody someone something sometimes somewhere soon sort special specific "
-        "start still stop such suggest sure take taken talk tell than thank thanks thing think though thought "
-        "three through thus time today together told tomorrow too took toward tried true try turn two under until up "
-        "upon use used useful user using usual usually various very via want way week well went whatever whenever "
-        "whether while whole whom whose within without word work world would wrong yeah year yes yesterday yet"
-    ).split()
+    {
+        "about",
+        "above",
+        "according",
+        "across",
+        "actual",
+        "actually",
+        "add",
+        "after",
+        "again",
+        "against",
+        "ago",
+        "all",
+        "allow",
+        "almost",
+        "along",
+        "already",
+        "also",
+        "although",
+        "always",
+        "am",
+        "among",
+        "another",
+        "any",
+        "anybody",
+        "anyone",
+        "anything",
+        "anyway",
+        "apart",
+        "appear",
+        "around",
+        "ask",
+        "away",
+        "back",
+        "bad",
+        "based",
+        "basically",
+        "because",
+        "become",
+        "been",
+        "before",
+        "began",
+        "begin",
+        "behind",
+        "being",
+        "believe",
+        "below",
+        "best",
+        "better",
+        "between",
+        "big",
+        "both",
+        "bring",
+        "call",
+        "came",
+        "care",
+        "case",
+        "cause",
+        "certain",
+        "certainly",
+        "change",
+        "come",
+        "common",
+        "consider",
+        "could",
+        "couple",
+        "current",
+        "currently",
+        "day",
+        "deal",
+        "decide",
+        "decided",
+        "describe",
+        "detail",
+        "different",
+        "doing",
+        "done",
+        "down",
+        "during",
+        "each",
+        "easy",
+        "either",
+        "else",
+        "end",
+        "enough",
+        "especially",
+        "etc",
+        "even",
+        "ever",
+        "every",
+        "everybody",
+        "everyone",
+        "everything",
+        "exactly",
+        "example",
+        "except",
+        "exist",
+        "expect",
+        "explain",
+        "fact",
+        "far",
+        "feel",
+        "few",
+        "finally",
+        "find",
+        "fine",
+        "first",
+        "following",
+        "found",
+        "full",
+        "further",
+        "gave",
+        "general",
+        "get",
+        "give",
+        "given",
+        "go",
+        "goes",
+        "going",
+        "gone",
+        "good",
+        "got",
+        "great",
+        "guess",
+        "had",
+        "happen",
+        "hard",
+        "hardly",
+        "having",
+        "he",
+        "hear",
+        "hello",
+        "help",
+        "her",
+        "here",
+        "hers",
+        "him",
+        "his",
+        "hold",
+        "hope",
+        "however",
+        "idea",
+        "important",
+        "indeed",
+        "inside",
+        "instead",
+        "involve",
+        "issue",
+        "itself",
+        "just",
+        "keep",
+        "kind",
+        "knew",
+        "know",
+        "known",
+        "large",
+        "last",
+        "late",
+        "lately",
+        "later",
+        "least",
+        "leave",
+        "left",
+        "less",
+        "let",
+        "like",
+        "likely",
+        "little",
+        "long",
+        "look",
+        "lot",
+        "made",
+        "main",
+        "make",
+        "many",
+        "matter",
+        "may",
+        "maybe",
+        "mean",
+        "meant",
+        "mention",
+        "might",
+        "mind",
+        "mine",
+        "more",
+        "most",
+        "mostly",
+        "much",
+        "must",
+        "myself",
+        "name",
+        "near",
+        "nearly",
+        "necessary",
+        "need",
+        "neither",
+        "never",
+        "new",
+        "next",
+        "nice",
+        "nobody",
+        "none",
+        "nor",
+        "normal",
+        "normally",
+        "nothing",
+        "notice",
+        "now",
+        "number",
+        "often",
+        "oh",
+        "ok",
+        "okay",
+        "old",
+        "once",
+        "one",
+        "only",
+        "open",
+        "other",
+        "others",
+        "otherwise",
+        "ought",
+        "ours",
+        "out",
+        "outside",
+        "over",
+        "own",
+        "part",
+        "particular",
+        "past",
+        "people",
+        "perhaps",
+        "person",
+        "place",
+        "please",
+        "plenty",
+        "point",
+        "possible",
+        "possibly",
+        "pretty",
+        "previous",
+        "probably",
+        "problem",
+        "project",
+        "put",
+        "quick",
+        "quickly",
+        "quite",
+        "rather",
+        "reach",
+        "real",
+        "really",
+        "reason",
+        "recent",
+        "recently",
+        "recommend",
+        "regarding",
+        "related",
+        "remember",
+        "remind",
+        "right",
+        "said",
+        "same",
+        "saw",
+        "say",
+        "see",
+        "seem",
+        "seen",
+        "several",
+        "shall",
+        "she",
+        "short",
+        "should",
+        "show",
+        "similar",
+        "simple",
+        "simply",
+        "since",
+        "small",
+        "some",
+        "somebody",
+        "someone",
+        "something",
+        "sometimes",
+        "somewhere",
+        "soon",
+        "sort",
+        "special",
+        "specific",
+        "start",
+        "still",
+        "stop",
+        "such",
+        "suggest",
+        "sure",
+        "take",
+        "taken",
+        "talk",
+        "tell",
+        "than",
+        "thank",
+        "thanks",
+        "thing",
+        "think",
+        "though",
+        "thought",
+        "three",
+        "through",
+        "thus",
+        "time",
+        "today",
+        "together",
+        "told",
+        "tomorrow",
+        "too",
+        "took",
+        "toward",
+        "tried",
+        "true",
+        "try",
+        "turn",
+        "two",
+        "under",
+        "until",
+        "up",
+        "upon",
+        "use",
+        "used",
+        "useful",
+        "user",
+        "using",
+        "usual",
+        "usually",
+        "various",
+        "very",
+        "via",
+        "want",
+        "way",
+        "week",
+        "well",
+        "went",
+        "whatever",
+        "whenever",
+        "whether",
+        "while",
+        "whole",
+        "whom",
+        "whose",
+        "within",
+        "without",
+        "word",
+        "work",
+        "world",
+        "would",
+        "wrong",
+        "yeah",
+        "year",
+        "yes",
+        "yesterday",
+        "yet",
+    }
 )
 """General English words, which say less than their count in an index: not fitted to any data set."""
 
@@ -56,14 +453,15 @@ _CJK = (
     ("\uf900", "\ufaff"),
 )
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
-_SQUEEZED, _ASCII_JOINERS = dict.fromkeys(map(ord, _JOINERS)), b"_-./:'@\\"
+_SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
+_ASCII_JOINERS = b"_-./:'@\\"
 AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
 LONGEST_QUERY = 4000
-_MOST_PLACES, _CLOSE = (
-    100,
-    80,
-)  # how often a term is looked for in a text, and how many characters are close
-_CACHE_SIZE, _LONGEST_WORD = 65_536, 100
+# how often a term is looked for in a text, and how many characters are close
+_MOST_PLACES = 100
+_CLOSE = 80
+_CACHE_SIZE = 65_536
+_LONGEST_WORD = 100
 """How many words are cached with their terms, and how long they may be."""
 _term_cache: dict[str, tuple[str, ...]] = {}
 _chunk_cache: dict[str, tuple[str, ...]] = {}
@@ -90,7 +488,8 @@ class _Kinds(dict[int, str]):
         return self[code]
 
 
-_separators, _kinds = _Separators(), _Kinds()
+_separators = _Separators()
+_kinds = _Kinds()
 _ALNUM = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _BETWEEN = bytes(range(128)).translate(None, _ALNUM + _ASCII_JOINERS + b"+#")
 _WORD_BYTES = bytes.maketrans(_BETWEEN, b" " * len(_BETWEEN))
@@ -243,7 +642,8 @@ def _without_quotes(text: str) -> str:
     """Remove quotes: `don't` is one word, `user's` is about a user."""
     if "'" not in text and "’" not in text:
         return text
-    parts, before = [], ""
+    parts = []
+    before = ""
     for part in text.replace("’", "'").split("'"):
         owned = part[:1] in ("s", "S") and not part[1:2].isalnum()
         parts.append(part[1:] if owned and before.isalnum() and not is_cjk(before) else part)
@@ -256,7 +656,8 @@ def _camel_parts(piece: str) -> list[str]:
     kinds = _translate(piece, _KIND_BYTES) if piece.isascii() else piece.translate(_kinds)
     starts = [0]
     for at in range(1, len(piece)):
-        before, here = kinds[at - 1], kinds[at]
+        before = kinds[at - 1]
+        here = kinds[at]
         if (here != before and before + here != "Aa") or kinds[at - 1 : at + 2] == "AAa":
             starts.append(at)
     return [piece[start:end] for start, end in zip(starts, [*starts[1:], len(piece)], strict=True)]
@@ -291,7 +692,8 @@ def one_typo(left: str, right: str) -> bool:
     shortest = min(len(left), len(right))
     while start < shortest and left[start] == right[start]:
         start += 1
-    a, b = left[start:], right[start:]
+    a = left[start:]
+    b = right[start:]
     if len(a) == len(b):
         return a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
     return a[1:] == b if len(a) > len(b) else a == b[1:]
@@ -322,7 +724,7 @@ class TermMatcher:
         """Whether a term is one of this text's terms."""
         return term[:-1] in self._squeezed and next(self.places(term), None) is not None
 
-    def places(self, term: str) -> "Iterator[int]":
+    def places(self, term: str) -> Iterator[int]:
         """Yield the numbers of the chunks between blanks that have a term."""
         if is_cjk(term[0]):
             yield from (number for number, chunk in enumerate(self._chunks) if term in chunk)
@@ -350,7 +752,7 @@ class TermMatcher:
                 at = self._squeezed.find(start, end) if end >= 0 else -1
 
 
-def best_place(text: str, weights: "Mapping[str, float]") -> int:
+def best_place(text: str, weights: Mapping[str, float]) -> int:
     """Return where a text has the most of some terms close together, by weight; 0 where it has none of them.
 
     Terms that are no words of the text are looked for letter for letter.
@@ -358,7 +760,8 @@ def best_place(text: str, weights: "Mapping[str, float]") -> int:
     words = text.split(" ")
     if not text.isascii():  # an accent may be folded to a blank, but each word must stay one chunk
         words = ["".join(unaccented(word).split()) or "." for word in words]
-    matcher, places = TermMatcher(" ".join(words)), set[tuple[int, str]]()
+    matcher = TermMatcher(" ".join(words))
+    places = set[tuple[int, str]]()
     starts = [0]
     for word in text.split(" "):
         starts.append(starts[-1] + len(word) + 1)
@@ -372,14 +775,16 @@ def best_place(text: str, weights: "Mapping[str, float]") -> int:
             )
     if not places:
         places = {(at, term) for term in weights if (at := text.lower().find(term)) >= 0}
-    best, most = 0, 0.0
+    best = 0
+    most = 0.0
     ordered = sorted(places)
     for number, (at, _) in enumerate(ordered):
         near = {
             term for place, term in ordered[number : number + _MOST_PLACES] if place < at + _CLOSE
         }
         if (weight := sum(weights[term] for term in near)) > most + 1e-9:
-            best, most = at, weight
+            best = at
+            most = weight
     return best
 
 

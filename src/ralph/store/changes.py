@@ -3,6 +3,8 @@
 There may be thousands of logs: those quiet for two days are looked at when their folder changed, and once a minute.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import sqlite3
@@ -16,10 +18,9 @@ from ralph.store import files
 from ralph.store.sources import FileState, Format, Source, file_state, log_folders, scan, scan_logs
 
 _FULL_SECONDS = 60.0
-_WHOLE_DIGEST, _DIGEST_ENDS = (
-    4_000_000,
-    65_536,
-)  # of a longer log only this much of either end is compared
+# of a longer log only this much of either end is compared
+_WHOLE_DIGEST = 4_000_000
+_DIGEST_ENDS = 65_536
 
 
 class _Seen(NamedTuple):
@@ -39,14 +40,16 @@ class Look:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._folders, self._names = _folder_times(root), _folder_names(root)
+        self._folders = _folder_times(root)
+        self._names = _folder_names(root)
         self._at = time.time()
         self._others: list[tuple[Source, FileState]] = []
         self._logs: list[tuple[str, str, FileState]] = []
 
     def scan(self) -> set[str]:
         """List the files; return the names of all sources."""
-        self._others, self._logs = list(scan(self.root, logs=False)), list(scan_logs(self.root))
+        self._others = list(scan(self.root, logs=False))
+        self._logs = list(scan_logs(self.root))
         return {source.name for source, _ in self._others} | {name for _, name, _ in self._logs}
 
     def differing(self, known: Mapping[str, FileState]) -> list[tuple[Source, FileState]]:

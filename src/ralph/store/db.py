@@ -4,6 +4,8 @@ Every database is derived or a cache: one that is damaged or of another version 
 all damage; a seal (size and time as the last writer left it) shows whether another program touched the file.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sqlite3
@@ -16,14 +18,28 @@ from ralph.errors import RalphError, WriteFailed
 from ralph.store import files
 from ralph.store.lookup import UNEXPECTED
 
-_BUSY_SECONDS, _READ_SECONDS, _IDLE_SECONDS = 5.0, 60.0, 1.0
+_BUSY_SECONDS = 5.0
+_READ_SECONDS = 60.0
+_IDLE_SECONDS = 1.0
 _PAGE = 16_384  # bytes: a row of ours has about a thousand, and few of those fill SQLite's usual page without waste
 _LOG_PAGES = 256  # the write-ahead log is brought in after so many pages: four megabytes, as with the usual ones
-_BROKEN = (
-    "malformed|not a database|corrupt|disk image|vtable constructor failed|no such table|no such column|"
-    "values were supplied|values for|could not decode|unsupported file format|constraint failed|datatype mismatch|"
-    "unable to delete/modify|no query solution"
-).split("|")
+_BROKEN = [
+    "malformed",
+    "not a database",
+    "corrupt",
+    "disk image",
+    "vtable constructor failed",
+    "no such table",
+    "no such column",
+    "values were supplied",
+    "values for",
+    "could not decode",
+    "unsupported file format",
+    "constraint failed",
+    "datatype mismatch",
+    "unable to delete/modify",
+    "no query solution",
+]
 """What SQLite says of a file that is damaged, or that another program filled with tables of its own."""
 
 
@@ -82,10 +98,9 @@ def restart_deadline(connection: sqlite3.Connection) -> None:
     def is_over() -> bool:
         nonlocal start, last
         now = time.monotonic()
-        start, last = (
-            (now if now - last > _IDLE_SECONDS else start),
-            now,
-        )  # time between queries does not count
+        # time between queries does not count
+        start = now if now - last > _IDLE_SECONDS else start
+        last = now
         return now - start > _READ_SECONDS
 
     connection.set_progress_handler(is_over, 20_000)

@@ -5,6 +5,8 @@ take turns by a lock on it, or on a lock file where folders cannot be locked. Ed
 the file with what it read and starts again when it has changed.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import fcntl
@@ -81,11 +83,13 @@ class GuardedWrite(WriteObserver):
 
     def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
         super().__init__()
-        self._digests, self._name_of = digests, name_of
+        self._digests = digests
+        self._name_of = name_of
 
     def change(self, change: FileChange) -> None:
         """Note a change; Conflict when the file is not as shown. Appending to a log loses nothing."""
-        earlier, name = self.planned(change.path), self._name_of(change.path)
+        earlier = self.planned(change.path)
+        name = self._name_of(change.path)
         shown = text_digest(earlier.after) if earlier is not None else self._digests.get(name)
         if text_digest(change.before) != shown and not change.appended:
             raise changed_meanwhile(name)
@@ -257,7 +261,8 @@ def append(
 
 def collect_spilled(root: Path) -> None:
     """Append lines that a hook could not append in time, unless they are there already."""
-    log, boundary = paths.log_folder(root), paths.state_boundary(root)
+    log = paths.log_folder(root)
+    boundary = paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
         session = log / "sessions" / path.name.split("-", 2)[2]
         with contextlib.suppress(
@@ -288,7 +293,8 @@ def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> 
     """Copy a file to `<name>.bak`, `.bak2` ...; None if there is none. `text`: what the caller read and replaces."""
     if (present := read(path)) is None:
         return None
-    number, copy = 1, path.with_name(f"{path.name}.bak")
+    number = 1
+    copy = path.with_name(f"{path.name}.bak")
     while copy.exists() or copy.is_symlink():
         number += 1
         copy = path.with_name(f"{path.name}.bak{number}")

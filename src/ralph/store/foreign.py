@@ -3,6 +3,8 @@
 Another form than these programs had when this was written raises sqlite3.Error, which callers report as unreadable.
 """
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ FROM session_summaries WHERE {_OF_PROJECT} AND learned > '' ORDER BY at, 1
 """
 
 
-def open_store(path: Path) -> "closing[sqlite3.Connection]":
+def open_store(path: Path) -> closing[sqlite3.Connection]:
     """Open a database for reading until the end of a `with` block."""
     return closing(db.connect_foreign(path))
 

@@ -3,6 +3,8 @@
 One file serves all projects: a random key, then one hash a line. Events are hashed by id: many have the same text.
 """
 
+from __future__ import annotations
+
 import hmac
 import os
 from collections.abc import Iterable
@@ -15,8 +17,11 @@ from ralph.formats.text import normalise_text
 from ralph.model.record import Family, Record
 from ralph.store import files
 
-_HASH, _KEY = 20, 64  # characters
-_EVENT, _SESSION = "id:", "session:"
+# characters
+_HASH = 20
+_KEY = 64
+_EVENT = "id:"
+_SESSION = "session:"
 
 
 class ForgottenTexts:
@@ -80,7 +85,8 @@ def _load(path: Path, _mark: str) -> ForgottenTexts:
 
 def remember(texts: Iterable[str]) -> None:
     """Add the hashes of forgotten texts and events."""
-    path, wanted = paths.forgotten_file(), [text for text in texts if text.strip()]
+    path = paths.forgotten_file()
+    wanted = [text for text in texts if text.strip()]
     if path is None or not wanted:
         return
 

@@ -4,6 +4,8 @@ A cache over the index: each source that changed is removed and read again (`sea
 mean). Ends that are words are resolved at the end of every change, so that the order of rows does not matter.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import sqlite3
@@ -35,9 +37,19 @@ _CLEAR_NODES = (
     "UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '', recorded = '', "
     "valid_from = '', valid_until = '', since = '', retired = 0, task = '' WHERE origin = ?"
 )
-_NODE_COLUMNS = (
-    "id type name title recorded valid_from valid_until since retired task origin".split()
-)
+_NODE_COLUMNS = [
+    "id",
+    "type",
+    "name",
+    "title",
+    "recorded",
+    "valid_from",
+    "valid_until",
+    "since",
+    "retired",
+    "task",
+    "origin",
+]
 _PUT_NODE = (
     f"INSERT INTO nodes({', '.join(_NODE_COLUMNS)}) VALUES ({placeholders(_NODE_COLUMNS)}) "
     f"ON CONFLICT(id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS[1:])}"
@@ -138,7 +150,8 @@ def sync(
 def count_missing(graph: sqlite3.Connection, index: sqlite3.Connection) -> int:
     """Count the sources of the index that the graph does not have yet."""
     sql = f"SELECT count(*) FROM sources WHERE format NOT IN ({placeholders(_LEFT_OUT)})"
-    every, here = index.execute(sql, _LEFT_OUT), graph.execute("SELECT count(*) FROM sources")
+    every = index.execute(sql, _LEFT_OUT)
+    here = graph.execute("SELECT count(*) FROM sources")
     return max(0, int(every.fetchone()[0]) - int(here.fetchone()[0]))
 
 
@@ -201,7 +214,8 @@ def _resolve_words(graph: sqlite3.Connection) -> None:
         one = names.key(source_words) if names and source_words else source
         other = names.key(target_words) if names and target_words else target
         if one == other:
-            one, other = (None if source_words else one), (None if target_words else other)
+            one = None if source_words else one
+            other = None if target_words else other
         if (one, other) != (source, target):
             graph.execute(
                 "UPDATE edges SET source = ?, target = ? WHERE rowid = ?", (one, other, edge)

@@ -5,26 +5,36 @@ locks) raises Unsure, and the caller uses `files`. Failures are counted in place
 failure that matters most is a full disk.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import time
 
 from ralph import discovery
+from ralph.lean import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Mapping
 
-_EACCES, _EAGAIN, _EFBIG, _ENOSPC = 13, 11, 27, 28
-_TYPE, _REGULAR, _FOLDER = 0o170000, 0o100000, 0o040000
-_CLOEXEC, _NOFOLLOW = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NOFOLLOW", 0)
+_EACCES = 13
+_EAGAIN = 11
+_EFBIG = 27
+_ENOSPC = 28
+_TYPE = 0o170000
+_REGULAR = 0o100000
+_FOLDER = 0o040000
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 SPILL = "spill"  # the folder below `log` with lines that could not be appended in time
 FAILURES_SIZE = (
     4096  # the size of the file that counts failures, so that counting never needs space
 )
-_PATIENCE, _PAUSE = 0.5, 0.0005  # seconds for a lock in all, and between two tries
+# seconds for a lock in all, and between two tries
+_PATIENCE = 0.5
+_PAUSE = 0.0005
 
 
 class Unsure(Exception):
@@ -159,7 +169,7 @@ def timestamp() -> str:
 # --- counting failures --------------------------------------------------------------------------
 
 
-def overwrite(path: str, edit: "Callable[[bytes], bytes]", size: int) -> bool:
+def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
     """Replace the first `size` bytes in place by `edit`; False when there is no such file."""
     try:
         handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
@@ -213,7 +223,7 @@ _LARGEST = 65_536
 class HookSettings:
     """What hooks know of the settings."""
 
-    def __init__(self, lines: "Mapping[str, list[str]]") -> None:
+    def __init__(self, lines: Mapping[str, list[str]]) -> None:
         values = {key: texts[-1] for key, texts in lines.items() if texts}
         self.rules = values.get(
             "rules", ""
@@ -222,7 +232,8 @@ class HookSettings:
         self.patterns = tuple(lines.get("pattern", ()))
         self.paths = tuple(lines.get("path", ()))
         self.enabled = values["enabled"] == "1"
-        self.inject, self.presence = values["inject"], values.get("presence", "")
+        self.inject = values["inject"]
+        self.presence = values.get("presence", "")
         self.budget, self.recent, self.window = (
             int(values[key]) for key in ("budget", "recent", "window")
         )
@@ -234,7 +245,8 @@ class HookSettings:
         """Do without some patterns of the user's."""
         left = tuple(pattern for pattern in self.patterns if pattern not in patterns)
         if left != self.patterns:
-            self.patterns, self.rules = left, ""
+            self.patterns = left
+            self.rules = ""
 
 
 def escape(value: str) -> str:
@@ -246,7 +258,7 @@ def _unescape(value: str) -> str:
     return value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
 
 
-def set_variables(env: "Mapping[str, str]") -> str:
+def set_variables(env: Mapping[str, str]) -> str:
     """Return the variables that set what hooks use, on one line."""
     return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
 
@@ -261,7 +273,7 @@ def file_state(path: str) -> str:
 
 
 def read_settings(
-    path: str, root: str, env: "Mapping[str, str]", user_config: str
+    path: str, root: str, env: Mapping[str, str], user_config: str
 ) -> HookSettings | None:
     """Return the cached settings; None when a file or variable behind them has changed."""
     text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
@@ -341,7 +353,7 @@ def _is_sealed(path: str) -> bool:
     return False
 
 
-def open_index(path: str) -> "sqlite3.Connection | None":
+def open_index(path: str) -> sqlite3.Connection | None:
     """Return a read-only connection, or None without a complete index of this version."""
     import sqlite3  # recording must not load it
 

@@ -5,6 +5,8 @@ writes at a time. A database that is damaged, touched by another program or of a
 stored only here. Where it cannot be written, one in memory answers.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -185,10 +187,8 @@ class Index:
 
     def _from_files(self) -> sqlite3.Connection:
         present = list(sources(self.root))
-        names, formats = (
-            [source.name for source in present],
-            [source.format.value for source in present],
-        )
+        names = [source.name for source in present]
+        formats = [source.format.value for source in present]
         return in_memory(
             (self.read(source) for source in present), self._terms, names, self.is_order, formats
         )
@@ -286,10 +286,8 @@ class Index:
                     writer = IndexWriter(copy, self._terms)
                     with db.atomic(copy):
                         for row in copy.execute("SELECT key, path, digest FROM sources").fetchall():
-                            path, is_shared = (
-                                present.get(row["path"]),
-                                row["path"].startswith(SHARED),
-                            )
+                            path = present.get(row["path"])
+                            is_shared = row["path"].startswith(SHARED)
                             if path is None or (
                                 not is_shared and file_digest(path) != row["digest"]
                             ):
@@ -359,9 +357,11 @@ class Index:
         known = changes.known_states(connection)
         gone = known.keys() - look.scan()
         differing = look.differing(known)
-        deadline, slice_size = math.inf, _BATCH
+        deadline = math.inf
+        slice_size = _BATCH
         if within is not None:
-            deadline, slice_size = time.monotonic() + within, _SLICE
+            deadline = time.monotonic() + within
+            slice_size = _SLICE
             differing.sort(key=lambda each: each[1][0], reverse=True)
         changed = [source for source, _ in differing]
         sql = "SELECT * FROM sources WHERE path IN (SELECT value FROM json_each(?))"
@@ -375,7 +375,9 @@ class Index:
             size = 0
             with db.atomic(connection):
                 while count < len(changed) and size <= _BATCH:
-                    source, loaded, complete = changed[count], 0, True
+                    source = changed[count]
+                    loaded = 0
+                    complete = True
                     with suppress(
                         OSError
                     ):  # gone meanwhile, or not ours to read: then nothing of it was written
@@ -492,7 +494,9 @@ class IndexWriter:
                 start and is_same and digest_to(file, start) == row["digest"]
             ):
                 self.clear(row["key"])
-                row, start, lines = None, 0, 0
+                row = None
+                start = 0
+                lines = 0
             file.seek(start)
             payload = file.read(slice_size) if is_log else file.read()
             while is_log and b"\n" not in payload and (more := file.read(slice_size)):
@@ -518,10 +522,8 @@ class IndexWriter:
             columns = "mtime_ns = ?, size = ?, inode = ?, digest = ?, offset = ?, lines = ?"
             self.connection.execute(f"UPDATE sources SET {columns} WHERE key = ?", (*values, key))
         if payload or row is None:
-            text, state = (
-                payload.decode("utf-8", "surrogateescape"),
-                row is not None and bool(row["in_own_turn"]),
-            )
+            text = payload.decode("utf-8", "surrogateescape")
+            state = row is not None and bool(row["in_own_turn"])
             new = contents(source, text, self._interpret, self._is_own, in_own_turn=state)
             self.put(key, new, lines_before=lines)
             totals.add_log(self.connection, key, new)
@@ -579,7 +581,8 @@ class IndexWriter:
     def _add_records(
         self, source: int, family: Family, placed: Sequence[Placed], lines_before: int
     ) -> None:
-        step, last = len(FAMILIES), dict[str, int]()
+        step = len(FAMILIES)
+        last = dict[str, int]()
         if family not in self._next:
             table, column = TABLES[family]
             highest = self.connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0]
@@ -592,7 +595,8 @@ class IndexWriter:
         rows: list[Row] = []
         terms: list[Row] = []
         for item, key in zip(placed, keys, strict=True):
-            session, position = safe(item.record.origin.session), 0
+            session = safe(item.record.origin.session)
+            position = 0
             if family is Family.OBSERVATION:
                 if session not in last:
                     sql = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
@@ -633,7 +637,8 @@ class IndexWriter:
                     if column == "summary" and self._forgotten.has(line.get(column))
                     else line.get(column)
                 )
-                value, current = column_value(member, _ALLOWED.get(column)), rows[name][column]
+                value = column_value(member, _ALLOWED.get(column))
+                current = rows[name][column]
                 if column in _FOLDS and isinstance(current, str) and current:
                     value = (
                         _FOLDS[column](current, value)

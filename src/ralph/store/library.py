@@ -3,6 +3,8 @@
 A worktree without such a file uses the main checkout's. An id is also found in the projects around this one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache

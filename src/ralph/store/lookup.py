@@ -4,7 +4,10 @@ Hooks answer with these alone, so nothing is imported here. A `Filter` has a con
 task sees the project's records and its own, and the journal and observations of finished tasks (failed ones teach).
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from ralph.lean import TYPE_CHECKING
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
             self, connection: Any, keys: Sequence[int], reach: int
         ) -> Iterator[tuple[int, int, int]]: ...
         def linked_keys(self, connection: Any, keys: Sequence[int]) -> list[tuple[int, int]]: ...
-        def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, "RecordRow"]: ...
+        def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, RecordRow]: ...
 
 
 SCHEMA_VERSION = 20
@@ -73,20 +76,20 @@ COUNTED = 50_000  # records with a term that are counted; to count more takes lo
 FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
 """The words for a finished task; `app/tasks/board.py` has the same ones."""
 
-EVERYTHING: "Filter" = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
-MEMORIES: "Filter" = ((0, "status <> 'retired'", ()),)
+EVERYTHING: Filter = ((0, "status <> 'retired'", ()), (1, "", ()), (2, "", ()))
+MEMORIES: Filter = ((0, "status <> 'retired'", ()),)
 
 
 def memories(
     *,
-    kinds: "Sequence[str]" = (),
-    tags: "Sequence[str]" = (),
+    kinds: Sequence[str] = (),
+    tags: Sequence[str] = (),
     since: str = "",
     knowledge_only: bool = False,
     task: str = "",
     valid_at: str = "",
-    but: "Collection[str]" = (),
-) -> "tuple[int, str, Sequence[object]]":
+    but: Collection[str] = (),
+) -> tuple[int, str, Sequence[object]]:
     """Return the Filter for memories: valid on a day, visible to the task, not in `but`."""
     return conditions(
         _MEMORY,
@@ -102,8 +105,8 @@ def memories(
 
 
 def common_tests(
-    place: int, kinds: "Sequence[str]", tags: "Sequence[str]", since: str, task: str
-) -> "tuple[Condition, ...]":
+    place: int, kinds: Sequence[str], tags: Sequence[str], since: str, task: str
+) -> tuple[Condition, ...]:
     """Return the conditions that all families have."""
     tag_test = f"EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) WHERE lower(value) IN ({placeholders(tags)}))"
     return (
@@ -115,7 +118,7 @@ def common_tests(
     )
 
 
-def conditions(place: int, *tests: "Condition") -> "tuple[int, str, list[object]]":
+def conditions(place: int, *tests: Condition) -> tuple[int, str, list[object]]:
     """Return the Filter of one family, of the conditions whose first value is true."""
     active = [(test, values) for is_active, test, values in tests if is_active]
     return (
@@ -129,10 +132,10 @@ def observations(
     *,
     not_of: str = "",
     after: str = "",
-    not_called: "Sequence[str]" = (),
+    not_called: Sequence[str] = (),
     not_titled: str = "\n",
     task: str = "",
-) -> "tuple[int, str, Sequence[object]]":
+) -> tuple[int, str, Sequence[object]]:
     """Return the Filter for observations: not of this session (after a time) or title, no bare tool use."""
     test = " AND ".join("substr(title, 1, ?) <> ?" for _ in not_called) or "1"
     visible, values = visibility_test(task, _OBSERVATION)
@@ -149,38 +152,38 @@ def observations(
     )
 
 
-def journal(*, task: str = "") -> "tuple[int, str, Sequence[object]]":
+def journal(*, task: str = "") -> tuple[int, str, Sequence[object]]:
     """Return the part of a Filter for the journal."""
     return (_JOURNAL, *visibility_test(task, _JOURNAL))
 
 
-def visibility_test(task: str, place: int) -> "tuple[str, Sequence[object]]":
+def visibility_test(task: str, place: int) -> tuple[str, Sequence[object]]:
     """Return the condition on rows that a task may see, and its values."""
     return (_SEEN[place], (task,) * _SEEN[place].count("?")) if task else ("", ())
 
 
-def visible_to(task: str) -> "Filter":
+def visible_to(task: str) -> Filter:
     """Return the Filter of what a task may see."""
     return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
 
 
-def hidden_share(connection: "sqlite3.Connection", task: str) -> float:
+def hidden_share(connection: sqlite3.Connection, task: str) -> float:
     """Return the larger share of sessions or iterations of other unfinished tasks."""
     return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0]) if task else 0.0
 
 
-def superseded(connection: "sqlite3.Connection") -> dict[str, str]:
+def superseded(connection: sqlite3.Connection) -> dict[str, str]:
     """Return the records that another one supersedes, each with its successor."""
     return replaced(superseding(connection))
 
 
-def superseding(connection: "sqlite3.Connection") -> list[tuple[str, str]]:
+def superseding(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     """Return (new, old) pairs as the records state them."""
     rows = connection.execute(_SUPERSEDING)
     return [(name, target) if how == "supersedes" else (target, name) for name, how, target in rows]
 
 
-def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
+def replaced(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
     """Return the old of (new, old) pairs, each with its successor, without circles."""
     successors = newer(pairs)
     final = {
@@ -190,7 +193,7 @@ def replaced(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, Name]":
     return {old: min(found) for old, found in final.items() if found}
 
 
-def newer(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, set[Name]]":
+def newer(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, set[Name]]:
     """Return the old ones of such pairs, each with all of its successors."""
     successors: dict[Name, set[Name]] = {}
     for new, old in pairs:
@@ -198,7 +201,7 @@ def newer(pairs: "Iterable[tuple[Name, Name]]") -> "dict[Name, set[Name]]":
     return successors
 
 
-def leads_to(successors: "Mapping[Name, Collection[Name]]", start: "Name", end: "Name") -> bool:
+def leads_to(successors: Mapping[Name, Collection[Name]], start: Name, end: Name) -> bool:
     """Whether following successors leads from one record to another."""
     visited: set[Name] = set()
     ahead = [start]
@@ -285,11 +288,24 @@ class RecordRow:
     `is_order`: it reads like an instruction to an agent.
     """
 
-    __slots__ = tuple(
-        "by created_at error files id is_order key kind own scope session tags text title".split()
+    __slots__ = (
+        "by",
+        "created_at",
+        "error",
+        "files",
+        "id",
+        "is_order",
+        "key",
+        "kind",
+        "own",
+        "scope",
+        "session",
+        "tags",
+        "text",
+        "title",
     )
 
-    def __init__(self, key: int, *columns: "Any") -> None:
+    def __init__(self, key: int, *columns: Any) -> None:
         self.key = key
         self.id, self.kind, self.title, self.tags, self.text = columns[:5]
         (
@@ -306,7 +322,7 @@ class RecordRow:
 
 
 def frequencies(
-    connection: "sqlite3.Connection", terms: "Sequence[str]", exact: int = COUNTED
+    connection: sqlite3.Connection, terms: Sequence[str], exact: int = COUNTED
 ) -> dict[str, int]:
     """Count in how many records each term occurs; in a large index, a count above `exact` is estimated."""
     highest = connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
@@ -326,7 +342,7 @@ def frequencies(
 
 
 def terms_starting(
-    connection: "sqlite3.Connection", prefix: str, limit: int, length: int | None = None
+    connection: sqlite3.Connection, prefix: str, limit: int, length: int | None = None
 ) -> list[tuple[str, int]]:
     """Return the first terms with a prefix, with their counts; of about a length."""
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
@@ -335,15 +351,13 @@ def terms_starting(
     return [(row[0], row[1]) for row in connection.execute(sql, (prefix, end, limit))]
 
 
-def terms_with(connection: "sqlite3.Connection", part: str, limit: int) -> list[tuple[str, int]]:
+def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tuple[str, int]]:
     """Return indexed terms that contain some letters, wherever; looks at the whole vocabulary."""
     sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
     return [(row[0], row[1]) for row in connection.execute(sql, (part, limit))]
 
 
-def containing(
-    connection: "sqlite3.Connection", parts: "Sequence[str]", keep: "Filter"
-) -> list[int]:
+def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filter) -> list[int]:
     """Return the keys of records that contain all of some letters, the newest first."""
     rows: list[tuple[str, int]] = []
     for place, test, values in keep if 0 < len(parts) <= _MOST_PARTS else ():
@@ -357,17 +371,17 @@ def containing(
     return [key for _, key in sorted(rows, reverse=True)]
 
 
-def size(connection: "sqlite3.Connection") -> int:
+def size(connection: sqlite3.Connection) -> int:
     """Count the records."""
     return int(connection.execute("SELECT count(*) FROM search_docsize").fetchone()[0])
 
 
 def matching(
-    connection: "sqlite3.Connection",
+    connection: sqlite3.Connection,
     match: str,
-    weights: "Sequence[float]",
+    weights: Sequence[float],
     limit: int,
-    keep: "Filter | None" = None,
+    keep: Filter | None = None,
 ) -> list[tuple[int, float]]:
     """Return the best full-text matches with BM25 scores, higher is better."""
     condition, values = _condition(keep) if keep is not None else ("", [])
@@ -380,14 +394,14 @@ def matching(
     return [(row[0], row[1]) for row in connection.execute(sql, (match, *values, limit))]
 
 
-def count_matching(connection: "sqlite3.Connection", match: str, keep: "Filter") -> int:
+def count_matching(connection: sqlite3.Connection, match: str, keep: Filter) -> int:
     """Count the records that a full-text match has in all."""
     condition, values = _condition(keep)
     sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"
     return int(connection.execute(sql, (match, *values)).fetchone()[0])
 
 
-def _condition(keep: "Filter") -> tuple[str, list[object]]:
+def _condition(keep: Filter) -> tuple[str, list[object]]:
     if len(keep) == len(TABLES) and not any(test for _, test, _ in keep):
         return "", []
     tests: list[str] = []
@@ -402,14 +416,14 @@ def _condition(keep: "Filter") -> tuple[str, list[object]]:
 
 
 def select_keys(
-    connection: "sqlite3.Connection",
+    connection: sqlite3.Connection,
     place: int,
     columns: str,
-    keys: "Sequence[int]",
+    keys: Sequence[int],
     *,
     where: str = "",
-    values: "Sequence[object]" = (),
-) -> "Iterable[Any]":
+    values: Sequence[object] = (),
+) -> Iterable[Any]:
     """Select columns of a family's rows; in `columns` `{table}` and `{key}` are replaced."""
     own = [key for key in keys if key % len(TABLES) == place]
     if not own:
@@ -421,9 +435,7 @@ def select_keys(
     )
 
 
-def filter_keys(
-    connection: "sqlite3.Connection", keys: "Sequence[int]", keep: "Filter"
-) -> set[int]:
+def filter_keys(connection: sqlite3.Connection, keys: Sequence[int], keep: Filter) -> set[int]:
     """Return those of some keys whose records pass the filter."""
     parts = (
         select_keys(connection, place, "{key}", keys, where=test, values=values)
@@ -433,7 +445,7 @@ def filter_keys(
 
 
 def sort_values(
-    connection: "sqlite3.Connection", keys: "Sequence[int]"
+    connection: sqlite3.Connection, keys: Sequence[int]
 ) -> dict[int, tuple[str, str, int]]:
     """Return time, file and key of records: an order that a new index gives again."""
     columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
@@ -442,8 +454,8 @@ def sort_values(
 
 
 def neighbours(
-    connection: "sqlite3.Connection", keys: "Sequence[int]", reach: int
-) -> "Iterator[tuple[int, int, int]]":
+    connection: sqlite3.Connection, keys: Sequence[int], reach: int
+) -> Iterator[tuple[int, int, int]]:
     """Yield key, the key of another observation of the session within reach, and how far."""
     sql = (
         "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
@@ -456,14 +468,14 @@ def neighbours(
 
 
 def speech(
-    connection: "sqlite3.Connection", session: str, titles: "Sequence[str]", limit: int
+    connection: sqlite3.Connection, session: str, titles: Sequence[str], limit: int
 ) -> list[int]:
     """Return the keys of a session's observations with one of the titles, in order."""
     sql = f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) ORDER BY seq LIMIT ?"
     return [row[0] for row in connection.execute(sql, (session, *titles, limit))]
 
 
-def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list[tuple[int, int]]:
+def linked_keys(connection: sqlite3.Connection, keys: Sequence[int]) -> list[tuple[int, int]]:
     """Return pairs of keys of memories that name others as related."""
     sql = (
         "SELECT a.key, b.key FROM records a "
@@ -474,9 +486,7 @@ def linked_keys(connection: "sqlite3.Connection", keys: "Sequence[int]") -> list
     return [(row[0], row[1]) for row in connection.execute(sql, (str(list(keys)),))]
 
 
-def fetch_rows(
-    connection: "sqlite3.Connection", keys: "Sequence[int]"
-) -> "Mapping[int, RecordRow]":
+def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[int, RecordRow]:
     """Return the columns of some records that are ranked and printed."""
     parts = (
         select_keys(connection, place, columns, keys) for place, columns in enumerate(_COLUMNS)
@@ -484,6 +494,6 @@ def fetch_rows(
     return {row[0]: RecordRow(*row) for part in parts for row in part}
 
 
-def placeholders(values: "Sequence[object]") -> str:
+def placeholders(values: Sequence[object]) -> str:
     """Return question marks for values in a statement."""
     return ", ".join("?" * len(values))

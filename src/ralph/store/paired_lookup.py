@@ -4,6 +4,8 @@ Keys of the second one are moved out of the way of the first, by a multiple of t
 each database, so that scores are comparable and not equal to those over one database with all rows.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +62,7 @@ class PairedLookup:
         match: str,
         weights: Sequence[float],
         limit: int,
-        keep: "Filter | None" = None,
+        keep: Filter | None = None,
     ) -> list[tuple[int, float]]:
         found: list[tuple[float, int]] = []
         for number, each in enumerate(self._connections):
@@ -71,10 +73,10 @@ class PairedLookup:
             for score, key in sorted(found, reverse=True)[: limit if limit >= 0 else None]
         ]
 
-    def count_matching(self, connection: object, match: str, keep: "Filter") -> int:
+    def count_matching(self, connection: object, match: str, keep: Filter) -> int:
         return sum(lookup.count_matching(each, match, keep) for each in self._connections)
 
-    def filter_keys(self, connection: object, keys: Sequence[int], keep: "Filter") -> set[int]:
+    def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
         return {
             key + base
             for each, base, own in self._of(keys)

@@ -3,6 +3,8 @@
 What has no column is a JSON object in `metadata`, with only what differs from the usual values of the family.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import sqlite3
@@ -126,20 +128,17 @@ def digest_of(record: Record) -> str:
 
 def row_values(record: Record, position: int, *, is_order: bool) -> Row:
     """Return the columns of a record's row behind key, id, source and line."""
-    origin, extra, metadata = (
-        record.origin,
-        record.extra,
-        safe(_metadata(record, is_order=is_order)),
-    )
+    origin = record.origin
+    extra = record.extra
+    metadata = safe(_metadata(record, is_order=is_order))
     is_usual = record.family is not Family.MEMORY and record.scope is USUAL[record.family][1]
     scope = "" if is_usual else record.scope.value
-    tags, files = safe(list_text(record.tags)), safe(list_text(origin.files))
-    kind, title, text, created = (
-        record.kind.value,
-        safe(record.title),
-        safe(record.text),
-        safe(record.created_at),
-    )
+    tags = safe(list_text(record.tags))
+    files = safe(list_text(origin.files))
+    kind = record.kind.value
+    title = safe(record.title)
+    text = safe(record.text)
+    created = safe(record.created_at)
     digest = bytes.fromhex(digest_of(record))
     if record.family is Family.MEMORY:
         added = safe(record.added_at)
@@ -174,11 +173,9 @@ def row_values(record: Record, position: int, *, is_order: bool) -> Row:
         column_value(extra.get(key)) for key in ("feature", "model", "duration_secs")
     )
     cost = column_value(extra.get("cost_usd")) or 0.0
-    run, iteration, task = (
-        safe(origin.run),
-        column_value(origin.iteration),
-        safe(origin.task) or None,
-    )
+    run = safe(origin.run)
+    iteration = column_value(origin.iteration)
+    task = safe(origin.task) or None
     work = (run, iteration, task, feature, kind, model, seconds, cost, files or "[]")
     return (*work, title, text, tags, scope, created, metadata, digest)
 
@@ -190,7 +187,8 @@ def list_text(items: Sequence[str]) -> str:
 
 def _metadata(record: Record, *, is_order: bool) -> str:
     """What no column has, as JSON or ""."""
-    family, origin = record.family, record.origin
+    family = record.family
+    origin = record.origin
     status, _, author = USUAL[family]
     rest: dict[str, object] = {}
     if family is not Family.MEMORY and record.status is not status:
@@ -297,7 +295,7 @@ def newest_keys(connection: sqlite3.Connection, query: Query, limit: int | None)
 
 def page(
     connection: sqlite3.Connection,
-    keep: "lookup.Filter",
+    keep: lookup.Filter,
     limit: int | None,
     offset: int = 0,
     *,
@@ -545,7 +543,7 @@ def source_format(connection: sqlite3.Connection, path: str) -> str:
 
 def facet_filter(
     chosen: Mapping[str, Collection[str]], *, since: str = "", task: str = ""
-) -> "lookup.Filter":
+) -> lookup.Filter:
     """Return the filter of chosen facets: of tags, the lists of tags with one; archived records only where chosen."""
     parts: list[tuple[int, str, Sequence[object]]] = []
     facets = ("family", "type", "tag", "status")
@@ -555,7 +553,8 @@ def facet_filter(
         if families and family.value not in families:
             continue
         status = USUAL[family][0]
-        own, archived = "status", f"status <> '{Status.RETIRED.value}'"
+        own = "status"
+        archived = f"status <> '{Status.RETIRED.value}'"
         if family is not Family.MEMORY:
             own = lookup.ORIGIN_TASK.replace("task", "status")
             archived = f"""instr(metadata, '"status":"{Status.RETIRED.value}"') = 0"""
@@ -575,13 +574,15 @@ def facet_filter(
     return parts
 
 
-def filter_of(query: Query) -> "list[tuple[int, str, list[object]]]":
+def filter_of(query: Query) -> list[tuple[int, str, list[object]]]:
     """Return what a query may see, for the SELECTs of `lookup`."""
     return [_conditions(family, query) for family in query.families or FAMILIES]
 
 
 def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
-    place, scope, folder = FAMILIES.index(family), query.scope, query.project.rstrip("/")
+    place = FAMILIES.index(family)
+    scope = query.scope
+    folder = query.project.rstrip("/")
     marks = lookup.placeholders(query.sources)
     project = "s.id = observations.session_id AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?)"
     _, test, values = lookup.conditions(

@@ -5,6 +5,8 @@ The index of the server gives candidates by the levels of their terms; BM25 is c
 filter is a function of records, so conditions on tables (`Filter`) do not apply.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     from ralph.store.lookup import Filter
 
 MOST = 800  # rows whose terms are read; the server gives at most 2,000
-_K1, _B = 1.2, 0.75  # as in SQLite's bm25()
-_AVERAGE, _LEVELS = 80, "0123456789abcdef"  # terms of a row that is neither long nor short
+# as in SQLite's bm25()
+_K1 = 1.2
+_B = 0.75
+# terms of a row that is neither long nor short
+_AVERAGE = 80
+_LEVELS = "0123456789abcdef"
 _COLUMNS = 4  # text, title, tags, files
 _LONGEST = 200  # characters of a term in the index of the server
 _PHRASE = re.compile(r'"([^"]*)"')
@@ -61,7 +67,9 @@ class ServerLookup:
     def __init__(
         self, server: TeamServer, project: str, accepts: Callable[[Record], bool] | None = None
     ) -> None:
-        self._server, self._project, self._accepts = server, project, accepts
+        self._server = server
+        self._project = project
+        self._accepts = accepts
         self._columns: dict[int, tuple[int, list[str]]] = {}
         self._records: dict[int, Record] = {}
         self.members: dict[int, str] = {}
@@ -104,7 +112,7 @@ class ServerLookup:
         match: str,
         weights: Sequence[float],
         limit: int,
-        keep: "Filter | None" = None,
+        keep: Filter | None = None,
     ) -> list[tuple[int, float]]:
         phrases = _PHRASE.findall(match)
         words = [phrase for phrase in phrases if " " not in phrase]
@@ -154,7 +162,7 @@ class ServerLookup:
                 )
         return scores
 
-    def count_matching(self, connection: object, match: str, keep: "Filter") -> int:
+    def count_matching(self, connection: object, match: str, keep: Filter) -> int:
         return len(self._passing(list(self._columns)))
 
     def _passing(self, keys: Sequence[int]) -> set[int]:
@@ -162,7 +170,7 @@ class ServerLookup:
             return set(keys)
         return {key for key, record in self.records(keys).items() if self._accepts(record)}
 
-    def filter_keys(self, connection: object, keys: Sequence[int], keep: "Filter") -> set[int]:
+    def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
         return self._passing(keys)
 
     def sort_values(
@@ -176,7 +184,8 @@ class ServerLookup:
     def neighbours(
         self, connection: object, keys: Sequence[int], reach: int
     ) -> Iterator[tuple[int, int, int]]:
-        place, step = FAMILIES.index(Family.OBSERVATION), len(FAMILIES)
+        place = FAMILIES.index(Family.OBSERVATION)
+        step = len(FAMILIES)
         own = [key // step for key in keys if key % step == place]
         for key, other, distance in self._ask("neighbours", own, reach) if own else ():
             yield key * step + place, other * step + place, distance
@@ -197,7 +206,8 @@ class ServerLookup:
             for entry in parse_log(body).entries:
                 key = number * len(FAMILIES) + family
                 if entry.record.id == name:
-                    self._records[key], self.members[key] = entry.record, member
+                    self._records[key] = entry.record
+                    self.members[key] = member
         return {key: self._records[key] for key in keys if key in self._records}
 
     def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:
@@ -210,7 +220,9 @@ def _instant(record: Record) -> str:
 
 def _ranked_row(key: int, record: Record) -> RecordRow:
     """Return a record as `lookup` selects it from its table."""
-    family, origin, extra = record.family, record.origin, record.extra
+    family = record.family
+    origin = record.origin
+    extra = record.extra
     is_observation = family is Family.OBSERVATION
     tags, files = (list_text(items) for items in (record.tags, origin.files))
     files = files or ("[]" if family is Family.JOURNAL else "")

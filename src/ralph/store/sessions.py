@@ -1,5 +1,7 @@
 """Every SELECT over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from collections.abc import Collection, Iterator

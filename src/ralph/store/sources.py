@@ -3,6 +3,8 @@
 A layer above passes `interpret`, which makes records of one raw line: a log reads the same at once or in portions.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +88,7 @@ class Contents:
     """What one source has: records, tasks, and the other lines of a log by their type."""
 
     records: tuple[Placed, ...] = ()
-    tasks: "tuple[Task, ...]" = ()
+    tasks: tuple[Task, ...] = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
     in_own_turn: bool = (
         False  # it ends in the turn of a slash command of Ralph's that did nothing else

@@ -4,6 +4,8 @@ A source here is one of the server's: `digest` is its generation, `offset` the l
 with the index's own writer, so that searching pulled rows is searching the same rows locally.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -33,7 +35,8 @@ class TeamDatabase:
     """The rows of other machines, for one writer."""
 
     def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
-        self.connection, self.writer = connection, writer
+        self.connection = connection
+        self.writer = writer
 
     def states(self) -> dict[str, PulledState]:
         """Return what was pulled, by the names of the sources."""
@@ -47,7 +50,8 @@ class TeamDatabase:
 
         A line of another id than the server says is dropped: nobody could forget it.
         """
-        key, values = state.key, (state.generation, state.last, len(lines))
+        key = state.key
+        values = (state.generation, state.last, len(lines))
         if key:
             sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
             self.connection.execute(sql, (*values, key))
@@ -58,10 +62,8 @@ class TeamDatabase:
                 self.writer.clear(row[0])
             key = self.writer.add_source(name, form, (0, 0, 0, *values))
         source = Source(Path(name), name, Format.LOG)
-        read, names = (
-            contents(source, "".join(f"{line}\n" for _, line in lines)),
-            {each for each, _ in lines},
-        )
+        read = contents(source, "".join(f"{line}\n" for _, line in lines))
+        names = {each for each, _ in lines}
         records = tuple(item for item in read.records if item.record.id in names)
         others = tuple(item for item in read.lines if item[1].get("id") in names)
         self.writer.put(key, replace(read, records=records, lines=others))

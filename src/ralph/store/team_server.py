@@ -4,6 +4,8 @@ Auth is libpq's: service file, .pgpass, certificates. The TLS certificate of a s
 Whatever psycopg raises becomes one line: server away, slow, full, restarted, of another version, not a member.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import socket
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of the schema: the number of the last file in `store/team/`."""
-_SECONDS, _CONNECT, _LONGEST_CONNECT = 120, 10, 60
+_SECONDS = 120
+_CONNECT = 10
+_LONGEST_CONNECT = 60
 PATIENCE = _SECONDS + 10.0
 """Seconds until a statement is given up here, where the server did not do that itself."""
 _SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
@@ -145,7 +149,7 @@ def shown_url(url: str) -> str:
 
 
 @contextmanager
-def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
+def connect(url: str, *, any_version: bool = False) -> Iterator[TeamServer]:
     """Connect to a server whose schema is of this version, unless `any_version`; ServerError when that fails."""
     import psycopg
 
@@ -173,7 +177,7 @@ def connect(url: str, *, any_version: bool = False) -> "Iterator[TeamServer]":
 class TeamServer:
     """A connection to the team's server."""
 
-    def __init__(self, connection: "psycopg.Connection[Any]", url: str) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection = connection
         self.url = url
 

@@ -3,6 +3,8 @@
 A list of a million records counts and sorts nothing.
 """
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
@@ -121,7 +123,7 @@ def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
 
 def facet_rows_of(
     connection: sqlite3.Connection,
-    keep: "lookup.Filter",
+    keep: lookup.Filter,
     keys: Sequence[int] | None,
     days: Sequence[str] = (),
 ) -> list[FacetRow]:

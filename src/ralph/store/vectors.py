@@ -3,6 +3,8 @@
 A vector is expensive and depends only on the model and the text, so it is kept over rebuilds of the index.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sqlite3

@@ -4,6 +4,8 @@ Markdown becomes HTML here, and can run nothing, since tools and web pages wrote
 links lead to http, https, mailto or relative addresses only. Headings begin below those of the page.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import time
@@ -42,7 +44,8 @@ _MAX_DIGITS = 6
 
 def _get_state(request: ApiRequest) -> Json:
     record_count, task_count = explore.count_everything(request.root)
-    context, memories = request.config.context, request.config.memories
+    context = request.config.context
+    memories = request.config.memories
     return {
         "project": request.root.name,
         "version": __version__,
@@ -187,7 +190,8 @@ def _get_neighbors(request: ApiRequest) -> Json:
 
 
 def _get_path(request: ApiRequest) -> Json:
-    start, end = request.word("a"), request.word("b")
+    start = request.word("a")
+    end = request.word("b")
     if not (start and end):
         raise UsageError("a path has two ends", hint="choose two nodes")
     return graph_view.path(request.root, start, end, at=request.word("as_of"))

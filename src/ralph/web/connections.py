@@ -5,6 +5,8 @@ byte by byte or half a body would keep its connection for good, until no file de
 stays open as long as its client reads.
 """
 
+from __future__ import annotations
+
 import asyncio
 import resource
 from typing import Any

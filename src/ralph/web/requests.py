@@ -4,6 +4,8 @@ Only this module catches errors and knows status codes; hints that name a comman
 A request waits for the index, so that the answer includes every change made before it.
 """
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -36,7 +38,8 @@ from ralph.errors import (
 from ralph.settings import Config
 from ralph.store.db import Busy
 
-PAGE_SIZE, MAX_PAGE_SIZE = 100, 500
+PAGE_SIZE = 100
+MAX_PAGE_SIZE = 500
 MAX_BODY = 1024 * 1024
 RELOAD = "reload the page and try again"
 _OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
@@ -171,7 +174,8 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     config = load(root, env=os.environ).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
-    params, path = request.query_params, request.path_params
+    params = request.query_params
+    path = request.path_params
     return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))
 
 

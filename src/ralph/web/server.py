@@ -5,6 +5,8 @@ exchanged for a cookie. A further one (`ralph web --link`) is signed with a key 
 is one shell (`static/index.html`).
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import json
@@ -71,7 +73,9 @@ class _Rejected(Exception):
 
     def __init__(self, status: int, reason: str, hint: str = _REOPEN) -> None:
         super().__init__(reason)
-        self.status, self.reason, self.hint = status, reason, hint
+        self.status = status
+        self.reason = reason
+        self.hint = hint
 
 
 class _Guard:
@@ -81,7 +85,9 @@ class _Guard:
         self._app = app
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = f"ralph_{port}"
-        self._token, self._key, self._used = token, key, set[str]()
+        self._token = token
+        self._key = key
+        self._used = set[str]()
         self._secret = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +121,8 @@ class _Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             raise _Rejected(403, "This address is not the one that was opened.")
-        path, method = scope["path"], scope["method"]
+        path = scope["path"]
+        method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
             raise _Rejected(405, f"{method} is not supported.", "")
         if method == "POST" or is_api:
@@ -181,7 +188,8 @@ async def _stream(request: Request) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     last = time.monotonic()
     while not state.ending() and not await request.is_disconnected():
-        changed, runs = list[str](), list[Row]()
+        changed = list[str]()
+        runs = list[Row]()
         with suppress(RalphError, OSError):  # it may be readable the next time
             changed, runs = await run_in_threadpool(watcher.look)
         lines = [_event("changed", {"what": changed})] if changed else []
@@ -217,7 +225,8 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
         ],
     )
     app.state.root = root
-    app.state.changes, app.state.by = ChangeHistory(root), by
+    app.state.changes = ChangeHistory(root)
+    app.state.by = by
     app.state.ending = lambda: False
     return app
 
@@ -227,7 +236,8 @@ def serve(
 ) -> None:
     """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
     port = listening.getsockname()[1]
-    note, key = paths.checkout_cache(root) / _NOTE, secrets.token_urlsafe(32)
+    note = paths.checkout_cache(root) / _NOTE
+    key = secrets.token_urlsafe(32)
     app = build_app(root, port=port, token=token, key=key, by=by)
     config = uvicorn.Config(
         app, access_log=False, server_header=False, lifespan="off", **connection_options()

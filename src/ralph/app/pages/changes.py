@@ -4,6 +4,8 @@ Each action is one call of the verb of the command with the same name: in a dry 
 texts are kept in memory until the server ends, so that a change can be undone unless its files were changed since.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -86,7 +88,8 @@ def apply_action(
         raise UsageError(
             f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}"
         )
-    name, form = request.id, Format.MEMORIES
+    name = request.id
+    form = Format.MEMORIES
     if request.action in ("supersede", "merge"):
         return _join(root, request, patterns, observer)
     if request.action not in ("accept", "reject") or not review.is_waiting(root, name):
@@ -128,7 +131,8 @@ def apply_action(
             return _stored_result(root, "Rejected", review.reject(root, name, observer, request.by))
     if request.to not in set(Target):
         raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
-    to, text = Target(request.to), request.text or ""
+    to = Target(request.to)
+    text = request.text or ""
     promoted = review.promote(
         root, name, to, text=text, page=request.page, force=request.force, **options
     )
@@ -199,7 +203,8 @@ def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()
         {**_describe_file(root, each), "before": text_digest(each.before)}
         for each in rehearsal.changes
     ]
-    summary, warnings = result["summary"], list(result["warnings"])
+    summary = result["summary"]
+    warnings = list(result["warnings"])
     if not planned:
         summary = f"Nothing would change. {summary}"
     elif request.action == "add":

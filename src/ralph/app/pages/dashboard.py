@@ -1,5 +1,7 @@
 """The dashboard: this week's use, running work, tokens, problems of hooks; review, secrets and hook times apart."""
 
+from __future__ import annotations
+
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +19,17 @@ from ralph.model import ids
 from ralph.store import files, sessions
 
 DAYS = 30  # the days that are shown, from the first one that has data
-MAX_TASKS, MAX_RUNS, MAX_SESSIONS = 40, 10, 10
+MAX_TASKS = 40
+MAX_RUNS = 10
+MAX_SESSIONS = 10
 
 _ANSWERED_EVENTS = (
     "UserPromptSubmit",
     "PostToolUseFailure",
 )  # which are recorded before they are answered
-_MAX_ANSWERS, _MAX_SECONDS = 2_000, 60.0  # an answer that came later belongs to another event
+# an answer that came later belongs to another event
+_MAX_ANSWERS = 2_000
+_MAX_SECONDS = 60.0
 
 Items = list[dict[str, Any]]
 
@@ -31,7 +37,8 @@ Items = list[dict[str, Any]]
 def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that is quick to compute; an empty project has empty lists."""
     tasks = lists.list_tasks(root, sort="state")
-    counts, first = Counter[str](), []
+    counts = Counter[str]()
+    first = []
     for row in tasks["items"]:
         counts[row["status"]] += 1
         if counts[row["status"]] <= MAX_TASKS:
@@ -62,7 +69,8 @@ def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str
 
 def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
     """Return how many possible secrets there are in the files that people and agents write; logs are redacted."""
-    logs, count = paths.log_folder(root), 0
+    logs = paths.log_folder(root)
+    count = 0
     for path in doctor.files_to_scan(root):
         with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
             count += (
@@ -87,7 +95,8 @@ def hook_times(root: Path) -> dict[str, Any]:
             recorded = ids.parse_time(sessions.last_observation_at(connection, session, at))
             answered = ids.parse_time(at)
             seconds = (answered - recorded).total_seconds() if recorded and answered else -1.0
-            times += [(event, round(seconds * 1000, 1))] if 0 <= seconds <= _MAX_SECONDS else []
+            if 0 <= seconds <= _MAX_SECONDS:
+                times.append((event, round(seconds * 1000, 1)))
         return sorted(times)
 
     by_event: dict[str, list[float]] = defaultdict(list)

@@ -4,6 +4,8 @@ Citations are checked now, as `ralph doctor --citations` does. A failure of git 
 and never fails the page.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from bisect import bisect_right
 from contextlib import suppress
@@ -42,8 +44,11 @@ from ralph.store.sources import Format, sources
 PAGE_SIZE = 200
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _MOMENTS = 4  # records around one in its text layer 2
-_INJECTIONS, _NEIGHBOURS = 200, 200
-_TITLE_LENGTH, _LINE_LENGTH, _HEADING_LENGTH = 100, 120, 200
+_INJECTIONS = 200
+_NEIGHBOURS = 200
+_TITLE_LENGTH = 100
+_LINE_LENGTH = 120
+_HEADING_LENGTH = 200
 _SPEAKERS = ("prompt", "answer")  # titles of observations that say who spoke
 _BLOCKS = (
     "```",
@@ -264,7 +269,8 @@ def session_page(
 
     def question(connection: sqlite3.Connection) -> dict[str, Any]:
         keys = queries.observation_keys(connection, session.id, limit + 1, offset)
-        records, locations = queries.records(connection, keys), queries.locations(connection, keys)
+        records = queries.records(connection, keys)
+        locations = queries.locations(connection, keys)
         items: list[dict[str, Any]] = [
             {
                 **record_row(records[key], locations[key], ""),

@@ -4,6 +4,8 @@ A search uses the ranking of `ralph search` for the best hits; the rest follows 
 counted under the choices of the others, from totals that the index keeps.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,7 +66,8 @@ def record_row(
 ) -> dict[str, Any]:
     """Return a record for a list, or in full, with its marks (score, why ...); `past` says why it no longer holds."""
     source, line = location
-    text, is_weak = record.text, marks.pop("weak", False)
+    text = record.text
+    is_weak = marks.pop("weak", False)
     return {
         **record_json(record, f"{source}:{line}" if line else source),
         "text": text if full else " ".join(text[: PREVIEW_LENGTH * 4].split())[:PREVIEW_LENGTH],
@@ -139,7 +142,7 @@ def _top_values(count: Mapping[str, int], chosen: Collection[str]) -> list[tuple
     return top + [(value, 0) for value in sorted(set(chosen) - {value for value, _ in top})]
 
 
-def list_records(root: Path, request: ListRequest, *, embedding: "Embedding | None" = None) -> Page:
+def list_records(root: Path, request: ListRequest, *, embedding: Embedding | None = None) -> Page:
     """Return one page; UsageError for an unknown order or age."""
     if request.sort and request.sort not in SORTS:
         raise UsageError(f"{request.sort!r} is no order", hint=f"valid ones: {', '.join(SORTS)}")
@@ -182,7 +185,9 @@ def count_everything(root: Path) -> tuple[int, int]:
 
 class _Listing:
     def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
-        self.root, self.connection, self.request = root, connection, request
+        self.root = root
+        self.connection = connection
+        self.request = request
         stored = {facet: values for facet, values in request.chosen.items() if facet != "age"}
         if "tag" in stored:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
@@ -228,11 +233,13 @@ class _Listing:
         ranking: Ranking | None = None,
     ) -> Page:
         """Return the page of some keys; `hits` are the best ones with how many repeat each."""
-        connection, best = self.connection, hits or {}
+        connection = self.connection
+        best = hits or {}
         records = queries.records(connection, [key for key in keys if key not in best])
         records.update({key: best[key][0].record for key in keys if key in best})
         keys = [key for key in keys if key in records]
-        locations, owners = queries.locations(connection, keys), queries.tasks_of(connection, keys)
+        locations = queries.locations(connection, keys)
+        owners = queries.tasks_of(connection, keys)
         stale = outdated.citation_notes(self.root, list(records.values()))
         past = outdated.describe_outdated(connection, list(records.values()))
         reasons = self._reasons(keys, ranking) if ranking is not None else {}
@@ -257,9 +264,11 @@ class _Listing:
             )
         return {"items": items, "total": total, "facets": facets, "notes": notes}
 
-    def search(self, embedding: "Embedding | None") -> Page:
+    def search(self, embedding: Embedding | None) -> Page:
         """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
-        connection, request, text = self.connection, self.request, self.request.text.strip()
+        connection = self.connection
+        request = self.request
+        text = self.request.text.strip()
         if queries.key_of(connection, text) is not None or ids.date_of(
             text
         ):  # an id also finds archived records
@@ -288,7 +297,8 @@ class _Listing:
             for row in ranked
             if row.row.key in records
         ]
-        notes += [WEAK] if hits and ranking.weak else []
+        if hits and ranking.weak:
+            notes.append(WEAK)
         past = outdated.describe_outdated(connection, [hit.record for hit in hits])
         merged = merge_repeats(
             outdated.demote_outdated(outdated.demote_stale(self.root, hits), past)
@@ -308,7 +318,8 @@ class _Listing:
         if request.sort == "newest":
             order = queries.page(connection, self.keep, None, keys=everything) if total else []
         else:
-            order, total = list(best), max(total - len(records), 0) + len(best)
+            order = list(best)
+            total = max(total - len(records), 0) + len(best)
             end = request.offset + request.limit
             if len(order) < min(end, total) and match:
                 more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
@@ -340,7 +351,7 @@ class _Listing:
         }
 
 
-def team_page(root: Path, request: ListRequest, team: "Team") -> Page:
+def team_page(root: Path, request: ListRequest, team: Team) -> Page:
     """Return a page of what the team shares, and our own: the best hits of a text, or the newest."""
     from ralph.app import team_search
 
@@ -353,7 +364,8 @@ def team_page(root: Path, request: ListRequest, team: "Team") -> Page:
     items = []
     for shown in answer.shown:
         where = (f"team/{shown.member}" if shown.member else "", 0)
-        score, why = shown.hit.score, [*shown.hit.why]
+        score = shown.hit.score
+        why = [*shown.hit.why]
         items.append(
             record_row(
                 shown.hit.record,

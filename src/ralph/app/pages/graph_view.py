@@ -4,6 +4,8 @@ A node's degree is that of the complete graph, so that it does not change with t
 its sources change, since the time slider asks again and again.
 """
 
+from __future__ import annotations
+
 import heapq
 import sqlite3
 from collections import Counter
@@ -19,7 +21,8 @@ from ralph.model import ids
 from ralph.model.graph import Edge, Node, NodeType, entity_id, entity_type
 from ralph.store import graph as stored
 
-LIMIT, MAX_LIMIT = 400, 2_000
+LIMIT = 400
+MAX_LIMIT = 2_000
 _SYNC_SECONDS = (
     5.0  # for reading what is new; the graph of a large project comes with several requests
 )

@@ -1,5 +1,7 @@
 """A run with its iterations, and the prompt of each with the difference to the one before."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,7 +78,8 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
     }
     earlier = [earlier for earlier in runs.snapshots(root, run.id) if earlier < number]
     if earlier:
-        before, after = runs.snapshot(root, run.id, earlier[-1]).splitlines(), text.splitlines()
+        before = runs.snapshot(root, run.id, earlier[-1]).splitlines()
+        after = text.splitlines()
         names = (f"prompt {earlier[-1]}", f"prompt {number}")
         lines = difflib.unified_diff(
             before[:MAX_DIFF_LINES], after[:MAX_DIFF_LINES], *names, lineterm=""

@@ -4,6 +4,8 @@ A task is ready when it is pending (or its worker died), all its blockers are do
 holds its parent. It changes only through `update`, under its lock.
 """
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import platform
@@ -32,7 +34,10 @@ _STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
 _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
 """The five states, and other words that people and tools write for them."""
 
-HISTORY, FAILURE, REASON, ATTEMPT = "history", "last_failure", "blocked_reason", "last_attempt"
+HISTORY = "history"
+FAILURE = "last_failure"
+REASON = "blocked_reason"
+ATTEMPT = "last_attempt"
 """Members of task.json beside those that the format names."""
 MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
 _OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
@@ -119,7 +124,7 @@ class Board:
         children = self.children.get(task_id, [])
         return bool(children) and all(each in self.done for each in children)
 
-    def with_tasks(self, tasks: Iterable[Task]) -> "Board":
+    def with_tasks(self, tasks: Iterable[Task]) -> Board:
         """Return the board as it would be with these tasks in their new state."""
         new = {task.id: TaskLocation(task, Path()) for task in tasks}
         return Board({**self.placed, **new}, self.unread)
@@ -157,7 +162,8 @@ class Board:
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        stopped, pending = set[str](), []
+        stopped = set[str]()
+        pending = []
         for name in self.children:
             task = self.get(name)
             if (
@@ -191,7 +197,8 @@ class Board:
                 ]
             else:
                 graph[node] = [(each, True) for each in task.blocked_by]
-                graph[node] += [(task.parent, False)] if task.parent else []
+                if task.parent:
+                    graph[node].append((task.parent, False))
             pending += graph[node]
         try:
             TopologicalSorter(graph).prepare()

@@ -4,6 +4,8 @@ After each iteration the loop appends a redacted block to progress.txt. What was
 knowledge, is put among the patterns at the top; lines of people stay as they are.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -30,7 +32,10 @@ from ralph.model.work import JournalEntry, Story, Task, ignore_text
 from ralph.store import files, queries
 
 BUDGET = 2_000  # tokens of progress.txt in the prompt of an iteration
-_MAX_BULLETS, _MAX_LINE, _MAX_FILES, _MAX_PATTERN = 12, 400, 20, 300
+_MAX_BULLETS = 12
+_MAX_LINE = 400
+_MAX_FILES = 20
+_MAX_PATTERN = 300
 _LABEL = "- **Learnings for future iterations:**"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
@@ -120,7 +125,8 @@ def prompt_section(
     """Return progress.txt for a prompt: patterns, then the newest blocks that fit, without those `told` elsewhere."""
     path = folder(root, task_id) / "progress.txt"
     records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
-    patterns, room = list[str](), budget - 40
+    patterns = list[str]()
+    room = budget - 40
     for record in filter(pages.is_progress_pattern, records):
         line = "- " + record.text.replace("\n", "\n  ")
         if (cost := estimate(line) + 1) <= room:
@@ -197,11 +203,8 @@ def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Reco
         body.append(
             f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}"
         )
-    body += (
-        [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)]
-        if any(lessons)
-        else []
-    )
+    if any(lessons):
+        body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)]
     at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
     extra = {pages.JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
@@ -231,7 +234,8 @@ def _with_patterns(
         for record in records
         if pages.is_progress_pattern(record)
     ]
-    patterns, added = TextMatcher(texts), list[Record]()
+    patterns = TextMatcher(texts)
+    added = list[Record]()
     for text in [*known, *_repeated_learnings(document)]:
         short = pages.without_pointer(text)
         if short in texts or patterns.nearest(short) is not None:
@@ -248,7 +252,8 @@ def _with_patterns(
 
 
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
-    matcher, first = TextMatcher(), list[tuple[str, str]]()
+    matcher = TextMatcher()
+    first = list[tuple[str, str]]()
     links = [(entry.record, link) for entry in document.entries for link in entry.record.links]
     for record, block in [
         (record, link.target) for record, link in links if link.relation == "learned_in"

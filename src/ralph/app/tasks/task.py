@@ -4,6 +4,8 @@ A claim counts until it expires or its process dies. A person's `start` makes no
 itself.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +77,8 @@ def claim(
     """
 
     def edit(task: Task) -> Task:
-        status, holder = board.status_of(task), task.claim.run if task.claim is not None else ""
+        status = board.status_of(task)
+        holder = task.claim.run if task.claim is not None else ""
         if holder == claim.run and status is TaskStatus.IN_PROGRESS:
             return replace(task, claim=claim)
         if holder not in ("", claim.run) and board.is_live(task.claim, now or ids.now()):
@@ -242,7 +245,8 @@ def add(
         if above is not None and board.status_of(above) in _ENDED:
             hint = f"`ralph task reset {above.id}` first, or leave the parent out"
             raise Refused(f"{above.id} is {above.status}: it gets no more children", hint=hint)
-        task_id, now = board.fresh_id(everything, paths.tasks_folder(root)), board.stamp()
+        task_id = board.fresh_id(everything, paths.tasks_folder(root))
+        now = board.stamp()
         task = Task(
             task_id, name.text, body.text, priority=priority, created_at=now, updated_at=now
         )
@@ -348,7 +352,7 @@ def done(root: Path, task_id: str) -> TaskChange:
 
 def complete(
     root: Path, task_id: str, *, patterns: Sequence[str] = ()
-) -> tuple[TaskChange, "Promotion | None", str]:
+) -> tuple[TaskChange, Promotion | None, str]:
     """Mark a task as done, and promote its insights to the project; return what of that failed, too."""
     from ralph.app.tasks import progress
 
@@ -442,7 +446,8 @@ def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
 
     after = _change(root, task_id, edit)
     everything = board.read(root)
-    parents, above = list[Task](), everything.get(after.task.parent or "")
+    parents = list[Task]()
+    above = everything.get(after.task.parent or "")
     while above is not None and board.status_of(above) is TaskStatus.DONE:
         parents.append(board.change(root, above.id, reopen))
         above = (

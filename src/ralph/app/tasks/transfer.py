@@ -4,6 +4,8 @@ Nothing is imported unless all can be. Importing again adds nothing: a task is k
 by its id and its PRD; a story that passes makes its task done.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -43,10 +45,8 @@ def import_(
 ) -> TaskImport:
     """Import the tasks of a file, whose `name` tells its format; Refused with every problem, by its line."""
     content = read_json(text)
-    is_broken, value = (
-        isinstance(content, Problem),
-        None if isinstance(content, Problem) else content.value,
-    )
+    is_broken = isinstance(content, Problem)
+    value = None if isinstance(content, Problem) else content.value
     is_prd = (
         name.lower().endswith(".json")
         if is_broken
@@ -58,8 +58,11 @@ def import_(
         raise Refused(
             f"{name}: holds no tasks", hint="give a prd.json with userStories, or a tasks.jsonl"
         )
-    folder, now = paths.tasks_folder(root), ids.now()
-    new, there, private_parts = dict[str, tuple[int, Task]](), list[tuple[Task, Task]](), 0
+    folder = paths.tasks_folder(root)
+    now = ids.now()
+    new = dict[str, tuple[int, Task]]()
+    there = list[tuple[Task, Task]]()
+    private_parts = 0
     with board.lock_all(root) as everything:
         stories = {_story_key(task): task for task in everything.tasks if _story_key(task)}
         for line, raw in rows:
@@ -96,11 +99,13 @@ def import_(
                 f"line {each.line}: {each.what}" if each.line else each.what
                 for each in bad[:_MAX_NAMED]
             ]
-            parts += [f"and {len(bad) - _MAX_NAMED} more"] if len(bad) > _MAX_NAMED else []
+            if len(bad) > _MAX_NAMED:
+                parts.append(f"and {len(bad) - _MAX_NAMED} more")
             raise Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="mend the file")
         for _, task in new.values():
             board.create(root, task)
-    added, existing = tuple(task for _, task in new.values()), tuple(task for task, _ in there)
+    added = tuple(task for _, task in new.values())
+    existing = tuple(task for task, _ in there)
     warnings = tuple(problem for problem in problems if problem.level != "error")
     return TaskImport(added, _finish_stories(root, there), existing, warnings, private_parts)
 
@@ -112,7 +117,8 @@ def export(root: Path) -> str:
 
 
 def _read_lines(text: str) -> tuple[list[tuple[int, Task]], list[Problem]]:
-    rows, problems = dict[str, tuple[int, Task]](), list[Problem]()
+    rows = dict[str, tuple[int, Task]]()
+    problems = list[Problem]()
     for number, line in enumerate(text.split("\n"), 1):
         task, warnings = parse_task_line(line)
         problems += (replace(problem, line=number) for problem in warnings)
@@ -135,12 +141,12 @@ def _read_stories(text: str, name: str) -> tuple[list[tuple[int, Task]], list[Pr
     for story in document.stories:
         criteria = "".join(f"\n- {each}" for each in story.acceptance_criteria)
         parts = [story.description] if story.description else []
-        parts += [f"Acceptance criteria:{criteria}"] if criteria else []
-        parts += [f"Notes: {story.notes}"] if story.notes else []
-        status, extra = (
-            TaskStatus.DONE if story.passes else TaskStatus.PENDING,
-            {"id": story.id, "prd": source},
-        )
+        if criteria:
+            parts.append(f"Acceptance criteria:{criteria}")
+        if story.notes:
+            parts.append(f"Notes: {story.notes}")
+        status = TaskStatus.DONE if story.passes else TaskStatus.PENDING
+        extra = {"id": story.id, "prd": source}
         task = Task(
             "",
             story.title,

@@ -1,0 +1,66 @@
+"""Light stand-ins for `typing` and `dataclasses`, for the modules that hooks load.
+
+A hook starts a new interpreter for every event. Importing `typing` costs more than recording an
+event does, and `dataclasses` costs twice as much again, so those modules take two names from here:
+`TYPE_CHECKING`, which type checkers know by its name, and `record`, a decorator for value classes.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING: bool = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, dataclass_transform
+
+    T = TypeVar("T")
+
+    @dataclass_transform(frozen_default=True)
+    def record(cls: type[T]) -> type[T]:
+        """Make a class a value with one field per annotation, compared by its fields."""
+        raise NotImplementedError
+
+else:
+
+    def record(cls):
+        """Make a class a value with one field per annotation, compared by its fields."""
+        names = tuple(cls.__annotations__)
+        defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        cls.__init__ = _make_init(cls.__name__, names, defaults)
+        cls.__eq__ = _equal_fields
+        cls.__hash__ = _hash_fields
+        cls.__repr__ = _show_fields
+        return cls
+
+
+def _make_init(
+    class_name: str, names: tuple[str, ...], defaults: dict[str, object]
+) -> Callable[..., None]:
+    def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807
+        fields = {**defaults, **dict(zip(names, values, strict=False)), **named}
+        if len(values) > len(names) or fields.keys() != set(names):
+            wrong = sorted(fields.keys() ^ set(names))
+            raise TypeError(
+                f"{class_name}() got the wrong fields: {', '.join(wrong) or 'too many'}"
+            )
+        vars(self).update(fields)
+
+    return __init__
+
+
+def replace(value: T, **changes: Any) -> T:
+    """Return a copy of a record with some fields changed."""
+    return type(value)(**{**vars(value), **changes})
+
+
+def _equal_fields(self: object, other: object) -> bool:
+    return type(self) is type(other) and vars(self) == vars(other)
+
+
+def _hash_fields(self: object) -> int:
+    return hash(tuple(vars(self).values()))
+
+
+def _show_fields(self: object) -> str:
+    fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    return f"{type(self).__name__}({fields})"
