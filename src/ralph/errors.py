@@ -1,10 +1,24 @@
-"""Every error that Ralph raises on purpose: the message says what is wrong and where, `hint` how to go on."""
+"""Every error that Ralph raises on purpose.
+
+The message says what is wrong and where; `hint` says what to do next.
+
+    RalphError
+      UsageError
+        ConfigError
+      NotFound
+        NothingYet
+      Conflict
+      Refused
+      Unreadable
+      WriteFailed
+    DeadlineExceeded (a BaseException)
+"""
 
 from __future__ import annotations
 
 
 class RalphError(Exception):
-    """Anything Ralph raises on purpose; the adapters print it once and exit with `exit_code`."""
+    """The base class. Adapters print the error once and exit with `exit_code`."""
 
     exit_code = 1
 
@@ -14,47 +28,50 @@ class RalphError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+        if self.hint:
+            return f"{self.message}\n  {self.hint}"
+        return self.message
 
 
 class UsageError(RalphError):
-    """The call's words are wrong."""
+    """The arguments are wrong."""
 
     exit_code = 2
 
 
 class ConfigError(UsageError):
-    """A config file or value is wrong; the message starts with `file:line:`."""
+    """A config file or value is wrong. The message starts with `file:line:`."""
 
 
 class NotFound(RalphError):
-    """No record, file or key of that name."""
+    """There is no record, file or key with that name."""
 
 
 class NothingYet(NotFound):
-    """There is no newest one of its kind yet."""
+    """The latest one was asked for, and none exists yet."""
 
 
 class Conflict(RalphError):
-    """Something is there that must not be overwritten, or two things claim one name."""
+    """Something exists that must not be overwritten, or two things claim one name."""
 
 
 class Refused(RalphError):
-    """A rule says no: a secret, an unsafe path, an empty text."""
+    """A rule forbids it: a secret, an unsafe path, an empty text."""
 
 
 class Unreadable(RalphError):
-    """A file cannot be read, or it is not what it should be."""
+    """A file cannot be read or has the wrong content."""
 
 
 class WriteFailed(RalphError):
-    """The disk said no; the file is as it was before."""
+    """Writing failed. The file is unchanged."""
 
 
 class DeadlineExceeded(BaseException):
-    """A hook took too long. It is no Exception, so that nothing on the way takes it for an error of a file.
+    """A hook ran out of time.
 
-    `pattern` is the pattern of the user's that was being searched for, if there was one.
+    It does not inherit from Exception, so that code which handles a broken file does not catch it.
+    `pattern` is the user's pattern that was being searched for, if any.
     """
 
     pattern = ""

@@ -1,6 +1,7 @@
-"""Public fakes that Ralph's own tests and those of others use instead of mock objects.
+"""Public fakes, for Ralph's own tests and for yours, to use instead of mock objects.
 
-HashEmbedder is a real Embedder: texts that share words are near. ScriptedAgent is a real Agent that plays steps.
+HashEmbedder is a real Embedder: texts that share words are close. ScriptedAgent is a real Agent
+that plays back steps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["HashEmbedder", "ScriptedAgent", "Step"]
 
 
 class HashEmbedder:
-    """An Embedder that adds up each word's own direction; `texts` has what it embedded."""
+    """An Embedder that adds up one direction per word. `texts` lists what it embedded."""
 
     def __init__(self, dimensions: int = 64) -> None:
         self.name = f"hash:{dimensions}"
@@ -29,7 +30,7 @@ class HashEmbedder:
         self.texts: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit row a text."""
+        """Return one row of unit length per text."""
         import numpy as np
 
         self.texts.extend(texts)
@@ -42,5 +43,6 @@ class HashEmbedder:
         for word in wordpiece_words(text):
             digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
             number = int.from_bytes(digest, "big")
-            row[(number >> 1) % self.dimensions] += 1.0 if number & 1 else -1.0
+            sign = 1.0 if number & 1 else -1.0
+            row[(number >> 1) % self.dimensions] += sign
         return row

@@ -126,9 +126,8 @@ def test_where_ralph_records_is_never_a_projects_word(project: Path) -> None:
     found = loaded(project)
     assert found.config.capture.everywhere is False
     assert found.trusted_values == []
-    assert found.warnings == (
-        "ralph.yml:2: capture.everywhere is ignored here: a project must not decide this for its users",
-    )
+    (warning,) = found.warnings
+    assert warning.startswith("ralph.yml:2: capture.everywhere is ignored")
     assert (
         load(
             project, env={**env_of(project), "RALPH_CAPTURE_EVERYWHERE": "1"}

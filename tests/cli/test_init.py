@@ -285,7 +285,10 @@ def test_the_home_folder_is_no_project_unless_root_says_so(ralph: Project, git: 
     assert home("memory", "list").code == 2
     below = home.root / "scratch"
     below.mkdir()
-    assert "no project, and no git work tree" in home("memory", "add", "Oops", cwd=below).err
+    assert (
+        "neither a Ralph project nor a git work tree"
+        in home("memory", "add", "Oops", cwd=below).err
+    )
     assert find_root(str(below)) == find_root(str(home.root)) == find_root("/") == ""
 
 
@@ -316,7 +319,7 @@ def test_a_memory_makes_a_git_work_tree_a_project_and_says_so(
     plain.root.mkdir()
     said = plain("memory", "add", "Oops")
     assert (said.code, said.out) == (1, "")
-    assert said.err == f"error: {plain.root}: is no project, and no git work tree\n" + (
+    assert said.err == f"error: {plain.root} is neither a Ralph project nor a git work tree\n" + (
         "  `ralph init` makes this folder a project\n"
     )
     assert list(plain.root.iterdir()) == []

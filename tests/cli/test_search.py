@@ -124,7 +124,7 @@ def test_short_ids_are_accepted_wherever_a_search_takes_an_id(project: Project) 
     several = project("search", "--layer", "3", "mem-beef")
     assert (
         several.code,
-        "means 2 ids: mem-1705751400-beef, mem-1705751500-beef" in several.err,
+        "2 ids: mem-1705751400-beef, mem-1705751500-beef" in several.err,
     ) == (1, True)
 
 

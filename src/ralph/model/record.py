@@ -1,6 +1,7 @@
-"""Record, the one value that index, search, budget and renderers share, and the Query that finds it.
+"""Record, the value that the index, search, budget and renderers share, and the Query for it.
 
-An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601; "" is unknown, never today.
+An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601 text; ""
+means unknown, never today.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ralph.model import ids
 
 
 class MemoryKind(StrEnum):
-    """How we do it, why we chose it, what solves it, what one must know."""
+    """What a memory is: how we do it, why we chose it, what solves it, or what to know."""
 
     PATTERN = "pattern"
     DECISION = "decision"
@@ -41,9 +42,9 @@ class Outcome(StrEnum):
 
 
 class CriterionKind(StrEnum):
-    """What a criterion checks; commands of the first four can be detected."""
+    """What a criterion checks. The commands of the first four can be detected."""
 
-    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, no password
+    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, not a password
     BUILD_SUCCESS = "build_success"
     LINT_CLEAN = "lint_clean"
     TYPE_CHECK = "type_check"
@@ -59,25 +60,50 @@ SECTIONS = {
 }
 """The heading under which each kind is written in memories.md and guardrails.md."""
 
-_ALIASES = {
-    MemoryKind.PATTERN: "pattern, patterns, convention, conventions, codebase pattern, codebase patterns",
-    MemoryKind.DECISION: "decision, decisions, adr, adrs",
-    MemoryKind.FIX: "fix, fixes, gotcha, gotchas, sign, signs, guardrail, guardrails, failure, failures",
-    MemoryKind.CONTEXT: "context, tip, tips, discovery, discoveries, knowledge, note, notes",
+KIND_OF_WORD = {
+    "pattern": MemoryKind.PATTERN,
+    "patterns": MemoryKind.PATTERN,
+    "convention": MemoryKind.PATTERN,
+    "conventions": MemoryKind.PATTERN,
+    "codebase pattern": MemoryKind.PATTERN,
+    "codebase patterns": MemoryKind.PATTERN,
+    "decision": MemoryKind.DECISION,
+    "decisions": MemoryKind.DECISION,
+    "adr": MemoryKind.DECISION,
+    "adrs": MemoryKind.DECISION,
+    "fix": MemoryKind.FIX,
+    "fixes": MemoryKind.FIX,
+    "gotcha": MemoryKind.FIX,
+    "gotchas": MemoryKind.FIX,
+    "sign": MemoryKind.FIX,
+    "signs": MemoryKind.FIX,
+    "guardrail": MemoryKind.FIX,
+    "guardrails": MemoryKind.FIX,
+    "failure": MemoryKind.FIX,
+    "failures": MemoryKind.FIX,
+    "context": MemoryKind.CONTEXT,
+    "tip": MemoryKind.CONTEXT,
+    "tips": MemoryKind.CONTEXT,
+    "discovery": MemoryKind.CONTEXT,
+    "discoveries": MemoryKind.CONTEXT,
+    "knowledge": MemoryKind.CONTEXT,
+    "note": MemoryKind.CONTEXT,
+    "notes": MemoryKind.CONTEXT,
 }
-KIND_OF_WORD = {word: kind for kind, words in _ALIASES.items() for word in words.split(", ")}
-"""Every word that people use for a kind, lowercase, singular and plural."""
+"""Every word that people use for a kind, in lowercase."""
 
 
 def kind_of(word: str) -> MemoryKind | None:
-    """The kind that a word means; `## Contextual` is not `## Context`."""
+    """Return the kind that a word stands for. `## Contextual` is not `## Context`."""
     return KIND_OF_WORD.get(" ".join(word.lower().split()))
 
 
 def label_of(word: str) -> str:
-    """The label for a section's heading: our kind, or the author's word."""
+    """Return the label for a section's heading: the kind, or the author's own word."""
     kind = kind_of(word)
-    return kind.value if kind is not None and SECTIONS[kind] == word else word
+    if kind is not None and SECTIONS[kind] == word:
+        return kind.value
+    return word
 
 
 class Family(StrEnum):
@@ -89,7 +115,7 @@ class Family(StrEnum):
 
 
 class Status(StrEnum):
-    """How far a record has climbed; retired ones are no longer offered."""
+    """How far a record has come. Retired records are no longer offered."""
 
     RAW = "raw"
     PROPOSED = "proposed"
@@ -115,7 +141,7 @@ KINDS: Mapping[Family, Mapping[str, Kind]] = {
     Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
     Family.JOURNAL: {kind.value: kind for kind in Outcome},
 }
-USUAL = {  # status, scope and author that a row of the index does not repeat
+USUAL = {  # the status, scope and author that the index does not store for each row
     Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
     Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
     Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
@@ -124,7 +150,7 @@ USUAL = {  # status, scope and author that a row of the index does not repeat
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a record came from; `by`: `human`, `agent`, `tool`, `import` or unknown."""
+    """Where a record came from. `by` is `human`, `agent`, `tool`, `import` or "" (unknown)."""
 
     by: str = ""
     session: str = ""
@@ -138,20 +164,20 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One relation to another record: `supersedes`, `superseded_by`, `links_to`, `promoted_to` ..."""
+    """A relation to another record, such as `supersedes`, `links_to` or `promoted_to`."""
 
     relation: str
     target: str
 
 
 class NoExtra(dict[str, object]):
-    """The empty mapping that records share; hashable, as a default must be."""
+    """The empty mapping that records share. A default must be hashable."""
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict says that it has none
+    def __hash__(self) -> int:  # type: ignore[override]  # dict declares that it has none
         return 0
 
 
-AT = "at"  # the instant of adding: it makes an entry's line unique for git, and decides in a merge
+AT = "at"  # when the entry was added: unique per entry for git, and decisive in a merge
 NOWHERE = Origin()
 NO_EXTRA = NoExtra()
 
@@ -178,9 +204,11 @@ class Record:
 
     @property
     def added_at(self) -> str:
-        """When it was added, as exactly as it is known: its place in a file says nothing about that."""
+        """When the record was added, as precisely as is known."""
         at = str(self.extra.get(AT) or "")
-        return at if at[:10] == self.created_at[:10] else ids.instant(self.id, self.created_at)
+        if at[:10] == self.created_at[:10]:
+            return at
+        return ids.instant(self.id, self.created_at)
 
 
 class Detail(IntEnum):
@@ -193,7 +221,7 @@ class Detail(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What somebody wants to find; without text all that passes the filters."""
+    """What to find. Without text, everything that passes the filters."""
 
     text: str = ""
     kinds: tuple[Kind, ...] = ()
@@ -209,23 +237,32 @@ class Query:
     task: str = ""
 
     def accepts(self, record: Record) -> bool:
-        """Whether a record passes the filters."""
-        added = record.added_at
-        tags = {tag.lower() for tag in record.tags}
-        return (
-            record.status is not Status.RETIRED
-            and (not self.kinds or record.kind in self.kinds)
-            and (not self.families or record.family in self.families)
-            and self.scope in (None, record.scope)
-            and added >= self.since
-            and (not self.until or added[: len(self.until)] <= self.until)
-            and (not self.tags or not tags.isdisjoint(tag.lower() for tag in self.tags))
-        )
+        """Return whether a record passes the filters."""
+        if record.status is Status.RETIRED:
+            return False
+        if self.kinds and record.kind not in self.kinds:
+            return False
+        if self.families and record.family not in self.families:
+            return False
+        if self.scope is not None and self.scope != record.scope:
+            return False
+        return self._accepts_time(record.added_at) and self._accepts_tags(record.tags)
+
+    def _accepts_time(self, added: str) -> bool:
+        if added < self.since:
+            return False
+        return not self.until or added[: len(self.until)] <= self.until
+
+    def _accepts_tags(self, tags: tuple[str, ...]) -> bool:
+        if not self.tags:
+            return True
+        wanted = {tag.lower() for tag in self.tags}
+        return any(tag.lower() in wanted for tag in tags)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: record, score, words that fit; `weak`: only among the nearest."""
+    """One result: a record, its score and the matching words; a `weak` hit is merely close."""
 
     record: Record
     score: float
@@ -236,7 +273,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits and how many there are; `instead`: replaced words, `terms`: weights of terms."""
+    """The hits and their total number, the words that were replaced, and the terms' weights."""
 
     hits: tuple[Hit, ...]
     total: int

@@ -1,6 +1,7 @@
-"""Tasks, features, PRD stories, runs and their journal; requests to agents; MCP servers.
+"""Values for work: tasks, features, stories, runs, the journal, agents and MCP servers.
 
-An agent never raises for what its program did: `Reply.stop` says it, because the loop must journal every iteration.
+An agent never raises for what its program did. `Reply.stop` reports it instead, because the loop
+must journal every iteration.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class TaskStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who works on a task right now, and until when that counts."""
+    """Who is working on a task, and when the claim expires."""
 
     run: str
     host: str
@@ -36,7 +37,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work; its truth is `.ralph/tasks/<id>/task.json`."""
+    """One piece of work, stored in `.ralph/tasks/<id>/task.json`."""
 
     id: str
     title: str
@@ -57,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One user story of a PRD; its truth is `.ralph/tasks/<id>/prd.json`."""
+    """One user story of a PRD, stored in `.ralph/tasks/<id>/prd.json`."""
 
     id: str
     title: str
@@ -70,7 +71,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that several tasks build together; its truth is `.ralph/features/<id>/feature.json`."""
+    """What several tasks build together, stored in `.ralph/features/<id>/feature.json`."""
 
     id: str
     title: str
@@ -82,7 +83,7 @@ class Feature:
 
 
 class RunStatus(StrEnum):
-    """The state of a run of the loop, as the index has it."""
+    """The state of a run of the loop, as the index stores it."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -92,13 +93,13 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """How one iteration ended; its truth is a line of `log/runs/<run>.jsonl`."""
+    """How one iteration ended, stored as a line of `log/runs/<run>.jsonl`."""
 
     run: str
     iteration: int
     outcome: Outcome
     task: str = ""
-    title: str = ""  # the task's title, so that an entry can be found by it
+    title: str = ""  # of the task, so that search finds the entry by it
     feature: str = ""
     agent: str = ""
     model: str = ""
@@ -107,7 +108,7 @@ class JournalEntry:
     files: tuple[str, ...] = ()
     notes: str = ""
     created_at: str = ""
-    session: str = ""  # the host's id of the conversation
+    session: str = ""  # the id that the client gave the conversation
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
@@ -118,15 +119,17 @@ class StopReason(StrEnum):
     MAX_TOKENS = "max_tokens"
     MAX_TURNS = "max_turns"
     REFUSAL = "refusal"
-    CANCELLED = "cancelled"  # `stopped` said so
+    CANCELLED = "cancelled"  # `Ask.stopped` returned True
     TIMEOUT = "timeout"
     CRASHED = "crashed"
-    UNAVAILABLE = "unavailable"  # not installed, not logged in, no network, overloaded: worth another try later
+    UNAVAILABLE = (
+        "unavailable"  # not installed, not logged in, offline, overloaded: try again later
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One use of a tool: its name, the files it named, and whether it worked."""
+    """One use of a tool: its name, the files it named, and whether it succeeded."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -144,7 +147,7 @@ def ignore_text(text: str) -> None:
 
 
 class ProcessResult(NamedTuple):
-    """Exit code and output; `code` is None when not started, negative after a signal."""
+    """Exit code and output. `code` is None if it was not started, negative after a signal."""
 
     code: int | None
     out: str
@@ -157,16 +160,16 @@ class ProcessResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One prompt for an agent; `session` is a conversation to go on with."""
+    """One prompt for an agent. `session` is a conversation to resume."""
 
     prompt: str
     folder: Path
     model: str = ""
     session: str = ""
     read_only: bool = False
-    timeout: float = 0.0  # seconds; 0: none
+    timeout: float = 0.0  # seconds; 0 means no limit
     allowed: tuple[str, ...] = ()  # commands that the agent may run without asking
-    environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # on top of our own
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # added to ours
     show: Callable[[str], None] = ignore_text
     stopped: Callable[[], bool] = never_stop
 
@@ -181,34 +184,34 @@ class Reply:
     model: str = ""
     cost: float = 0.0
     session: str = ""
-    error: str = ""  # in words, when it did not end well
-    final: int = 0  # where its last message begins in the text: the one after the last tool call
-    outputs: tuple[str, ...] = ()  # what its tools returned, as far as the agent reports it
-    refused: tuple[str, ...] = ()  # what it was not allowed to do
+    error: str = ""  # a description, if it did not end well
+    final: int = 0  # offset in the text of the message after the last tool call
+    outputs: tuple[str, ...] = ()  # tool results, as far as the agent reports them
+    refused: tuple[str, ...] = ()  # actions that were not permitted
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that its tools wrote, each once."""
-        return tuple(
-            dict.fromkeys(file for call in self.calls if call.writes for file in call.files)
-        )
+        """The files that its tools wrote, without duplicates."""
+        written: dict[str, None] = {}
+        for call in self.calls:
+            if call.writes:
+                written.update(dict.fromkeys(call.files))
+        return tuple(written)
 
 
 class Agent(Protocol):
-    """Somebody who works on a prompt."""
+    """A program that works on a prompt."""
 
     name: str
-    reads_only: (
-        bool  # whether `Ask.read_only` is enforced, so that it can verify without changing anything
-    )
+    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify safely
 
     def run(self, ask: Ask) -> Reply:
-        """Work on the prompt until done."""
+        """Work on the prompt until it is done."""
         ...
 
 
 class ServerStatus(StrEnum):
-    """What is known of a server, in the cache file's words."""
+    """The state of a server, in the words of the cache file."""
 
     RUNNING = "running"
     FAILED = "failed"
@@ -216,14 +219,12 @@ class ServerStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNUSABLE = (
-    ServerStatus.FAILED,
-    ServerStatus.NEEDS_AUTH,
-)  # servers with these are not passed to agents
+UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
+"""Servers in these states are not passed to agents."""
 
 
 class Transport(StrEnum):
-    """How one speaks with a server."""
+    """How to talk to a server."""
 
     STDIO = "stdio"
     HTTP = "http"
@@ -232,7 +233,7 @@ class Transport(StrEnum):
 
 
 class ServerScope(StrEnum):
-    """Who named a server; an earlier one wins."""
+    """Who configured a server. An earlier scope wins."""
 
     LOCAL = "local"
     PROJECT = "project"
@@ -241,7 +242,7 @@ class ServerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """One server; not `trusted` while its user has not agreed to the project's."""
+    """One MCP server. A project's server is `trusted` only once the user has agreed to it."""
 
     name: str
     whose: ServerScope
@@ -256,7 +257,7 @@ class McpServer:
 
 
 class ServerAnswer(NamedTuple):
-    """What a server answered, and why it is not running."""
+    """What a server answered, and why it is not running, if it is not."""
 
     status: ServerStatus
     why: str = ""
