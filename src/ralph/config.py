@@ -1,6 +1,8 @@
-"""Load the settings: keys from `ralph.settings`, values from files and the environment; later layers win.
+"""Load the settings: `ralph.settings` defines the keys, files and the environment give the values.
 
-`.ralph/config.sh` is never executed. What a project names (`TRUSTED`) counts only when the user's trust file has it.
+Layers are merged in order, and a later layer overrides an earlier one. `.ralph/config.sh` is parsed
+and never executed. Some values that a project sets (see `TRUSTED`) take effect only once the user's
+trust file lists them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ralph.settings import Config, CriterionSetting
 
 
 class Layer(StrEnum):
-    """Where a value may come from, lowest first."""
+    """Where a value may come from, lowest precedence first."""
 
     DEFAULT = "default"
     USER = "user config"
@@ -37,46 +39,85 @@ class Layer(StrEnum):
     FLAG = "flag"
 
 
-def _fields(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for part in fields(tree):
-        if "section" in part.metadata:
-            yield from _fields(part.default, f"{prefix}{part.metadata['section']}.")
+def _named_fields(section: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted name and the dataclass field of every key in a section."""
+    for member in fields(section):
+        if "section" in member.metadata:
+            subsection = member.metadata["section"]
+            yield from _named_fields(member.default, f"{prefix}{subsection}.")
         else:
-            yield prefix + part.name, part
+            yield prefix + member.name, member
 
 
-def _keys(tree: Any) -> Iterator[ConfigKey]:
-    for name, part in _fields(tree):
-        limits = {
-            limit: value for limit, value in part.metadata["limits"].items() if limit != "trusted"
-        }
+def _keys(section: Any) -> Iterator[ConfigKey]:
+    for name, member in _named_fields(section):
+        limits = dict(member.metadata["limits"])
+        limits.pop("trusted", None)
         if "parts" in limits:
-            limits |= {"make": limits["parts"], "parts": tuple(_keys(limits["parts"]()))}
-        yield ConfigKey(name, part.metadata["kind"], part.default, part.metadata["doc"], **limits)
+            make_part = limits["parts"]
+            limits["make"] = make_part
+            limits["parts"] = tuple(_keys(make_part()))
+        kind = member.metadata["kind"]
+        yield ConfigKey(name, kind, member.default, member.metadata["doc"], **limits)
 
 
-def _build(tree: Any, values: Mapping[str, object], prefix: str = "") -> Any:
+def _build(section: Any, values: Mapping[str, object], prefix: str = "") -> Any:
+    """Return a section with every key set to its value in `values`."""
     members = {}
-    for part in fields(tree):
-        inner = part.metadata.get("section")
-        name = prefix + (inner or part.name)
-        members[part.name] = _build(part.default, values, name + ".") if inner else values[name]
-    return type(tree)(**members)
+    for member in fields(section):
+        subsection = member.metadata.get("section")
+        if subsection:
+            members[member.name] = _build(member.default, values, f"{prefix}{subsection}.")
+        else:
+            members[member.name] = values[prefix + member.name]
+    return type(section)(**members)
 
 
-_LEARN = ConfigKey(
-    "execution.learn", ValueType.FLAG, True, "Accepted and ignored: learning is on.", ignored=True
+def _trust_tests() -> dict[str, Callable[[object], bool]]:
+    tests = {}
+    for name, member in _named_fields(Config()):
+        limits = member.metadata["limits"]
+        if "trusted" in limits:
+            tests[name] = limits["trusted"]
+    return tests
+
+
+def _section_names(key_names: Iterable[str]) -> set[str]:
+    sections = set()
+    for name in key_names:
+        section = name.rpartition(".")[0]
+        while section:
+            sections.add(section)
+            section = section.rpartition(".")[0]
+    return sections
+
+
+_IGNORED = (
+    ConfigKey(
+        "execution.learn",
+        ValueType.FLAG,
+        True,
+        "Accepted and ignored: learning is always on.",
+        ignored=True,
+    ),
+    *(
+        ConfigKey(
+            f"context.shares.{name}",
+            ValueType.FRACTION,
+            share,
+            "Accepted and ignored: `ralph.context_budget` limits the whole prompt.",
+            ignored=True,
+            highest=1,
+        )
+        for name, share in (("system", 0.10), ("task", 0.35), ("response", 0.40))
+    ),
 )
-KEYS = (*_keys(Config()), _LEARN)
+KEYS = (*_keys(Config()), *_IGNORED)
 BY_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS}
-TRUSTED: Mapping[
-    str, Callable[[object], bool]
-] = {  # for each key that needs trust in a project: which values do
-    name: part.metadata["limits"]["trusted"]
-    for name, part in _fields(Config())
-    if "trusted" in part.metadata["limits"]
-}
-_SECTIONS = {name[:end] for name in BY_NAME for end in range(len(name)) if name[end] == "."}
+TRUSTED: Mapping[str, Callable[[object], bool]] = _trust_tests()
+"""The keys that need trust when a project sets them, and which of their values do."""
+_SECTIONS = _section_names(BY_NAME)
+_SECTION_VARIABLES = tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)
 _FOREIGN = frozenset(
     {
         "cli",
@@ -93,11 +134,14 @@ _FOREIGN = frozenset(
         "RObot",
     }
 )
-"""Sections of ralph-orchestrator, which reads a `ralph.yml`, too."""
-_FILES = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
+"""Sections of ralph-orchestrator, which also reads a `ralph.yml`."""
+_PROJECT_LAYERS = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
+_PRIVATE_KEYS = ("privacy.patterns", "privacy.paths")
+_MAX_SHOWN_CHARACTERS = 200
+_MIN_SUFFIX_SIMILARITY = 0.75  # difflib ratio at which the last part of a key counts as a typo
 PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
 CRITERIA = "ralph.success_criteria"
-TRUST = "`ralph trust` shows what it is and records that you trust it"
+TRUST = "`ralph trust` shows the value and records that you trust it"
 trust_file = paths.trust_file
 
 
@@ -110,11 +154,13 @@ class ConfigSource:
     line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.where}:{self.line}" if self.line else self.where or self.layer.value
+        if self.line:
+            return f"{self.where}:{self.line}"
+        return self.where or self.layer.value
 
 
 class ConfigProblem(ConfigError):
-    """A problem at a place of the config: raised when it is fatal, else reported as a warning."""
+    """A problem in the config: raised when it is fatal, otherwise reported as a warning."""
 
     def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
         super().__init__(f"{place}: {what}", hint=hint)
@@ -124,7 +170,7 @@ class ConfigProblem(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class TrustedValue:
-    """A command or server that a file of the project names, and whether its user trusts that value."""
+    """A command or server that a project's file names, and whether the user trusts it."""
 
     key: str
     value: object
@@ -133,7 +179,7 @@ class TrustedValue:
 
     @property
     def digest(self) -> str:
-        """The value's fingerprint: another value needs trust of its own."""
+        """The fingerprint of the value. A different value must be trusted separately."""
         import hashlib
 
         text = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
@@ -142,7 +188,7 @@ class TrustedValue:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Trusted:
-    """One line of the trust file: this value of this key, in the project with this real path."""
+    """One line of the trust file: a key's value in the project with this real path."""
 
     root: str
     key: str
@@ -151,42 +197,48 @@ class Trusted:
 
 
 def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
-    """The files that `load` reads, lowest layer first, and how messages name them."""
-    user = paths.user_config_file(env)
-    users = () if user is None else ((ConfigSource(Layer.USER, str(user)), user),)
-    files = zip(
-        _FILES, paths.settings_files(root) if root is not None else (), strict=root is not None
-    )
-    return users + tuple((ConfigSource(layer, layer.value), file) for layer, file in files)
+    """Return the files that `load` reads, lowest layer first, and how messages name them."""
+    found = []
+    user_file = paths.user_config_file(env)
+    if user_file is not None:
+        found.append((ConfigSource(Layer.USER, str(user_file)), user_file))
+    if root is not None:
+        for layer, path in zip(_PROJECT_LAYERS, paths.settings_files(root), strict=True):
+            found.append((ConfigSource(layer, layer.value), path))
+    return tuple(found)
 
 
 def load(root: Path | None, *, env: Mapping[str, str]) -> Loaded:
-    """Merge all layers; ConfigError for a wrong value or a file that cannot be read."""
+    """Merge all layers.
+
+    Raises ConfigError if a value is wrong or a file cannot be read.
+    """
     loaded = Loaded(root, env)
     loaded.merge_layers()
     return loaded
 
 
 def parse_trust(text: str) -> tuple[Trusted, ...]:
-    """The values of a trust file; one that is not as Ralph writes it trusts nothing."""
+    """Return the values in a trust file. A file that Ralph did not write trusts nothing."""
+    if not text.strip():
+        return ()
+    names = [member.name for member in fields(Trusted)]
     try:
-        rows = json.loads(text)["trusted"] if text.strip() else []
-        return tuple(
-            Trusted(**{part.name: str(row[part.name]) for part in fields(Trusted)}) for row in rows
-        )
+        rows = json.loads(text)["trusted"]
+        return tuple(Trusted(**{name: str(row[name]) for name in names}) for row in rows)
     except (ValueError, RecursionError, KeyError, TypeError):
         return ()
 
 
 class PrivacyPatterns(tuple[str, ...]):
-    """The patterns of a project; the search for secrets switches `off` one that takes too long."""
+    """A project's patterns. The search for secrets switches `off` a pattern that takes too long."""
 
-    places: tuple[str, str]  # the top of the state folder, and this folder
+    places: tuple[str, str]  # the boundary of the state folder, and the state folder
     off: set[str]
 
 
 class Loaded:
-    """The value and source of each key, warnings, and the values that need trust; later layers overwrite."""
+    """The value and the source of each key, the warnings, and the values that need trust."""
 
     def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
         self.root = root
@@ -198,127 +250,125 @@ class Loaded:
 
     @cached_property
     def config(self) -> Config:
-        """The values that count, without patterns that took too long on this machine."""
-        patterns = self.values["privacy.patterns"]
-        off = ""
+        """The effective settings, without the patterns that timed out on this machine."""
+        values = dict(self.values)
+        patterns = values["privacy.patterns"]
         if self.root is not None and isinstance(patterns, tuple) and patterns:
-            with contextlib.suppress(ConfigProblem):
-                off = _read(paths.slow_patterns_file(self.root), ConfigSource(Layer.DEFAULT)) or ""
-            lines = {
-                each: each.replace("\\", "\\\\").replace("\n", "\\n") for each in patterns
-            }  # `hook_files.escape`
-            patterns = PrivacyPatterns(
-                each for each in patterns if lines[each] not in off.split("\n")
-            )
-            patterns.places = (
-                str(paths.state_boundary(self.root)),
-                str(paths.state_folder(self.root)),
-            )
-            patterns.off = set()
-        config: Config = _build(Config(), {**self.values, "privacy.patterns": patterns})
+            values["privacy.patterns"] = self._usable_patterns(self.root, patterns)
+        config: Config = _build(Config(), values)
         return config
+
+    def _usable_patterns(self, root: Path, patterns: tuple[str, ...]) -> PrivacyPatterns:
+        slow: list[str] = []
+        with contextlib.suppress(ConfigProblem):
+            text = _read(paths.slow_patterns_file(root), ConfigSource(Layer.DEFAULT))
+            slow = (text or "").split("\n")
+        usable = PrivacyPatterns(
+            pattern for pattern in patterns if _escape_line(pattern) not in slow
+        )
+        usable.places = (str(paths.state_boundary(root)), str(paths.state_folder(root)))
+        usable.off = set()
+        return usable
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The messages of the complaints."""
+        """The messages of the problems that are not fatal."""
         return tuple(problem.message for problem in self.complaints)
 
     @property
     def json_values(self) -> dict[str, object]:
-        """Every key with the value that counts, as JSON has it."""
+        """Every key with its effective value, in JSON types."""
         return {name: as_json(value) for name, value in self.values.items()}
 
     def merge_layers(self) -> None:
-        """Read all layers; what the main checkout calls private is so in its worktrees."""
+        """Read all layers. What the main checkout marks private is private in its worktrees."""
         for place, path in sources(self.root, self.env):
             self.read(place, path)
-        main = paths.config_files(paths.main_checkout(self.root)) if self.root is not None else ()
-        if self.root is not None and paths.settings_files(self.root) != main:
-            above = Loaded(None, self.env)
-            for layer, path in zip(_FILES, main, strict=True):
-                above.read(ConfigSource(layer, str(path)), path)
-            for name in ("privacy.patterns", "privacy.paths"):
-                values = self.values[name]
-                more = above.values[name]
-                if (
-                    isinstance(values, tuple)
-                    and isinstance(more, tuple)
-                    and not set(more) <= set(values)
-                ):
-                    self.values[name] = tuple(dict.fromkeys((*values, *more)))
-                    self.origins[name] = above.origins[name]
-        names = {key.variable: key for key in KEYS}
+        if self.root is not None:
+            self._add_private_of_main_checkout(self.root)
+        self._read_environment()
+
+    def _add_private_of_main_checkout(self, root: Path) -> None:
+        main_files = paths.config_files(paths.main_checkout(root))
+        if paths.settings_files(root) == main_files:
+            return
+        main = Loaded(None, self.env)
+        for layer, path in zip(_PROJECT_LAYERS, main_files, strict=True):
+            main.read(ConfigSource(layer, str(path)), path)
+        for name in _PRIVATE_KEYS:
+            ours = self.values[name]
+            theirs = main.values[name]
+            if not isinstance(ours, tuple) or not isinstance(theirs, tuple):
+                continue
+            if not set(theirs) <= set(ours):
+                self.values[name] = tuple(dict.fromkeys((*ours, *theirs)))
+                self.origins[name] = main.origins[name]
+
+    def _read_environment(self) -> None:
+        key_of_variable = {key.variable: key for key in KEYS}
         for name, value in self.env.items():
-            if name in names:
-                self._put_text(names[name], value, ConfigSource(Layer.ENVIRONMENT, name))
-            elif name.startswith(tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)):
-                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, names))
+            if name in key_of_variable:
+                self._put_text(key_of_variable[name], value, ConfigSource(Layer.ENVIRONMENT, name))
+            elif name.startswith(_SECTION_VARIABLES):
+                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, key_of_variable))
 
     def _report(self, place: ConfigSource, what: str, hint: str = "") -> None:
         self.complaints.append(ConfigProblem(place, what, hint=hint))
 
     def _put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
-        in_project = place.layer in _FILES
-        name = key.name
-        if in_project and name in TRUSTED:
-            value = check_setting(key, node, place)
-            if TRUSTED[name](value) and not self._is_trusted(
-                TrustedValue(name, value, place, trusted=False)
-            ):
-                what = (
-                    f"{name} is ignored here: what a project names is not used until you trust it"
-                )
-                self._report(place, what, TRUST)
-                if name == CRITERIA and isinstance(
-                    value, tuple
-                ):  # those that name no command need no trust
-                    self.values[name] = tuple(item for item in value if not item.command)
-                return
-        elif in_project and key.personal:
-            self._report(
-                place,
-                f"{name} is ignored here: a project must not decide this for its users",
-                PERSONAL,
-            )
+        if place.layer in _PROJECT_LAYERS and not self._project_may_set(key, node, place):
             return
         if not key.ignored:
-            self.values[name] = check_setting(key, node, place)
-            self.origins[name] = place
+            self.values[key.name] = check_setting(key, node, place)
+            self.origins[key.name] = place
 
-    def _is_trusted(self, value: TrustedValue) -> bool:
-        """The trust file is read only when a project names a value."""
-        path = trust_file(self.env)
-        text = _read(path, ConfigSource(Layer.USER, str(path))) if path is not None else None
-        folders = (self.root, paths.main_checkout(self.root)) if self.root is not None else ()
-        roots = {os.path.realpath(folder) for folder in folders}
-        rows = {(row.key, row.digest) for row in parse_trust(text or "") if row.root in roots}
-        trusted = (value.key, value.digest) in rows
-        self.trusted_values.append(replace(value, trusted=trusted))
+    def _project_may_set(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> bool:
+        """Return whether a value in a project's file takes effect; report it if it does not."""
+        if key.name in TRUSTED:
+            value = check_setting(key, node, place)
+            needs_trust = TRUSTED[key.name](value)
+            if not needs_trust or self._is_trusted(key.name, value, place):
+                return True
+            what = f"{key.name} is ignored here: a project's value is not used until you trust it"
+            self._report(place, what, TRUST)
+            if key.name == CRITERIA and isinstance(value, tuple):
+                # Criteria that name no command need no trust.
+                self.values[key.name] = tuple(item for item in value if not item.command)
+            return False
+        if key.personal:
+            what = f"{key.name} is ignored here: a project cannot decide this for its users"
+            self._report(place, what, PERSONAL)
+            return False
+        return True
+
+    def _is_trusted(self, name: str, value: object, place: ConfigSource) -> bool:
+        """Look a value up in the trust file, and note the answer in `trusted_values`."""
+        wanted = TrustedValue(name, value, place, trusted=False)
+        trusted = (name, wanted.digest) in self._trusted_digests()
+        self.trusted_values.append(replace(wanted, trusted=trusted))
         return trusted
+
+    def _trusted_digests(self) -> set[tuple[str, str]]:
+        path = trust_file(self.env)
+        if path is None or self.root is None:
+            return set()
+        text = _read(path, ConfigSource(Layer.USER, str(path))) or ""
+        folders = (self.root, paths.main_checkout(self.root))
+        roots = {os.path.realpath(folder) for folder in folders}
+        return {(row.key, row.digest) for row in parse_trust(text) if row.root in roots}
 
     def read(self, place: ConfigSource, path: Path) -> None:
         """Read one file, if it exists."""
-        if (text := _read(path, place)) is None:
+        text = _read(path, place)
+        if text is None:
             return
         if place.layer is Layer.SHELL:
-            names = {
-                key.variable.removeprefix("RALPH_"): key
-                for key in KEYS
-                if key.name.startswith("memories.")
-            }
-            for name, node in config_files.parse_shell(text):
-                here = replace(place, line=node.line)
-                if name in names and isinstance(node.value, str):
-                    self._put_text(names[name], node.value, here)
-                elif name in names:
-                    self._report(here, f"{name} is ignored: not a literal, and nothing is executed")
-                elif name.startswith("MEMORIES_"):
-                    self._report(here, _unknown(name, names))
+            self._read_shell(place, text)
             return
+        parse = config_files.parse_yaml
+        if place.layer is Layer.TOML:
+            parse = config_files.parse_toml
         try:
-            parse = (
-                config_files.parse_toml if place.layer is Layer.TOML else config_files.parse_yaml
-            )
             parsed = parse(text, place.where)
         except ConfigError as error:
             line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
@@ -328,13 +378,28 @@ class Loaded:
                 self._report(replace(place, line=problem.line), _printable(problem.what))
         self._read_table(place, parsed.entries, "")
 
+    def _read_shell(self, file: ConfigSource, text: str) -> None:
+        key_of_variable = {}
+        for key in KEYS:
+            if key.name.startswith("memories."):
+                key_of_variable[key.variable.removeprefix("RALPH_")] = key
+        for name, node in config_files.parse_shell(text):
+            place = replace(file, line=node.line)
+            if name in key_of_variable and isinstance(node.value, str):
+                self._put_text(key_of_variable[name], node.value, place)
+            elif name in key_of_variable:
+                self._report(place, f"{name} is ignored: not a literal, and nothing is executed")
+            elif name.startswith("MEMORIES_"):
+                self._report(place, _unknown(name, key_of_variable))
+
     def _read_table(
         self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str
     ) -> None:
         for part, node in entries.items():
             name = prefix + part
             place = replace(file, line=node.line)
-            if node.value is None or (name in _FOREIGN and file.layer is Layer.PROJECT):
+            is_foreign = name in _FOREIGN and file.layer is Layer.PROJECT
+            if node.value is None or is_foreign:
                 continue
             if name not in BY_NAME and name not in _SECTIONS:
                 self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
@@ -351,49 +416,57 @@ class Loaded:
 
 
 def from_text(key: ConfigKey, text: str) -> ConfigNode:
-    """A value from a variable or the command line; a list is JSON, YAML or separated by commas."""
+    """Parse a value from a variable or the command line.
+
+    A list is JSON, YAML in brackets, or separated by commas.
+    """
     word = text.strip()
     if isinstance(key.default, tuple):
-        if word.startswith("["):
-            with contextlib.suppress(ValueError, RecursionError):
-                return config_files.config_node(json.loads(word))
-            if word.endswith("]") and not key.name.endswith(
-                "patterns"
-            ):  # a regex may begin with a bracket
-                word = word[1:-1]
-        parts = [part.strip().strip("\"'") for part in word.split(",")]
-        return ConfigNode(tuple(ConfigNode(part) for part in parts if part))
+        return _list_from_text(key, word)
     if key.kind is ValueType.FLAG and word in ("0", "1"):
         return ConfigNode(word == "1")
-    return ConfigNode(
-        text if key.kind is ValueType.TEXT else config_files.parse_scalar(word), source=text
-    )
+    if key.kind is ValueType.TEXT:
+        return ConfigNode(text, source=text)
+    return ConfigNode(config_files.parse_scalar(word), source=text)
+
+
+def _list_from_text(key: ConfigKey, word: str) -> ConfigNode:
+    if word.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            return config_files.config_node(json.loads(word))
+        is_regex = key.name.endswith("patterns")  # a regex may begin with a bracket
+        if word.endswith("]") and not is_regex:
+            word = word[1:-1]
+    items = [item.strip().strip("\"'") for item in word.split(",")]
+    return ConfigNode(tuple(ConfigNode(item) for item in items if item))
 
 
 def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
-    """The value for a key; ConfigError with its place when it is wrong."""
+    """Return the value for a key.
+
+    Raises ConfigProblem, with the place, if the value is wrong.
+    """
     try:
         value = config_files.check_value(key, node)
     except ValueMismatch as error:
         raise _mismatch(key.name, error, place) from error
-    for item in value if isinstance(value, tuple) else ():
-        if (
-            isinstance(item, CriterionSetting)
-            and item.type is CriterionKind.CUSTOM
-            and not item.command
-        ):
-            raise _mismatch(
-                key.name, ValueMismatch("a command for the type custom", ConfigNode(None)), place
-            )
+    if isinstance(value, tuple) and any(_lacks_command(item) for item in value):
+        missing = ValueMismatch("a command for the type custom", ConfigNode(None))
+        raise _mismatch(key.name, missing, place)
     return value
 
 
+def _lacks_command(item: object) -> bool:
+    if not isinstance(item, CriterionSetting):
+        return False
+    return item.type is CriterionKind.CUSTOM and not item.command
+
+
 def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
-    hint = "correct the value; `ralph config --files` lists the files that are read"
     return ConfigProblem(
         replace(place, line=error.line or place.line),
         f"{name}: {_printable(str(error))}",
-        hint=hint,
+        hint="correct the value; `ralph config --files` lists the files that are read",
     )
 
 
@@ -406,45 +479,65 @@ def _read(path: Path, place: ConfigSource) -> str | None:
         return None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigProblem(
-            replace(place, line=line), "not UTF-8 text", hint="save the file as UTF-8"
-        ) from error
+        hint = "save the file as UTF-8"
+        raise ConfigProblem(replace(place, line=line), "not UTF-8 text", hint=hint) from error
     except OSError as error:
+        what = f"cannot be read: {error.strerror}"
         hint = "check its type and permissions"
-        raise ConfigProblem(
-            replace(place, line=1), f"cannot be read: {error.strerror}", hint=hint
-        ) from error
+        raise ConfigProblem(replace(place, line=1), what, hint=hint) from error
 
 
 def key_named(name: str) -> ConfigKey:
-    """The key of that name; UsageError with the nearest one otherwise."""
-    if (key := BY_NAME.get(name)) is None or key.ignored:
-        hint = "`ralph config` lists every key"
-        raise UsageError(
-            _unknown(name) if key is None else f"{name} is accepted and ignored", hint=hint
-        )
+    """Return the key with this name.
+
+    Raises UsageError, with the closest name, if there is none.
+    """
+    key = BY_NAME.get(name)
+    if key is None:
+        raise UsageError(_unknown(name), hint="`ralph config` lists every key")
+    if key.ignored:
+        raise UsageError(f"{name} is accepted and ignored", hint="`ralph config` lists every key")
     return key
 
 
 def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
     from difflib import get_close_matches
 
-    ends = {other.rpartition(".")[2]: other for other in names}
-    near = get_close_matches(name, names, 1)
-    near += [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, 1, 0.75)]
-    return f"unknown key {_printable(name)}" + (f"; did you mean {near[0]}?" if near else "")
+    close = get_close_matches(name, names, 1)
+    if not close:
+        name_of_suffix = {other.rpartition(".")[2]: other for other in names}
+        suffix = name.rpartition(".")[2]
+        for match in get_close_matches(suffix, name_of_suffix, 1, _MIN_SUFFIX_SIMILARITY):
+            close.append(name_of_suffix[match])
+    message = f"unknown key {_printable(name)}"
+    if close:
+        message += f"; did you mean {close[0]}?"
+    return message
 
 
 def _printable(text: str) -> str:
     line = "".join(char if char.isprintable() else "?" for char in text)
-    return line if len(line) <= 200 else line[:197] + "..."
+    if len(line) > _MAX_SHOWN_CHARACTERS:
+        return line[: _MAX_SHOWN_CHARACTERS - 3] + "..."
+    return line
+
+
+def _escape_line(value: str) -> str:
+    """Escape a value as `hook_files.escape` does for the file of slow patterns."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def as_json(value: object) -> object:
-    """A value as JSON and YAML have it; of a criterion, what differs from the default."""
+    """Return a value in JSON and YAML types; of a criterion, only what differs from the default."""
     if isinstance(value, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, CriterionSetting):
-        parts = {part.name: getattr(value, part.name) for part in fields(value)}
-        return {name: as_json(item) for name, item in parts.items() if name == "type" or item}
-    return value.value if isinstance(value, StrEnum) else value
+        members = {}
+        for member in fields(value):
+            item = getattr(value, member.name)
+            if item or member.name == "type":
+                members[member.name] = as_json(item)
+        return members
+    if isinstance(value, StrEnum):
+        return value.value
+    return value

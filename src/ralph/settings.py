@@ -1,6 +1,7 @@
-"""The settings: each key is one line with its default and a sentence about it.
+"""The settings: each key is a field with its default and a sentence about it.
 
-A `personal` key is ignored in a project's files; a value there that `trusted` is true of counts after `ralph trust`.
+A `personal` key is ignored in a project's files. A value there for which `trusted` returns True
+takes effect only after `ralph trust`.
 """
 
 # ruff: noqa: RUF009 - `setting` and `section` return dataclass fields, as `field` itself does
@@ -26,7 +27,7 @@ class Inject(StrEnum):
 
 
 class Trimming(StrEnum):
-    """What goes first when memories do not fit; auto: as the situation calls for."""
+    """What is dropped first when memories do not fit; auto decides by the situation."""
 
     AUTO = "auto"
     RECENCY = "recency"
@@ -36,7 +37,7 @@ class Trimming(StrEnum):
 
 
 class Provider(StrEnum):
-    """The source of embeddings; all but the first three are servers."""
+    """The source of embeddings. All but the first three are servers."""
 
     AUTO = "auto"
     NONE = "none"
@@ -67,44 +68,57 @@ def _always(value: object) -> bool:
     return True
 
 
+def _is_server(value: object) -> bool:
+    return value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL)
+
+
 def _has_command(value: object) -> bool:
-    return isinstance(value, tuple) and any(
-        isinstance(item, CriterionSetting) and item.command for item in value
-    )
+    if not isinstance(value, tuple):
+        return False
+    return any(isinstance(item, CriterionSetting) and item.command for item in value)
+
+
+_VALUE_TYPES = (  # in this order: a bool is an int, and a StrEnum is a str
+    (bool, ValueType.FLAG),
+    (int, ValueType.NUMBER),
+    (float, ValueType.FRACTION),
+    (Enum, ValueType.CHOICE),
+    (str, ValueType.TEXT),
+)
 
 
 def setting(default: T, doc: str, kind: ValueType | None = None, **limits: object) -> T:
-    """A field that is a key; its kind follows from the default unless it is named."""
-    inferred = (
-        (bool, ValueType.FLAG),
-        (int, ValueType.NUMBER),
-        (float, ValueType.FRACTION),
-        (Enum, ValueType.CHOICE),
-        (str, ValueType.TEXT),
-        (tuple, ValueType.CHOICES if "choices" in limits else ValueType.TEXTS),
-    )
+    """Declare a field that is a key. Unless it is named, its kind follows from the default."""
     if isinstance(default, Enum):
         limits["choices"] = tuple(type(default))
-    kind = kind or next(
-        value_type for python, value_type in inferred if isinstance(default, python)
-    )
+    if kind is None:
+        kind = _infer_kind(default, has_choices="choices" in limits)
     return field(default=default, metadata={"kind": kind, "doc": doc, "limits": limits})
 
 
+def _infer_kind(default: object, *, has_choices: bool) -> ValueType:
+    for python_type, value_type in _VALUE_TYPES:
+        if isinstance(default, python_type):
+            return value_type
+    if has_choices:
+        return ValueType.CHOICES
+    return ValueType.TEXTS
+
+
 def section(default: T, name: str) -> T:
-    """A field that is a section of keys, with its name in the files."""
+    """Declare a field that is a section of keys, with its name in the files."""
     return field(default=default, metadata={"section": name})
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which memories are injected; empty means all."""
+    """Which memories are injected. An empty filter means all."""
 
     types: tuple[MemoryKind, ...] = setting(
         (), "Inject only these types.", choices=tuple(MemoryKind)
     )
     tags: tuple[str, ...] = setting((), "Inject only memories with one of these tags.")
-    recent: int = setting(0, "Inject only memories of the last so many days; 0 is no limit.")
+    recent: int = setting(0, "Inject only memories of the last N days; 0 means no limit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +126,33 @@ class Memories:
     """The section `memories`."""
 
     enabled: bool = setting(True, "Keep memories and offer them to agents.")
-    inject: Inject = setting(Inject.AUTO, "Inject by itself, on request, or never.")
-    budget: int = setting(2000, "At most so many tokens of memories are injected; 0 is unlimited.")
-    skill_injection: bool = setting(True, "Also inject how to use the memories.")
+    inject: Inject = setting(Inject.AUTO, "Inject automatically, on request, or never.")
+    budget: int = setting(2000, "Maximum tokens of memories to inject; 0 means no limit.")
+    skill_injection: bool = setting(True, "Also inject instructions for using the memories.")
     filter: Filter = section(Filter(), "filter")
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionSetting:
-    """One thing that must hold before the loop calls its work done."""
+    """One condition that must hold before the loop considers its work done."""
 
     type: CriterionKind = setting(CriterionKind.CUSTOM, "What is checked.")
-    command: str = setting("", "The command to run; empty: found from the project.")
+    command: str = setting("", "The command to run; by default, detected from the project.")
     expected_exit_code: int = setting(0, "The exit code that means success.", highest=255)
     marker: str = setting("", "The text to look for in the agent's output.")
-    timeout: float = setting(0.0, "Seconds until the command is stopped; 0: the loop's own limit.")
+    timeout: float = setting(
+        0.0, "Seconds until the command is stopped; 0 means `ralph.check_seconds`."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """The section `ralph`: the loop."""
 
-    max_iterations: int = setting(10, "The loop ends after so many iterations.", lowest=1)
+    max_iterations: int = setting(10, "Maximum number of iterations.", lowest=1)
     success_criteria: tuple[CriterionSetting, ...] = setting(
         (),
-        "What must hold before the work is done; commands in a project's files only after `ralph trust`.",
+        "What must hold before the work is done. Commands in a project's files need `ralph trust`.",
         ValueType.TABLES,
         parts=CriterionSetting,
         trusted=_has_command,
@@ -144,50 +160,43 @@ class Loop:
     context_budget: float = setting(
         0.6, "The share of the context window that a prompt may fill.", highest=1
     )
-    cooldown_ms: int = setting(1000, "Milliseconds to wait between two iterations.")
+    cooldown_ms: int = setting(1000, "Milliseconds to wait between iterations.")
     agent: str = setting(
         "auto",
-        "Who works: claude, codex, acp, command; auto: the first of claude and codex there is.",
+        "The agent: claude, codex, acp or command; auto picks claude, or codex without it.",
     )
     agent_command: str = setting(
-        "", "The program of the agents `command` and `acp`.", personal=True, trusted=_always
+        "", "The program to run for the agents `command` and `acp`.", personal=True, trusted=_always
     )
     permission: str = setting(
         "acceptEdits",
-        "What Claude Code may do without asking: one of its permission modes.",
+        "The permission mode of Claude Code: what it may do without asking.",
         personal=True,
         trusted=_always,
     )
-    model: str = setting("", "The agent's model; empty: its own choice.")
-    max_minutes: int = setting(0, "The loop ends after so many minutes of work; 0 is no limit.")
-    max_cost: float = setting(0.0, "The loop ends when it has cost so many dollars; 0 is no limit.")
+    model: str = setting("", "The agent's model; empty means its default.")
+    max_minutes: int = setting(0, "Maximum minutes of work; 0 means no limit.")
+    max_cost: float = setting(0.0, "Maximum cost in dollars; 0 means no limit.")
     iteration_minutes: int = setting(
-        60, "An agent that takes longer for one iteration is stopped; 0 is no limit."
+        60, "Maximum minutes for one iteration of the agent; 0 means no limit."
     )
-    check_seconds: int = setting(
-        600, "A criterion's command that takes longer is stopped.", lowest=1
-    )
+    check_seconds: int = setting(600, "Maximum seconds for one command of a criterion.", lowest=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
     """The section `execution`."""
 
-    verify: bool = setting(True, "Check a task that an agent calls done before believing it.")
-    max_retries: int = setting(3, "How often a failed task is tried again.")
+    verify: bool = setting(True, "Verify a task that an agent reports as done.")
+    max_retries: int = setting(3, "How many times to retry a failed task.")
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How the context window is shared out."""
+    """How much of the context window Ralph may fill."""
 
-    system: float = setting(0.10, "The part of the window for instructions.", highest=1)
     memory: float = setting(
-        0.15, "The part of the window that injected memory may fill.", highest=1
-    )
-    task: float = setting(0.35, "The part of the window for the task at hand.", highest=1)
-    response: float = setting(
-        0.40, "The part of the window that is left for the answer.", highest=1
+        0.15, "The share of the window that injected memory may fill.", highest=1
     )
 
 
@@ -198,7 +207,8 @@ class Context:
     window: int = setting(200_000, "The size of the agent's context window, in tokens.", lowest=1)
     strategy: Trimming = setting(
         Trimming.AUTO,
-        "What goes first when a brief's memories do not fit: old ones, useless ones, details, or all but fixes.",
+        "What to drop first when a brief's memories do not fit: "
+        "old ones, the least useful, details, or all but fixes.",
     )
     shares: Shares = section(Shares(), "shares")
 
@@ -221,16 +231,19 @@ class Embedding:
 
     provider: Provider = setting(
         Provider.AUTO,
-        "The model for search by meaning; auto: local where it is installed; a server in a project's files only "
-        "after `ralph trust`.",
-        trusted=lambda value: value not in (Provider.AUTO, Provider.NONE, Provider.LOCAL),
+        "The model for search by meaning; auto uses the local model if it is installed. "
+        "A server in a project's files needs `ralph trust`.",
+        trusted=_is_server,
     )
-    model: str = setting("", "The server's model; empty: the provider's usual one.")
+    model: str = setting("", "The server's model; empty means the provider's default.")
     url: str = setting(
-        "", "The server's address; empty: the provider's own.", personal=True, trusted=_always
+        "", "The server's address; empty means the provider's own.", personal=True, trusted=_always
     )
     key_env: str = setting(
-        "", "The environment variable that holds the server's key.", personal=True, trusted=_always
+        "",
+        "The environment variable that contains the server's key.",
+        personal=True,
+        trusted=_always,
     )
 
 
@@ -239,7 +252,7 @@ class Capture:
     """The section `capture`: where sessions are recorded."""
 
     everywhere: bool = setting(
-        False, "Record in folders without Ralph's files, too.", personal=True
+        False, "Also record in folders without Ralph's files.", personal=True
     )
 
 
@@ -249,7 +262,7 @@ class State:
 
     home: StateHome = setting(
         StateHome.GIT,
-        "Keep logs, index and caches in the git directory, or in `.ralph/local/` of the project.",
+        "Keep logs, index and caches in the git directory or in the project's `.ralph/local/`.",
         personal=True,
     )
 
@@ -286,16 +299,18 @@ class TeamSearch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The section `team`: one memory for many machines."""
+    """The section `team`: one memory for several machines."""
 
     url: str = setting("", "The team's PostgreSQL server.", personal=True, trusted=bool)
     search_url: str = setting(
-        "", "A replica for searches; empty: team.url.", personal=True, trusted=bool
+        "", "A replica for searches; empty means team.url.", personal=True, trusted=bool
     )
-    project: str = setting("", "The project's name there; empty: the name of its folder.")
+    project: str = setting(
+        "", "The project's name on the server; empty means the name of its folder."
+    )
     share: tuple[Shared, ...] = setting(
         tuple(Shared)[:-1],
-        "What is pushed; observations only where they are named.",
+        "What to push; observations only if they are listed.",
         choices=tuple(Shared),
     )
     search: TeamSearch = setting(
@@ -307,7 +322,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The values that count."""
+    """All settings, with their effective values."""
 
     memories: Memories = section(Memories(), "memories")
     loop: Loop = section(Loop(), "ralph")
@@ -321,8 +336,6 @@ class Config:
     team: Team = section(Team(), "team")
     presence: Presence = setting(
         Presence.START,
-        "Say what was injected: at a session's start, at each prompt too (full), or never (off).",
+        "Report what was injected: at session start, also at each prompt (full), or never (off).",
     )
-    retention_days: int = setting(
-        0, "Session logs older than so many days may be removed; 0 keeps them."
-    )
+    retention_days: int = setting(0, "Days after which session logs may be removed; 0 keeps them.")
