@@ -1,8 +1,9 @@
-"""Make the observation of an Event that may be stored, by plain functions from event to event.
+"""Turn an event into the observation that may be stored, in a chain of plain functions.
 
-The order is the safety: private paths are searched in the event as it came, then every text is redacted in the order of
-the payload, and only then is anything cut, classified or rendered. What was rendered is redacted once more, because key
-and value meet only there.
+The order of the steps is what keeps secrets out. Private paths are searched in the event as it
+came; then every text is redacted, in the order of the payload; only then is anything cut,
+classified or rendered. The rendered text is redacted once more, because a key and its value may
+meet only there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from typing import Any
@@ -48,61 +49,78 @@ _WRITERS = {
     Happening.STOP: "agent",
     Happening.SUBAGENT_STOP: "agent",
 }
-"""Who wrote the text of an event; other observations are those of tools."""
+"""Who wrote the text of an event. The authors of all other observations are tools."""
 
 
 def observe(
     event: Event, *, patterns: Sequence[str] | None = (), paths: Sequence[str] = ()
 ) -> Record | None:
-    """Return the observation of an event; `patterns` is None when the rules have redacted it."""
+    """Return the observation of an event, or None if nothing of it is stored.
+
+    `patterns` is None if the secret rules have already redacted the event.
+    """
     if event.happening not in (*_TOOL_EVENTS, *_WRITERS) or _names_private_file(event, paths):
         return None
     if _forgets(event):
         if event.happening is not Happening.USER_PROMPT_SUBMIT:
             return None
         event = replace(event, prompt=FORGET_COMMAND)  # what it names must not be stored
-    redacted = event if patterns is None else _redact_event(event, patterns)
-    human = keep_human_prompt(drop_sigils(drop_injected(redacted)))
-    return None if human is None else _make_record(drop_results(human), patterns)
+    if patterns is not None:
+        event = _redact_event(event, patterns)
+    human = keep_human_prompt(drop_sigils(drop_injected(event)))
+    if human is None:
+        return None
+    return _make_record(drop_results(human), patterns)
 
 
 def interpret(
     value: Mapping[str, object], *, patterns: Sequence[str] = (), paths: Sequence[str] = ()
 ) -> tuple[Sequence[Record], Mapping[str, object] | None]:
-    """Return the observations and the session's fields of a raw log line."""
+    """Return the observations and the session fields of a raw log line."""
     payload = value.get("payload")
-    at = value.get("at")
     host = value.get("host")
     name = value.get("event")
     if not isinstance(payload, Mapping) or not isinstance(host, str) or not isinstance(name, str):
         return (), None
-    event = event_of(host, name, payload, at if isinstance(at, str) else "")
+    at = value.get("at")
+    if not isinstance(at, str):
+        at = ""
+    event = event_of(host, name, payload, at)
     if event is None or not event.session:
         return (), None
-    unredacted = None if value.get("rules") == rules_mark(patterns) else patterns
-    record = observe(event, patterns=unredacted, paths=paths)
-    return (() if record is None else (of_loop(record, value),)), session_of(
-        event, patterns=unredacted
-    )
+    patterns_to_apply: Sequence[str] | None = patterns
+    if value.get("rules") == rules_mark(patterns):
+        patterns_to_apply = None  # the hook has redacted the line with these very rules
+    session = session_of(event, patterns=patterns_to_apply)
+    record = observe(event, patterns=patterns_to_apply, paths=paths)
+    if record is None:
+        return (), session
+    return (of_loop(record, value),), session
 
 
 def of_loop(record: Record, line: Mapping[str, object]) -> Record:
     """Add the run, iteration and task that a raw line names."""
-    run, task = (
-        value if isinstance(value := line.get(name), str) and _LOOP_ID.fullmatch(value) else ""
-        for name in ("run", "task")
-    )
-    number = whole_number(line.get("iteration"))
-    iteration = None if number is not None and number < 0 else number
+    run = _loop_id(line.get("run"))
+    task = _loop_id(line.get("task"))
+    iteration = whole_number(line.get("iteration"))
+    if iteration is not None and iteration < 0:
+        iteration = None
     if not run and not task and iteration is None:
         return record
     return replace(record, origin=replace(record.origin, run=run, iteration=iteration, task=task))
 
 
+def _loop_id(value: object) -> str:
+    if isinstance(value, str) and _LOOP_ID.fullmatch(value):
+        return value
+    return ""
+
+
 def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[str, object] | None:
-    """Return an event's fields of its session; the earliest `started_at` counts."""
-    at = event.at if parse_time(event.at) is not None else ""
-    ended = event.happening is Happening.SESSION_END
+    """Return the session fields of an event. The earliest `started_at` of a session counts."""
+    at = event.at
+    if parse_time(at) is None:
+        at = ""
     fields = {
         "id": event.session,
         "session_id": event.session,
@@ -111,18 +129,21 @@ def session_of(event: Event, *, patterns: Sequence[str] | None = ()) -> Mapping[
         "host": event.host,
         "started_at": at,
         "updated_at": at,
-        "ended_at": at if ended else "",
-        "reason": event.reason if ended else "",
     }
-    fields = {key: _redact(remove_codes(text), patterns) for key, text in fields.items()}
-    return {key: text for key, text in fields.items() if text} if fields["id"] else None
+    if event.happening is Happening.SESSION_END:
+        fields["ended_at"] = at
+        fields["reason"] = event.reason
+    redacted = {key: _redact(remove_codes(text), patterns) for key, text in fields.items()}
+    if not redacted["id"]:
+        return None
+    return {key: text for key, text in redacted.items() if text}
 
 
 # --- the steps ----------------------------------------------------------------------------------
 
 _OUR_TOOL = re.compile(r"mcp__(?:plugin_ralph_\w+?|ralph)(?:__|/)|mcp_ralph_(?!_)")
 _OUR_PROGRAMS = ("ralph", "ralph-memory")
-_BESIDE_US = (
+_NEUTRAL_PROGRAMS = (
     "cd",
     "echo",
     "printf",
@@ -151,7 +172,7 @@ _OUTPUT_FILTERS = (
     "tr",
     "column",
 )
-"""Programs that do nothing of their own in a line with a call of ours, and those that only filter its output."""
+"""Programs that add nothing to a line that calls Ralph, and those that only filter its output."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]]{1,2000}")
 _LOCATION_KEYS = {
     Action.READ: frozenset(
@@ -180,10 +201,11 @@ _LOCATION_KEYS = {
     Action.FETCH: frozenset(["url"]),
 }
 _OUR_LOOP = re.compile(
-    r"# Ralph loop: iteration \d.*?^## Assigned Task\n\n(?:\*\*[\w-]+\*\*: )?(?P<task>.*?)(?=^#{1,2} |\Z)",
+    r"# Ralph loop: iteration \d.*?^## Assigned Task\n\n"
+    r"(?:\*\*[\w-]+\*\*: )?(?P<task>.*?)(?=^#{1,2} |\Z)",
     re.DOTALL | re.MULTILINE,
 )
-"""A prompt of `loop/prompt.py`, and what a person wrote of it."""
+"""A prompt that Ralph's loop wrote, and the part of it that a person wrote."""
 
 
 def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
@@ -195,26 +217,24 @@ def _names_private_file(event: Event, globs: Sequence[str]) -> bool:
 
 
 def _forgets(event: Event) -> bool:
-    """A call of `ralph forget`, also in a log of a version whose hooks stored its texts."""
+    """Return whether an event calls `ralph forget`, also in logs of versions that stored it."""
     if event.happening in _WRITERS:
         return any(calls_forget(text, PROSE) for text in (event.prompt, event.message))
-    if event.happening not in _TOOL_EVENTS or (event.files and event.action is not Action.SHELL):
+    if event.happening not in _TOOL_EVENTS:
         return False
-    is_our_tool = _OUR_TOOL.match(event.tool) is not None and "forget" in event.tool
-    return is_our_tool or calls_forget(outline(dict(event.parameters)))
+    if event.files and event.action is not Action.SHELL:
+        return False
+    if "forget" in event.tool and _OUR_TOOL.match(event.tool):
+        return True
+    return calls_forget(outline(dict(event.parameters)))
 
 
 def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     redactor = Redactor(patterns, tolerant=True)
-    changes = tuple(
-        replace(change, before="", after="")  # it may be inside of a private part
-        if any(map(has_private_parts, (change.whole, change.before, change.after)))
-        else change
-        for change in event.changes
-    )
+    changes = tuple(_without_private_edit(change) for change in event.changes)
     event = _map_event(replace(event, changes=changes), redactor)
     if redactor.astray and redactor.open:
-        # Opened in one text and closed in an earlier one: what is between them cannot be known.
+        # Opened in one text and closed in an earlier one: what is private cannot be determined.
         event = _map_event(event, lambda _: "")
 
     def redact_text(text: str) -> str:
@@ -223,30 +243,43 @@ def _redact_event(event: Event, patterns: Sequence[str]) -> Event:
     names = ("session", "at", "cwd", "agent", "tool", "call")
     texts: dict[str, Any] = {name: redact_text(getattr(event, name)) for name in names}
     texts["parameters"] = redact_members(event.parameters, patterns)
-    return replace(event, **texts, files=tuple(map(redact_text, event.files)))
+    texts["files"] = tuple(redact_text(file) for file in event.files)
+    return replace(event, **texts)
+
+
+def _without_private_edit(change: FileEdit) -> FileEdit:
+    """Drop the texts of an edit that may lie inside a private part of its file."""
+    texts = (change.whole, change.before, change.after)
+    if any(has_private_parts(text) for text in texts):
+        return replace(change, before="", after="")
+    return change
 
 
 def drop_injected(event: Event) -> Event:
-    """Drop what we injected and our own tools' answers: nothing new."""
-    ours = _OUR_TOOL.match(event.tool) is not None
+    """Drop injected text and the answers of Ralph's own tools, which are nothing new."""
+    if _is_call_of_ralph(event):
+        event = replace(event, response="")
+    return _map_event(event, without_injected)
+
+
+def _is_call_of_ralph(event: Event) -> bool:
     if event.action is Action.SHELL:
-        ours = any(
-            program[0] in _OUR_PROGRAMS for program in programs(_parameter(event, "command"))
-        )
-    return _map_event(replace(event, response="") if ours else event, without_injected)
+        command = _parameter(event, "command")
+        return any(program[0] in _OUR_PROGRAMS for program in programs(command))
+    return _OUR_TOOL.match(event.tool) is not None
 
 
 def drop_sigils(event: Event) -> Event:
-    """Remove what the loop keeps as journal and knowledge."""
+    """Remove what the loop stores as journal and knowledge."""
     if "<" not in event.message:
         return event
     from ralph.formats.sigils import without_sigils  # few messages need it
 
-    return replace(event, message=without_sigils(event.message)) if event.message else event
+    return replace(event, message=without_sigils(event.message))
 
 
 def is_own_traffic(record: Record) -> bool:
-    """Whether an observation is Ralph at work: its commands or tools."""
+    """Return whether an observation is Ralph at work: its commands or tools."""
     if record.kind is ObservationKind.NOTE:
         return record.origin.by == "human" and is_own_prompt(record.text.lstrip())
     tool = str(record.extra.get("tool") or "")
@@ -254,36 +287,41 @@ def is_own_traffic(record: Record) -> bool:
     if isinstance(command, str):
         return _only_calls_ralph(command)
     if tool in ("Skill", "SlashCommand"):
-        return is_own_prompt(
-            "/" + record.text.partition(": ")[2].lstrip("/")
-        )  # its first parameter
+        first_parameter = record.text.partition(": ")[2]
+        return is_own_prompt("/" + first_parameter.lstrip("/"))
     return _OUR_TOOL.match(tool) is not None
 
 
 def _only_calls_ralph(command: str) -> bool:
-    calls = False
+    calls_ralph = False
     is_piped = False
     for words, operator in parts(command):
-        for name, *_ in programs(shlex.join(words)) if not words[0].startswith("#") else ():
-            calls = calls or name in _OUR_PROGRAMS
-            if name not in (*_OUR_PROGRAMS, *(_OUTPUT_FILTERS if is_piped else _BESIDE_US)):
-                return False
+        is_comment = words[0].startswith("#")
+        if not is_comment:
+            for name, *_ in programs(shlex.join(words)):
+                if name in _OUR_PROGRAMS:
+                    calls_ralph = True
+                elif name not in (_OUTPUT_FILTERS if is_piped else _NEUTRAL_PROGRAMS):
+                    return False
         is_piped = operator in ("|", "|&")
-    return calls
+    return calls_ralph
 
 
 def keep_human_prompt(event: Event) -> Event | None:
-    """Drop a prompt that no person wrote, and what is around one."""
+    """Drop a prompt that no person wrote, and the machine-made text around one."""
     if event.happening is not Happening.USER_PROMPT_SUBMIT:
         return event
     prompt = human_prompt(event.prompt)
-    if of_our_loop := _OUR_LOOP.match(prompt):  # the run's snapshots have its prompt
-        prompt = human_prompt(of_our_loop["task"])
-    return replace(event, prompt=prompt) if prompt or not event.prompt.strip() else None
+    loop_prompt = _OUR_LOOP.match(prompt)
+    if loop_prompt:  # the snapshots of the run contain the whole prompt
+        prompt = human_prompt(loop_prompt["task"])
+    if event.prompt.strip() and not prompt:
+        return None
+    return replace(event, prompt=prompt)
 
 
 def drop_results(event: Event) -> Event:
-    """Keep of reads, searches and fetches only the location."""
+    """Keep only the location of a read, search or fetch."""
     keys = _LOCATION_KEYS.get(event.action)
     if keys is None:
         return event
@@ -295,7 +333,7 @@ def drop_results(event: Event) -> Event:
 
 
 def _map_event(event: Event, change_text: Callable[[str], str]) -> Event:
-    # in the order of the payload: a private part that one text opens hides the texts after it
+    # In the order of the payload: a private part that one text opens hides the texts after it.
     texts: dict[str, Any] = {"prompt": change_text(event.prompt)}
     texts["parameters"] = map_texts(dict(event.parameters), change_text) or {}
     texts["changes"] = tuple(
@@ -313,25 +351,39 @@ _NOTE_LINE = re.compile(rf"(?:^|(?<=\n)){re.escape(NOTE)}[^\n]*(?:\n|\Z)")
 
 
 def without_injected(text: str) -> str:
-    """Remove the blocks that we injected; one may be cut off."""
+    """Remove the blocks that Ralph injected, even if one of them is cut off."""
     if NOTE not in text:
         return text
-    pieces = []
-    at = 0
-    while (start := text.find(INJECTED, at)) >= 0:
-        pieces.append(text[at:start])
-        opening = _OPENING.match(text, start)
-        end = rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?" if opening else r"\n"
-        closing = re.compile(end).search(text, opening.end() if opening else start)
-        at = closing.end() if closing else len(text)
-    return _NOTE_LINE.sub("", "".join([*pieces, text[at:]]))
+    kept = []
+    position = 0
+    start = text.find(INJECTED)
+    while start >= 0:
+        kept.append(text[position:start])
+        position = _end_of_injected(text, start)
+        start = text.find(INJECTED, position)
+    kept.append(text[position:])
+    return _NOTE_LINE.sub("", "".join(kept))
+
+
+def _end_of_injected(text: str, start: int) -> int:
+    """Return where an injected block ends: after its closing fence, or after its only line."""
+    opening = _OPENING.match(text, start)
+    if opening:
+        fence = re.compile(rf"{_BREAK}{opening['fence']}(?!`){_BREAK}?")
+        closing = fence.search(text, opening.end())
+    else:
+        closing = re.compile(r"\n").search(text, start)
+    if closing:
+        return closing.end()
+    return len(text)
 
 
 # --- the kind of an event -----------------------------------------------------------------------
 
-_REACH = 40_000  # how much of either end of an output is read
+_SEARCHED_END = 40_000  # characters of each end of an output that are searched
 _FAILURE = r"""(?mx)
-    \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?(?:failed|failures?|failing|fails|errored)\b
+    \b[1-9]\d{0,6}[ ](?:(?:tests?|specs?|suites?|test[ ]suites?)[ ])?
+      (?:failed|failures?|failing|fails|errored)\b
     |^(?:FAILED|FAIL|ERRORS!|FAILURES!)(?:[ ]\(|\b[:!]|[ \t]+\S|$)|^ERROR[ ]\S+(?:::|\.py)
     |^[ ]*---[ ]FAIL:|\btest[ ]result:[ ]FAILED
     |\b(?:[Ff]ailures|[Ee]rrors|[Ff]ailed):?[ =]{1,8}[1-9]|\bFailed!
@@ -343,12 +395,17 @@ _FAILURE = r"""(?mx)
     |^[^\s:][^\n:]{0,300}:\d{1,7}:(?:\d{1,7}:)?[ ](?:fatal[ ])?error\b
     |^[^\s:]{1,300}:\d{1,7}:\d{1,7}:[ ][A-Z]{1,4}\d{1,4}\b
     |^(?:\./)?[^\s:]{1,300}\.go:\d{1,7}:\d{1,7}:[ ]
-    |^npm[ ](?:ERR!|error\b)|^error[ ]Command[ ]failed|^[ ]?(?:ERR_PNPM|ELIFECYCLE)|\bMissing[ ]script:
-    |^g?make(?:\[\d+\])?:[ ]\*\*\*|^ninja:[ ]build[ ]stopped|^CMake[ ]Error|\bexited[ ]with[ ]code[ ][1-9]
-    |\bBUILD[ ]FAIL(?:ED|URE)\b|\bBuild[ ]FAILED\b|\*\*[ ](?:BUILD|TEST)[ ]FAILED|\bFAILED[ ]TO[ ]BUILD\b
+    |^npm[ ](?:ERR!|error\b)|^error[ ]Command[ ]failed
+    |^[ ]?(?:ERR_PNPM|ELIFECYCLE)|\bMissing[ ]script:
+    |^g?make(?:\[\d+\])?:[ ]\*\*\*|^ninja:[ ]build[ ]stopped
+    |^CMake[ ]Error|\bexited[ ]with[ ]code[ ][1-9]
+    |\bBUILD[ ]FAIL(?:ED|URE)\b|\bBuild[ ]FAILED\b
+    |\*\*[ ](?:BUILD|TEST)[ ]FAILED|\bFAILED[ ]TO[ ]BUILD\b
     |\bdid[ ]NOT[ ]complete[ ]successfully|\bThe[ ]following[ ]tests[ ]FAILED|\bFAILED[ ]\|
-    |\bwould[ ]reformat\b|\bCode[ ]style[ ]issues\b|^[ ]*✖[ ]|^not[ ]ok[ ]\d|^\#[ ]fail[ ][1-9]|^\#\#\[error\]
-    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\)|^(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
+    |\bwould[ ]reformat\b|\bCode[ ]style[ ]issues\b
+    |^[ ]*✖[ ]|^not[ ]ok[ ]\d|^\#[ ]fail[ ][1-9]|^\#\#\[error\]
+    |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\)
+    |^(?:Uncaught[ ])?(?:Syntax|Reference|ModuleNotFound|Import)Error:[ ]
     |^[^\n]{0,300}:[ ](?:command[ ])?not[ ]found$
 """
 _PLAIN_FAILURE = r"""(?mx)
@@ -356,7 +413,7 @@ _PLAIN_FAILURE = r"""(?mx)
     |^error:[ ](?:failed|could[ ]not|cannot|unable)\b|^ERROR:[ ](?:Could[ ]not|Failed|No[ ]matching)
     |^Traceback[ ]\(most[ ]recent[ ]call[ ]last\):
 """
-"""What other commands print only when they fail."""
+"""What commands that are not checks print only if they fail."""
 _VIEWERS = frozenset(
     {
         "cat",
@@ -399,19 +456,23 @@ _VIEWERS = frozenset(
 
 
 def failure_line(output: str, *, check: bool = True) -> str:
-    """Return the first line that reports a failure."""
-    text = output if len(output) <= 2 * _REACH else f"{output[:_REACH]}\n{output[-_REACH:]}"
-    match = re.compile(_FAILURE if check else _PLAIN_FAILURE).search(text)
+    """Return the first line that reports a failure, or ""."""
+    text = output
+    if len(output) > 2 * _SEARCHED_END:
+        text = f"{output[:_SEARCHED_END]}\n{output[-_SEARCHED_END:]}"
+    match = re.search(_FAILURE if check else _PLAIN_FAILURE, text)
     if match is None:
         return ""
     start = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())
-    return text[start : end if end >= 0 else len(text)].strip()
+    if end < 0:
+        end = len(text)
+    return text[start:end].strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The kind of an event, what was checked, and the failure's line."""
+    """The kind of an event, what it checked, and the line that reports its failure."""
 
     kind: ObservationKind
     check: CommandCheck | None = None
@@ -422,35 +483,49 @@ def verdict(event: Event) -> Verdict:
     """Classify an event."""
     if event.happening in _WRITERS:
         return Verdict(ObservationKind.NOTE)
-    command = _parameter(event, "command") if event.action is Action.SHELL else ""
+    command = ""
+    if event.action is Action.SHELL:
+        command = _parameter(event, "command")
     check, is_last = check_of(command)
     output = event.error or event.response
     if event.failed or event.exit_code:
-        return Verdict(ObservationKind.ERROR, check, failure_line(output) if check else "")
-    background = any(
-        event.parameters.get(key) is True for key in ("run_in_background", "is_background")
-    )
-    if not command or background:
+        line = failure_line(output) if check else ""
+        return Verdict(ObservationKind.ERROR, check, line)
+    if not command or _runs_in_background(event):
         return Verdict(ObservationKind.TOOL_USE)
-    # An exit code counts if it is the check's own; a viewer shows what was written before.
-    is_sure = event.exit_code == 0 and (check is None or is_last)
-    is_viewer = check is None and any(program[0] in _VIEWERS for program in programs(command))
-    line = "" if is_sure or is_viewer else failure_line(output, check=check is not None)
-    passed = ObservationKind.TOOL_USE if check is None else ObservationKind.SUCCESS
-    return Verdict(ObservationKind.ERROR if line else passed, check, line)
+    # The exit code is conclusive if it is the check's own.
+    is_conclusive = event.exit_code == 0 and (check is None or is_last)
+    if not is_conclusive and not _is_viewer(command, check):
+        line = failure_line(output, check=check is not None)
+        if line:
+            return Verdict(ObservationKind.ERROR, check, line)
+    if check is None:
+        return Verdict(ObservationKind.TOOL_USE)
+    return Verdict(ObservationKind.SUCCESS, check)
+
+
+def _runs_in_background(event: Event) -> bool:
+    flags = ("run_in_background", "is_background")
+    return any(event.parameters.get(flag) is True for flag in flags)
+
+
+def _is_viewer(command: str, check: CommandCheck | None) -> bool:
+    """Return whether a command only shows what was written before, failures included."""
+    return check is None and any(program[0] in _VIEWERS for program in programs(command))
 
 
 # --- the record ---------------------------------------------------------------------------------
 
-_TITLE = 120
-_COMMAND = 1_000
-_ERROR = 200
-_REQUEST = 800
-_DIFF = 1_200
-_SEARCHED = 20_000
-OWN = (
-    "own"  # how many characters of a text the agent caused itself; the rest is what a tool printed
-)
+# Characters of each part of an observation.
+_MAX_TITLE = 120
+_MAX_TOOL_NAME = 100
+_MAX_COMMAND = 1_000
+_MAX_ERROR_LINE = 200
+_MAX_REQUEST = 800  # if there is also a result
+_MAX_DIFF = 1_200
+_MAX_SEARCHED_OUTPUT = 20_000  # searched for the line that names the error
+_MAX_TITLE_FILES = 3  # files
+OWN = "own"  # the number of characters that the agent caused; the rest is what a tool printed
 _SUBJECTS = (
     "description",
     "query",
@@ -463,162 +538,229 @@ _SUBJECTS = (
     "file_path",
     "path",
 )
-"""What a call is about, the best first."""
+"""Parameters that say what a call is about, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """An event as text: its title, what was asked for, and what came back."""
+
+    title: str
+    request: str
+    result: str
 
 
 def _redact(text: str, patterns: Sequence[str] | None) -> str:
-    return text if patterns is None else redact(text, patterns).text
+    if patterns is None:
+        return text
+    return redact(text, patterns).text
 
 
 def _make_record(event: Event, patterns: Sequence[str] | None) -> Record | None:
-    title, request, result = _render(event)
-    if not (request.strip() or result.strip()) or not title:
+    rendered = _render(event)
+    has_content = rendered.request.strip() or rendered.result.strip()
+    if not has_content or not rendered.title:
         return None
     outcome = verdict(event)
-    request, result = (_redact(part, patterns).strip("\n") for part in (request, result))
-    request = trim(request, _REQUEST if result and event.action is not Action.CHANGE else LIMIT)
-    text = trim(
-        _redact(f"{request}\n{trim(result, LIMIT - len(request) - 1)}".strip("\n"), patterns)
-    )
-    error = ""
-    if outcome.kind is ObservationKind.ERROR:
-        error = outcome.line or choose_error_line(
-            (event.error or event.response)[:_SEARCHED].splitlines()
-        )
-    extra = {
+    request = _redact(rendered.request, patterns).strip("\n")
+    result = _redact(rendered.result, patterns).strip("\n")
+    request_limit = LIMIT
+    if result and event.action is not Action.CHANGE:
+        request_limit = _MAX_REQUEST
+    request = trim(request, request_limit)
+    result_limit = LIMIT - len(request) - 1
+    text = trim(_redact(f"{request}\n{trim(result, result_limit)}".strip("\n"), patterns))
+    extra: dict[str, object] = {
         "tool": event.tool,
-        "command": trim(_parameter(event, "command"), _COMMAND)
-        if event.action is Action.SHELL
-        else "",
+        "command": _shell_command(event),
         "check": outcome.check.value if outcome.check else "",
         "exit_code": event.exit_code,
-        "error": first_line(error, _ERROR),
+        "error": first_line(_error_of(event, outcome), _MAX_ERROR_LINE),
         "agent_id": event.agent,
-        OWN: (len(request) if text.startswith(request) else 0) if result else None,
     }
+    if result:
+        extra[OWN] = len(request) if text.startswith(request) else 0
     moment = parse_time(event.at)
     record = Record(
         id="",
         kind=outcome.kind,
         text=text,
         family=Family.OBSERVATION,
-        title=_redact(first_line(title, _TITLE), patterns),
+        title=_redact(first_line(rendered.title, _MAX_TITLE), patterns),
         status=Status.RAW,
         scope=Scope.SESSION,
         origin=Origin(
             by=_WRITERS.get(event.happening, "tool"),
             session=event.session,
             agent=event.host,
-            files=tuple(filter(None, event.files)),
+            files=tuple(file for file in event.files if file),
         ),
         created_at=event.at if moment is not None else "",
-        extra={
-            key: _redact(value, patterns) if isinstance(value, str) else value
-            for key, value in extra.items()
-            if value not in ("", None)
-        },
+        extra=_redact_extra(extra, patterns),
     )
-    stored = sorted((key, str(value)) for key, value in record.extra.items())
-    parts = (
+    seconds = max(0, int(moment.timestamp())) if moment else 0
+    return replace(record, id=f"obs-{seconds}-{_digest(record, event.call)}")
+
+
+def _shell_command(event: Event) -> str:
+    if event.action is not Action.SHELL:
+        return ""
+    return trim(_parameter(event, "command"), _MAX_COMMAND)
+
+
+def _error_of(event: Event, outcome: Verdict) -> str:
+    if outcome.kind is not ObservationKind.ERROR:
+        return ""
+    if outcome.line:
+        return outcome.line
+    output = (event.error or event.response)[:_MAX_SEARCHED_OUTPUT]
+    return choose_error_line(output.splitlines())
+
+
+def _redact_extra(extra: Mapping[str, object], patterns: Sequence[str] | None) -> dict[str, object]:
+    redacted: dict[str, object] = {}
+    for key, value in extra.items():
+        if value in ("", None):
+            continue
+        redacted[key] = _redact(value, patterns) if isinstance(value, str) else value
+    return redacted
+
+
+def _digest(record: Record, call: str) -> str:
+    """Return six hex digits that depend on what is stored and on the call's id."""
+    stored = (
         record.created_at,
-        event.call,
+        call,
         record.origin,
         record.kind.value,
         record.title,
         record.text,
-        stored,
+        sorted((key, str(value)) for key, value in record.extra.items()),
     )
-    digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
-    return replace(
-        record, id=f"obs-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}"
-    )
+    return hashlib.sha256(repr(stored).encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
-def _render(event: Event) -> tuple[str, str, str]:
+def _render(event: Event) -> _Rendered:
+    if event.happening is Happening.USER_PROMPT_SUBMIT:
+        return _Rendered("prompt", event.prompt, "")
     if event.happening in _WRITERS:
-        is_prompt = event.happening is Happening.USER_PROMPT_SUBMIT
-        return ("prompt", event.prompt, "") if is_prompt else ("answer", event.message, "")
-    tool = first_line(event.tool, 100)
-    code = f"exit code {event.exit_code}" if event.exit_code is not None else ""
-    result = "\n".join(dict.fromkeys(part for part in (event.error, event.response) if part))
+        return _Rendered("answer", event.message, "")
+    tool = first_line(event.tool, _MAX_TOOL_NAME)
+    outputs = dict.fromkeys(part for part in (event.error, event.response) if part)
+    result = "\n".join(outputs)
     if event.action is Action.SHELL:
-        command = _parameter(event, "command")
-        description = _parameter(event, "description")
-        lines = [f"$ {command}" if command else "", f"# {description}" if description else "", code]
-        title = f"{tool}: {first_line(command, _TITLE)}" if command else tool
-        return title, "\n".join(filter(None, lines)), result
-    parameters = "\n".join(
-        f"{key}: {outline(value)}"
-        for key, value in event.parameters.items()
-        if value not in (None, "", [], {})
-    )
+        return _render_command(event, tool, result)
     if event.action in (Action.CHANGE, Action.READ):
-        several = len({change.path for change in event.changes}) > 1
-        lines = list[str]()
-        for change in event.changes if event.action is Action.CHANGE else ():
-            if several:
-                lines.append(change.path)
-            hunks = unified_diff(
-                change.before.split("\n"), change.after.split("\n"), n=0, lineterm=""
-            )
-            lines += [
-                f"{line[0]} {line[1:]}"
-                for line in list(hunks)[2:]
-                if line[0] in "+-" and line[1:].strip()
-            ]
-        difference = trim("\n".join(lines), _DIFF)
-        request = "\n".join(filter(None, ("\n".join(event.files) or parameters, difference)))
-        return f"{tool} {', '.join(event.files[:3])}".strip(), request, result
-    subject = next(filter(None, (_parameter(event, key) for key in _SUBJECTS)), "")
-    return f"{tool}: {first_line(subject, _TITLE)}" if subject else tool, parameters, result
+        files = ", ".join(event.files[:_MAX_TITLE_FILES])
+        return _Rendered(f"{tool} {files}".strip(), _describe_files(event), result)
+    title = tool
+    for key in _SUBJECTS:
+        subject = _parameter(event, key)
+        if subject:
+            title = f"{tool}: {first_line(subject, _MAX_TITLE)}"
+            break
+    return _Rendered(title, _describe_parameters(event), result)
+
+
+def _render_command(event: Event, tool: str, result: str) -> _Rendered:
+    command = _parameter(event, "command")
+    description = _parameter(event, "description")
+    title = tool
+    lines = []
+    if command:
+        title = f"{tool}: {first_line(command, _MAX_TITLE)}"
+        lines.append(f"$ {command}")
+    if description:
+        lines.append(f"# {description}")
+    if event.exit_code is not None:
+        lines.append(f"exit code {event.exit_code}")
+    return _Rendered(title, "\n".join(lines), result)
+
+
+def _describe_parameters(event: Event) -> str:
+    lines = []
+    for key, value in event.parameters.items():
+        if value not in (None, "", [], {}):
+            lines.append(f"{key}: {outline(value)}")
+    return "\n".join(lines)
+
+
+def _describe_files(event: Event) -> str:
+    subject = "\n".join(event.files) or _describe_parameters(event)
+    difference = ""
+    if event.action is Action.CHANGE:
+        difference = trim("\n".join(_changed_lines(event)), _MAX_DIFF)
+    return "\n".join(part for part in (subject, difference) if part)
+
+
+def _changed_lines(event: Event) -> Iterator[str]:
+    has_several_files = len({change.path for change in event.changes}) > 1
+    for change in event.changes:
+        if has_several_files:
+            yield change.path
+        before = change.before.split("\n")
+        after = change.after.split("\n")
+        header_lines = 2
+        hunks = list(unified_diff(before, after, n=0, lineterm=""))
+        for line in hunks[header_lines:]:
+            if line[0] in "+-" and line[1:].strip():
+                yield f"{line[0]} {line[1:]}"
 
 
 def _parameter(event: Event, key: str) -> str:
     value = event.parameters.get(key)
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 # --- short texts --------------------------------------------------------------------------------
 
 LIMIT = 2_000  # characters of text in one observation
-_HEAD_SHARE = 0.55
-_NOTE_ROOM = 48
+_HEAD_SHARE = 0.55  # of a trimmed text; the tail gets the rest
+_NOTE_CHARACTERS = 48  # reserved for the note about what was left out
+_MARKER_REACH = 64  # characters around a cut in which a redaction marker may lie
 
 
 def trim(text: str, limit: int = LIMIT) -> str:
-    """Shorten a text to its head and tail around a note."""
+    """Shorten a text to its head and tail, with a note between them."""
     if len(text) <= limit:
         return text
-    room = limit - _NOTE_ROOM
+    room = limit - _NOTE_CHARACTERS
     if room < 2:
-        return text[: _outside_marker(text, max(limit, 0), last=False)]
-    # Cut behind a whole line, unless that would cost more than half of the head or the tail.
-    end = int(room * _HEAD_SHARE)
-    start = len(text) - (room - end)
-    head = text.rfind("\n", 0, end) + 1
-    tail = text.find("\n", start) + 1
-    if head < end // 2:
-        head = _outside_marker(text, end, last=False)
-    if not 0 < tail <= start + (len(text) - start) // 2:
-        tail = _outside_marker(text, start, last=True)
+        return text[: _outside_marker(text, max(limit, 0), after=False)]
+    # Cut at the end of a line, unless that would cost more than half of the head or the tail.
+    head_end = int(room * _HEAD_SHARE)
+    tail_start = len(text) - (room - head_end)
+    head = text.rfind("\n", 0, head_end) + 1
+    if head < head_end // 2:
+        head = _outside_marker(text, head_end, after=False)
+    tail = text.find("\n", tail_start) + 1
+    middle_of_tail = tail_start + (len(text) - tail_start) // 2
+    if not 0 < tail <= middle_of_tail:
+        tail = _outside_marker(text, tail_start, after=True)
     before = "" if not head or text[head - 1] == "\n" else "\n"
     after = "" if text[tail : tail + 1] in ("", "\n") else "\n"
-    return f"{text[:head]}{before}[... {tail - head:,} characters left out ...]{after}{text[tail:]}"
+    note = f"[... {tail - head:,} characters left out ...]"
+    return f"{text[:head]}{before}{note}{after}{text[tail:]}"
 
 
 def first_line(text: str, limit: int) -> str:
     """Return the first line that is not blank, cut to `limit` characters."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    line = " ".join(line.split())
-    return (
-        line
-        if len(line) <= limit
-        else line[: _outside_marker(line, limit - 3, last=False)].rstrip() + "..."
-    )
+    for line in text.splitlines():
+        words = " ".join(line.split())
+        if not words:
+            continue
+        if len(words) <= limit:
+            return words
+        return words[: _outside_marker(words, limit - 3, after=False)].rstrip() + "..."
+    return ""
 
 
-def _outside_marker(text: str, at: int, *, last: bool) -> int:
-    for marker in re.compile(MARKER).finditer(text, max(0, at - 64), at + 64):
-        if marker.start() < at < marker.end():
-            return marker.end() if last else marker.start()
-    return at
+def _outside_marker(text: str, position: int, *, after: bool) -> int:
+    """Move a cut that would split a redaction marker before or after it."""
+    start = max(0, position - _MARKER_REACH)
+    for marker in re.compile(MARKER).finditer(text, start, position + _MARKER_REACH):
+        if marker.start() < position < marker.end():
+            return marker.end() if after else marker.start()
+    return position
