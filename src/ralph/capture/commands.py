@@ -1,7 +1,7 @@
-r"""Tell what a command line checks: tests, a build, a linter, types, or nothing.
+r"""Determine what a command line checks: tests, a build, a linter, types, or nothing.
 
-What only starts a program is removed (`timeout 60`, `uv run`, `bash -c`), and the program with its first words is
-looked up in one table. An unknown command is no check.
+Prefixes that only start a program (`timeout 60`, `uv run`, `bash -c`) are removed, and the program
+with its first words is looked up in a table. An unknown command is not a check.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 
 class CommandCheck(StrEnum):
@@ -23,17 +24,15 @@ class CommandCheck(StrEnum):
 Words = tuple[str, ...]
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_LONGEST = 8_000
-_DEEPEST = 8
+_MAX_CHARACTERS = 8_000  # of a command that are parsed
+_MAX_DEPTH = 8  # of programs that start each other
 _HEREDOC = re.compile(
-    r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n(?:[^\n]*\n){0,400}?[ \t]{0,40}\2[ \t]*(?=\n|$)"
+    r"<<-?[ \t]{0,8}([\"']?)(\w{1,40})\1([^\n]{0,2000})\n"
+    r"(?:[^\n]*\n){0,400}?[ \t]{0,40}\2[ \t]*(?=\n|$)"
 )
 _TOKEN = re.compile(
-    r"\\\n|(?P<operator>&&|\|\|?&?|;;?|\n|[()])|(?P<redirect>\d?[<>]{1,2}&?\d?|&>)|(?P<background>&)"
+    r"\\\n|(?P<operator>&&|\|\|?&?|;;?|\n|[()])"
+    r"|(?P<redirect>\d?[<>]{1,2}&?\d?|&>)|(?P<background>&)"
     r"|(?P<word>(?:'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\;|&()<>]|['\"\\])+)",
     re.DOTALL,
 )
@@ -41,11 +40,50 @@ _QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
-_SHELLS = _word_set("bash sh zsh dash ksh")
+_SHELLS = frozenset(
+    {
+        "bash",
+        "sh",
+        "zsh",
+        "dash",
+        "ksh",
+    }
+)
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
-_STARTERS = _word_set(
-    """if then else elif do while until ! { time exec command builtin nohup sudo doas nice ionice stdbuf unbuffer
-    setsid xvfb-run timeout gtimeout env dotenv chronic caffeinate npx bunx uvx"""
+_STARTERS = frozenset(
+    {
+        "if",
+        "then",
+        "else",
+        "elif",
+        "do",
+        "while",
+        "until",
+        "!",
+        "{",
+        "time",
+        "exec",
+        "command",
+        "builtin",
+        "nohup",
+        "sudo",
+        "doas",
+        "nice",
+        "ionice",
+        "stdbuf",
+        "unbuffer",
+        "setsid",
+        "xvfb-run",
+        "timeout",
+        "gtimeout",
+        "env",
+        "dotenv",
+        "chronic",
+        "caffeinate",
+        "npx",
+        "bunx",
+        "uvx",
+    }
 )
 _RUNNERS = {
     **dict.fromkeys(
@@ -67,12 +105,43 @@ _RUNNERS = {
     **dict.fromkeys(["npm", "mise", "asdf", "bundle", "pnpm", "yarn", "bun"], ("exec", "x", "dlx")),
 }
 """Programs that run another one, after one of these words."""
-_STARTER_VALUES = _word_set(
-    """-n -u -k -s -p -C --signal --kill-after --project --directory --package --python --with --extra --group
-    --only-group --env-file --name"""
+_STARTER_VALUES = frozenset(
+    {
+        "-n",
+        "-u",
+        "-k",
+        "-s",
+        "-p",
+        "-C",
+        "--signal",
+        "--kill-after",
+        "--project",
+        "--directory",
+        "--package",
+        "--python",
+        "--with",
+        "--extra",
+        "--group",
+        "--only-group",
+        "--env-file",
+        "--name",
+    }
 )
-_SCRIPT_VALUES = _word_set(
-    "-C -f -F --prefix --cwd --workspace --filter --file --dir --project -pl -t"
+_SCRIPT_VALUES = frozenset(
+    {
+        "-C",
+        "-f",
+        "-F",
+        "--prefix",
+        "--cwd",
+        "--workspace",
+        "--filter",
+        "--file",
+        "--dir",
+        "--project",
+        "-pl",
+        "-t",
+    }
 )
 """Options whose value is the next word."""
 
@@ -81,24 +150,26 @@ def parts(command: str) -> list[tuple[Words, str]]:
     """Split a line into simple commands, each with the operator after it."""
     commands: list[tuple[Words, str]] = []
     words: list[str] = []
-    skip = False
-    for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_LONGEST])):
+    is_redirect_target = False
+    for token in _TOKEN.finditer(_HEREDOC.sub(r"\3", command[:_MAX_CHARACTERS])):
         if token["word"]:
-            if not skip:
-                words.append(
-                    _QUOTES.sub(
-                        lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token["word"]
-                    )
-                )
-            skip = False
+            if not is_redirect_target:
+                words.append(_QUOTES.sub(_unquote, token["word"]))
+            is_redirect_target = False
         elif token["redirect"]:
-            skip = not token["redirect"][-1].isdigit()
+            is_redirect_target = not token["redirect"][-1].isdigit()
         elif token["operator"] or token["background"]:
             if words:
                 commands.append((tuple(words), token[0].strip() or ";"))
             words = []
-            skip = False
-    return [*commands, (tuple(words), "")] if words else commands
+            is_redirect_target = False
+    if words:
+        commands.append((tuple(words), ""))
+    return commands
+
+
+def _unquote(quoted: re.Match[str]) -> str:
+    return quoted[1] or quoted[2] or quoted[3] or ""
 
 
 def programs(command: str) -> Iterator[Words]:
@@ -108,45 +179,56 @@ def programs(command: str) -> Iterator[Words]:
 
 
 def _find_programs(words: Words, depth: int = 0) -> Iterator[Words]:
-    while words and depth <= _DEEPEST:
+    while words and depth <= _MAX_DEPTH:
         if _ASSIGNMENT.fullmatch(words[0]):
             words = words[1:]
             continue
-        program = (
-            words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".cmd")
-        )
+        program = _program_name(words[0])
         rest = _skip_options(words[1:], _STARTER_VALUES)
         if program in _STARTERS:
-            words = rest[1:] if rest and _DURATION.fullmatch(rest[0]) else rest
+            words = rest
+            if rest and _DURATION.fullmatch(rest[0]):
+                words = rest[1:]
         elif rest and rest[0] in _RUNNERS.get(program, ()):
             words = _skip_options(rest[1:], _STARTER_VALUES)
         elif program in _SHELLS:
-            script = next(
-                (at + 2 for at, word in enumerate(words[1:]) if _SCRIPT_OPTION.fullmatch(word)),
-                len(words),
-            )
-            for inner, _ in parts(words[script]) if script < len(words) else ():
+            for inner, _ in parts(_shell_script(words)):
                 yield from _find_programs(inner, depth + 1)
             return
         elif _PYTHON.fullmatch(program):
-            words = words[words.index("-m") + 1 if "-m" in words else 1 :]
+            start = words.index("-m") + 1 if "-m" in words else 1
+            words = words[start:]
             depth += 1
         else:
             yield (program, *words[1:])
             return
 
 
-def _skip_options(words: Words, valued: Collection[str]) -> Words:
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        if words[at] == "--":
-            return words[at + 1 :]
-        at += 2 if words[at] in valued else 1
-    return words[at:]
+def _program_name(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name.removesuffix(".exe").removesuffix(".cmd")
+
+
+def _shell_script(words: Words) -> str:
+    """Return the script in `bash -c SCRIPT`, or ""."""
+    for option, script in pairwise(words[1:]):
+        if _SCRIPT_OPTION.fullmatch(option):
+            return script
+    return ""
+
+
+def _skip_options(words: Words, options_with_value: Collection[str]) -> Words:
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] == "--":
+            return words[position + 1 :]
+        position += 2 if words[position] in options_with_value else 1
+    return words[position:]
 
 
 _TABLE = """
-test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit pest rspec cucumber | *
+test  | pytest py.test nose2 trial behave tox nox unittest doctest jest ava tap mocha phpunit | *
+test  | pest rspec cucumber | *
 test  | ctest gotestsum ginkgo bats busted lit | *
 test  | vitest | run related -
 test  | playwright cypress newman wdio testcafe | test run
@@ -159,43 +241,87 @@ build | go | build
 lint  | go | vet
 lint  | golangci-lint | run -
 lint  | staticcheck revive gosec errcheck | *
-test  | dotnet swift mix rails artisan manage.py setup.py react-scripts ng vue-cli-service | test test:unit spec
+test  | dotnet swift mix rails artisan manage.py setup.py react-scripts ng | test test:unit spec
+test  | vue-cli-service | test test:unit spec
 build | dotnet swift mix setup.py react-scripts ng vue-cli-service | build publish pack compile
 lint  | mix manage.py | credo dialyzer check
 build | xcodebuild swiftc | *
 test  | bazel bazelisk buck buck2 pants plz | test coverage
 build | bazel bazelisk buck buck2 pants plz | build
-test  | sbt mill lein clj cabal stack zig dart flutter deno gleam dub nimble forge hardhat anchor moon | test testOnly
-build | sbt mill lein cabal stack zig dart flutter gleam dub nimble forge moon | build compile build-exe build-lib
+test  | sbt mill lein clj cabal stack zig dart flutter deno gleam dub nimble forge | test testOnly
+test  | hardhat anchor moon | test testOnly
+build | sbt mill lein cabal stack zig dart flutter gleam dub | build compile build-exe build-lib
+build | nimble forge moon | build compile build-exe build-lib
 lint  | deno dart flutter | lint analyze
 types | deno gleam | check
 build | tsup rollup webpack esbuild parcel rspack tsdown ncc microbundle | *
 build | vite next nuxt astro gatsby remix expo svelte-kit | build
-types | tsc vue-tsc tsgo mypy dmypy pyright basedpyright pyre ty pytype flow svelte-check srb steep phpstan psalm | *
+types | tsc vue-tsc tsgo mypy dmypy pyright basedpyright pyre ty pytype flow svelte-check srb | *
+types | steep phpstan psalm | *
 lint  | ruff | check
-lint  | flake8 pylint pycodestyle pydocstyle bandit vulture codespell eslint oxlint stylelint standard xo tslint | *
+lint  | flake8 pylint pycodestyle pydocstyle bandit vulture codespell eslint oxlint stylelint | *
+lint  | standard xo tslint | *
 lint  | biome buf | check lint ci
-lint  | rubocop standardrb phpcs hadolint shellcheck yamllint markdownlint markdownlint-cli2 actionlint cppcheck | *
+lint  | rubocop standardrb phpcs hadolint shellcheck yamllint markdownlint markdownlint-cli2 | *
+lint  | actionlint cppcheck | *
 lint  | ansible-lint clang-tidy sqlfluff djlint semgrep swiftlint ktlint detekt | *
 lint  | pre-commit lefthook | run
 lint  | terraform tofu helm | validate lint
 build | cmake | --build
-build | ninja scons msbuild gcc g++ clang clang++ cc c++ rustc javac kotlinc ghc latexmk sphinx-build build | *
+build | ninja scons msbuild gcc g++ clang clang++ cc c++ rustc javac kotlinc ghc latexmk | *
+build | sphinx-build build | *
 build | meson | compile
 test  | meson | test
 build | docker podman buildah | build buildx
 build | hugo mkdocs jekyll | build
 """
-"""Kind, programs, and the first words that make it one (`*`: any, `-`: none at all)."""
-_NO_RUN = _word_set(
-    """--watch --watchAll --help -h --version -V --list --collect-only --co --listTests --list-tests --init --showConfig
-    --dry-run -N"""
+"""Kind, programs, and the first words that make it a check (`*` is any, `-` is none)."""
+_NO_RUN = frozenset(
+    {
+        "--watch",
+        "--watchAll",
+        "--help",
+        "-h",
+        "--version",
+        "-V",
+        "--list",
+        "--collect-only",
+        "--co",
+        "--listTests",
+        "--list-tests",
+        "--init",
+        "--showConfig",
+        "--dry-run",
+        "-N",
+    }
 )
-_FORMATTERS = _word_set(
-    "prettier black isort rustfmt gofmt shfmt yapf autopep8 clang-format dprint"
+_FORMATTERS = frozenset(
+    {
+        "prettier",
+        "black",
+        "isort",
+        "rustfmt",
+        "gofmt",
+        "shfmt",
+        "yapf",
+        "autopep8",
+        "clang-format",
+        "dprint",
+    }
 )
-_FORMATS = _word_set("cargo ruff mix dart dotnet deno terraform tofu")
-_ASKS = (
+_FORMATS = frozenset(
+    {
+        "cargo",
+        "ruff",
+        "mix",
+        "dart",
+        "dotnet",
+        "deno",
+        "terraform",
+        "tofu",
+    }
+)
+_CHECK_OPTIONS = (
     "--check",
     "-check",
     "--list-different",
@@ -205,25 +331,89 @@ _ASKS = (
     "--set-exit-if-changed",
     "-c",
 )
-"""With these a formatter only reports what it would change."""
-_PROGRAMS: dict[str, list[tuple[CommandCheck, frozenset[str]]]] = {}
-for _row in _TABLE.strip().splitlines():
-    _kind, _names, _verbs = _row.split("|")
-    for _name in _names.split():
-        _PROGRAMS.setdefault(_name, []).append((CommandCheck(_kind.strip()), _word_set(_verbs)))
+"""With these options, a formatter only reports what it would change."""
 
-_SCRIPT_RUNNERS = _word_set("npm yarn pnpm bun turbo lerna deno composer mise nx rush")
-"""Where only the first word is a script's name; the others are its arguments."""
-_TARGET_RUNNERS = _word_set(
-    "make gmake just task rake invoke inv gradle gradlew mvn mvnw ant grunt gulp doit poe earthly lake waf hatch"
+
+def _parse_table(table: str) -> dict[str, list[tuple[CommandCheck, frozenset[str]]]]:
+    checks: dict[str, list[tuple[CommandCheck, frozenset[str]]]] = {}
+    for row in table.strip().splitlines():
+        kind, names, verbs = row.split("|")
+        for name in names.split():
+            checks.setdefault(name, []).append(
+                (CommandCheck(kind.strip()), frozenset(verbs.split()))
+            )
+    return checks
+
+
+_PROGRAMS = _parse_table(_TABLE)
+_SCRIPT_RUNNERS = frozenset(
+    {
+        "npm",
+        "yarn",
+        "pnpm",
+        "bun",
+        "turbo",
+        "lerna",
+        "deno",
+        "composer",
+        "mise",
+        "nx",
+        "rush",
+    }
 )
-_BUILD_BY_DEFAULT = _word_set("make gmake ant mvn mvnw ninja")
-_VERBS = _word_set("run run-script run-many workspaces foreach task recursive affected")
+"""Only the first word is the name of a script; the others are its arguments."""
+_TARGET_RUNNERS = frozenset(
+    {
+        "make",
+        "gmake",
+        "just",
+        "task",
+        "rake",
+        "invoke",
+        "inv",
+        "gradle",
+        "gradlew",
+        "mvn",
+        "mvnw",
+        "ant",
+        "grunt",
+        "gulp",
+        "doit",
+        "poe",
+        "earthly",
+        "lake",
+        "waf",
+        "hatch",
+    }
+)
+_BUILD_BY_DEFAULT = frozenset(
+    {
+        "make",
+        "gmake",
+        "ant",
+        "mvn",
+        "mvnw",
+        "ninja",
+    }
+)
+_VERBS = frozenset(
+    {
+        "run",
+        "run-script",
+        "run-many",
+        "workspaces",
+        "foreach",
+        "task",
+        "recursive",
+        "affected",
+    }
+)
 _TARGETS = {
     CommandCheck.TYPES: "type-?check|check-?types|types|tsc|mypy|pyright",
     CommandCheck.LINT: r"lint|eslint|stylelint|ruff|clippy|detekt|checkstyle\w*|ktlint\w*"
     r"|(?:format|fmt|spotless|prettier)[:\-_]?check|check[:\-_]?(?:format|fmt|style)",
-    CommandCheck.TEST: "tests?|specs?|check|verify|validate|e2e|unit|integration|smoke|jest|vitest|pytest|test[A-Z].*",
+    CommandCheck.TEST: "tests?|specs?|check|verify|validate|e2e|unit|integration|smoke"
+    "|jest|vitest|pytest|test[A-Z].*",
     CommandCheck.BUILD: r"build|compile\w*|bundle|package|assemble\w*|dist",
 }
 _TARGET_REGEXES = [
@@ -237,60 +427,58 @@ _NO_CHECK = re.compile(
 
 
 def check_of(command: str) -> tuple[CommandCheck | None, bool]:
-    """Return the last check of a line, and whether the exit code is its own."""
+    """Return the last check of a line, and whether the exit code of the line is its own."""
     check = None
-    alone = False
+    has_own_code = False
     line = parts(command)
-    operators = [after for _, after in line]
+    operators = [operator for _, operator in line]
     for number, (words, _) in enumerate(line):
         for program, *arguments in _find_programs(words):
-            if (kind := _check_kind(program, arguments)) is not None:
+            kind = _check_kind(program, arguments)
+            if kind is not None:
                 check = kind
-                alone = all(after == "&&" for after in operators[number:-1]) and operators[-1] in (
-                    "",
-                    ";",
-                )
-    return check, alone
+                has_own_code = _ends_with_code_of(operators, number)
+    return check, has_own_code
+
+
+def _ends_with_code_of(operators: Sequence[str], number: int) -> bool:
+    """Return whether a line that goes on after a command can only fail with its code."""
+    if operators[-1] not in ("", ";"):
+        return False
+    return all(operator == "&&" for operator in operators[number:-1])
 
 
 def _check_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
     if not _NO_RUN.isdisjoint(arguments):
         return None
     words = tuple(word for word in arguments if not word.startswith("+"))  # `cargo +nightly test`
-    first = _skip_options(words, _SCRIPT_VALUES)[:1]
-    if program in _FORMATTERS or (program in _FORMATS and first and first[0] in ("fmt", "format")):
-        return CommandCheck.LINT if any(word.startswith(_ASKS) for word in arguments) else None
+    first_words = _skip_options(words, _SCRIPT_VALUES)[:1]
+    is_format_verb = program in _FORMATS and first_words in (("fmt",), ("format",))
+    if program in _FORMATTERS or is_format_verb:
+        only_checks = any(word.startswith(_CHECK_OPTIONS) for word in arguments)
+        return CommandCheck.LINT if only_checks else None
     for kind, verbs in _PROGRAMS.get(program, ()):
-        if (
-            "*" in verbs
-            or ("-" in verbs and not first)
-            or not verbs.isdisjoint((*first, *arguments[:1]))
-        ):
+        if _has_verb(verbs, first_words, arguments):
             return kind
-    return (
-        _target_kind(program, arguments) if program in _SCRIPT_RUNNERS | _TARGET_RUNNERS else None
-    )
+    if program in _SCRIPT_RUNNERS or program in _TARGET_RUNNERS:
+        return _target_kind(program, arguments)
+    return None
+
+
+def _has_verb(verbs: frozenset[str], first_words: Words, arguments: Sequence[str]) -> bool:
+    if "*" in verbs:
+        return True
+    if "-" in verbs and not first_words:
+        return True
+    return not verbs.isdisjoint((*first_words, *arguments[:1]))
 
 
 def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
-    valued = _SCRIPT_VALUES | {"workspace"} | ({"-w"} if program == "npm" else set())
-    words: list[str] = []
-    for before, word in zip(["", *arguments], arguments, strict=False):
-        if word == "--":
-            break
-        if word.startswith(("--target=", "--targets=")):
-            words.append(word.partition("=")[2])
-        elif not (
-            word.startswith("-")
-            or word == "workspace"
-            or before in valued
-            or _ASSIGNMENT.fullmatch(word)
-        ):
-            words.append(word)
+    """Return what the targets of a build tool, or the script of a package manager, check."""
+    words = _target_words(program, arguments)
     if program == "npm" and words[:1] not in (["run"], ["run-script"]):
-        return (
-            CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None
-        )  # `npm ci` is no script
+        # `npm ci` is not a script.
+        return CommandCheck.TEST if words[:1] in (["test"], ["t"], ["tst"]) else None
     if program in _SCRIPT_RUNNERS:
         words = [word for word in words if word not in _VERBS][:1]
         if program in ("yarn", "pnpm", "bun", "nx") and words and words[0] in _PROGRAMS:
@@ -298,13 +486,39 @@ def _target_kind(program: str, arguments: Sequence[str]) -> CommandCheck | None:
     if not words:
         return CommandCheck.BUILD if program in _BUILD_BY_DEFAULT else None
     for word in words:
-        # Only gradle and nx put the project in front of the target: `:app:test`, `app:test`.
-        name = word.rpartition(":")[2] if program in ("gradle", "gradlew", "nx") else word
-        kinds = (
-            kind
-            for kind, pattern in _TARGET_REGEXES
-            if pattern.fullmatch(name) and not _NO_CHECK.fullmatch(name)
-        )
-        if kind := next(kinds, _SHORT_TARGETS.get(name)):
+        kind = _kind_of_target(program, word)
+        if kind:
             return kind
     return None
+
+
+def _target_words(program: str, arguments: Sequence[str]) -> list[str]:
+    """Return the targets among the arguments, without options and their values."""
+    options_with_value = _SCRIPT_VALUES | {"workspace"}
+    if program == "npm":
+        options_with_value |= {"-w"}
+    words: list[str] = []
+    previous = ""
+    for word in arguments:
+        if word == "--":
+            break
+        is_option = word.startswith("-") or word == "workspace"
+        if word.startswith(("--target=", "--targets=")):
+            words.append(word.partition("=")[2])
+        elif is_option or previous in options_with_value or _ASSIGNMENT.fullmatch(word):
+            pass
+        else:
+            words.append(word)
+        previous = word
+    return words
+
+
+def _kind_of_target(program: str, word: str) -> CommandCheck | None:
+    name = word
+    if program in ("gradle", "gradlew", "nx"):
+        name = word.rpartition(":")[2]  # they put the project first: `:app:test`, `app:test`
+    if not _NO_CHECK.fullmatch(name):
+        for kind, pattern in _TARGET_REGEXES:
+            if pattern.fullmatch(name):
+                return kind
+    return _SHORT_TARGETS.get(name)

@@ -1,7 +1,7 @@
 """Turn a host's payload into an Event, with the same members for every host.
 
-Payloads are somebody else's JSON: a member that is missing or of another type reads as empty, and reading stops at a
-depth that no honest payload has.
+Payloads are JSON that others write: a member that is missing or has another type reads as empty,
+and reading stops at a depth that no honest payload reaches.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ Json = Mapping[str, object]
 
 
 class Happening(StrEnum):
-    """The moments at which a host calls us."""
+    """The moments at which a host calls Ralph."""
 
     SESSION_START = "SessionStart"
     USER_PROMPT_SUBMIT = "UserPromptSubmit"
@@ -33,7 +33,7 @@ class Happening(StrEnum):
 
 
 class Action(StrEnum):
-    """What a tool does, whatever its host calls it."""
+    """What a tool does, regardless of its name in the host."""
 
     SHELL = "shell"
     READ = "read"
@@ -45,7 +45,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A changed part of a file; no patch, in which secrets would begin with `-` or `+`."""
+    """A changed part of a file. Not a patch: there, a secret would begin with `-` or `+`."""
 
     path: str
     before: str
@@ -55,7 +55,7 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One call of a hook; what the host does not send is empty. `agent` is a subagent's id."""
+    """One call of a hook. What the host does not send is empty; `agent` is a subagent's id."""
 
     happening: Happening
     host: str
@@ -75,13 +75,14 @@ class Event:
     error: str = ""
     failed: bool = False
     exit_code: int | None = None
-    files: tuple[str, ...] = ()  # relative to `cwd` where they are inside of it
+    files: tuple[str, ...] = ()  # relative to `cwd` if they are inside it
     changes: tuple[FileEdit, ...] = ()
     call: str = ""
 
 
-_DEEPEST = 24
-_MOST_FILES = 50
+_MAX_DEPTH = 24  # of nested JSON
+_MAX_FILES = 50  # that one event names
+_MAX_NUMBER_BITS = 128  # a longer number is not printed
 _PATH_KEYS = frozenset(
     {
         "file_path",
@@ -104,38 +105,44 @@ _MEDIA = ("image", "audio", "resource", "document", "video")
 
 
 def _text(payload: Json, *keys: str) -> str:
-    return next((value for key in keys if isinstance(value := payload.get(key), str) and value), "")
+    """Return the first of these members that is a non-empty text, or ""."""
+    for key in keys:
+        value = payload.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
 
 
 def _object(value: object) -> Json:
-    return value if isinstance(value, Mapping) else NO_EXTRA
+    if isinstance(value, Mapping):
+        return value
+    return NO_EXTRA
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number of a sensible size, else None."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
-        else None
-    )
+    """Return a 32-bit integer, or None for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    if abs(value) >= 2**31:
+        return None
+    return value
 
 
 def outline(value: object, depth: int = 0) -> str:
-    """Format a value like JSON without escapes, which could hide what a secret begins with."""
+    """Format a value like JSON, but without escapes, which could hide how a secret begins."""
     if isinstance(value, str):
         return f'"{value}"' if depth else value
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, int):
-        return str(value) if value.bit_length() < 128 else "..."
-    if depth >= _DEEPEST:
+        return str(value) if value.bit_length() < _MAX_NUMBER_BITS else "..."
+    if depth >= _MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ", ".join(f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items())
-            + "}"
-        )
+        members = [f'"{key}": {outline(inner, depth + 1)}' for key, inner in value.items()]
+        return "{" + ", ".join(members) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(outline(inner, depth + 1) for inner in value) + "]"
     return str(value)
@@ -145,33 +152,40 @@ def response_text(value: object, depth: int = 0) -> str:
     """Return a tool's answer as text: a string, content blocks, or an object with them."""
     if value is None or value == "":
         return ""
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
         if value.get("type") in _MEDIA and not isinstance(value.get("text"), str):
             return f"[{value['type']}]"
         if "stdout" in value or "stderr" in value:
-            value = [value.get("stdout"), value.get("stderr")]
-        else:
-            key = next((key for key in _TEXT_KEYS if value.get(key)), "")
-            return response_text(value[key], depth + 1) if key else outline(value)
+            return response_text([value.get("stdout"), value.get("stderr")], depth)
+        for key in _TEXT_KEYS:
+            if value.get(key):
+                return response_text(value[key], depth + 1)
+        return outline(value)
     if isinstance(value, list):
-        return "\n".join(filter(None, (response_text(item, depth + 1) for item in value)))
+        texts = [response_text(item, depth + 1) for item in value]
+        return "\n".join(text for text in texts if text)
     return outline(value)
 
 
 def relative_path(path: str, cwd: str) -> str:
-    """Return a path relative to `cwd` when it is inside."""
+    """Return a path relative to `cwd` if it is inside it."""
     if not path or not cwd.startswith("/") or "\0" in path or "\0" in cwd:
         return path
-    relative = os.path.relpath(path, cwd) if path.startswith("/") else os.path.normpath(path)
-    return path if relative.startswith("..") else relative
+    if path.startswith("/"):
+        relative = os.path.relpath(path, cwd)
+    else:
+        relative = os.path.normpath(path)
+    if relative.startswith(".."):
+        return path
+    return relative
 
 
 def files_of(parameters: Json, cwd: str, more: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the files that a call names, without duplicates."""
     names = [path for path in (*more, *_paths(parameters, 0)) if path.strip() and "\n" not in path]
-    return tuple(dict.fromkeys(relative_path(path, cwd) for path in names))[:_MOST_FILES]
+    return tuple(dict.fromkeys(relative_path(path, cwd) for path in names))[:_MAX_FILES]
 
 
 def _paths(value: Json, depth: int) -> Iterator[str]:
@@ -179,28 +193,62 @@ def _paths(value: Json, depth: int) -> Iterator[str]:
         for item in inner if isinstance(inner, list) else [inner]:
             if isinstance(item, str) and key in _PATH_KEYS:
                 yield item
-            elif isinstance(item, Mapping) and depth < _DEEPEST:
+            elif isinstance(item, Mapping) and depth < _MAX_DEPTH:
                 yield from _paths(item, depth + 1)
 
 
-ToolUse = tuple[Json, tuple[FileEdit, ...], str, str, bool, int | None]
-"""Parameters, changes, response, error, whether the tool failed, and its exit code."""
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """What a payload says about the use of a tool."""
+
+    parameters: Json
+    changes: tuple[FileEdit, ...] = ()
+    response: str = ""
+    error: str = ""
+    failed: bool = False
+    exit_code: int | None = None
 
 
-_TOOLS = {
-    Action.SHELL: "Bash PowerShell shell exec_command local_shell run_shell_command",
-    Action.READ: "Read NotebookRead read_file view_image read_many_files",
-    Action.SEARCH: "Grep Glob LS WebSearch ToolSearch grep_files list_dir web_search list_directory glob "
-    "search_file_content grep_search google_web_search",
-    Action.FETCH: "WebFetch web_fetch",
-    Action.CHANGE: "Edit MultiEdit Write NotebookEdit apply_patch write_file replace",
+_ACTIONS = {
+    "Bash": Action.SHELL,
+    "PowerShell": Action.SHELL,
+    "shell": Action.SHELL,
+    "exec_command": Action.SHELL,
+    "local_shell": Action.SHELL,
+    "run_shell_command": Action.SHELL,
+    "Read": Action.READ,
+    "NotebookRead": Action.READ,
+    "read_file": Action.READ,
+    "view_image": Action.READ,
+    "read_many_files": Action.READ,
+    "Grep": Action.SEARCH,
+    "Glob": Action.SEARCH,
+    "LS": Action.SEARCH,
+    "WebSearch": Action.SEARCH,
+    "ToolSearch": Action.SEARCH,
+    "grep_files": Action.SEARCH,
+    "list_dir": Action.SEARCH,
+    "web_search": Action.SEARCH,
+    "list_directory": Action.SEARCH,
+    "glob": Action.SEARCH,
+    "search_file_content": Action.SEARCH,
+    "grep_search": Action.SEARCH,
+    "google_web_search": Action.SEARCH,
+    "WebFetch": Action.FETCH,
+    "web_fetch": Action.FETCH,
+    "Edit": Action.CHANGE,
+    "MultiEdit": Action.CHANGE,
+    "Write": Action.CHANGE,
+    "NotebookEdit": Action.CHANGE,
+    "apply_patch": Action.CHANGE,
+    "write_file": Action.CHANGE,
+    "replace": Action.CHANGE,
 }
-_ACTIONS = {tool: action for action, tools in _TOOLS.items() for tool in tools.split()}
 READING = (Action.READ, Action.SEARCH, Action.FETCH)
 
 
 def reads_only(tool: str) -> bool:
-    """Whether a tool's results are files and pages, of which only the location is recorded."""
+    """Return whether a tool reads files or pages, of which only the location is recorded."""
     return _ACTIONS.get(tool) in READING
 
 
@@ -213,60 +261,71 @@ def _claude_tool(name: str, payload: Json, action: Action) -> ToolUse:
     parameters = _object(payload.get("tool_input"))
     answer = payload.get("tool_response")
     flags = _object(answer)
-    changes = tuple(_claude_changes(parameters, flags)) if action is Action.CHANGE else ()
-    response = "" if action is Action.CHANGE else response_text(answer)
+    changes: tuple[FileEdit, ...] = ()
+    response = ""
+    if action is Action.CHANGE:
+        changes = tuple(_claude_changes(parameters, flags))
+    else:
+        response = response_text(answer)
     if name == Happening.POST_TOOL_USE_FAILURE:
-        error = response_text(payload.get("error")) or (
-            "interrupted" if payload.get("is_interrupt") is True else ""
-        )
-        code = _CLAUDE_EXIT.match(error)
-        return (
-            parameters,
-            changes,
-            response,
-            error[code.end() if code else 0 :],
-            True,
-            int(code[1]) if code else None,
-        )
-    interrupted = flags.get("interrupted") is True
-    failed = interrupted or flags.get("isError") is True or flags.get("is_error") is True
-    return parameters, changes, response, "interrupted" if interrupted else "", failed, None
+        error, exit_code = _claude_error(payload)
+        return ToolUse(parameters, changes, response, error, failed=True, exit_code=exit_code)
+    if flags.get("interrupted") is True:
+        return ToolUse(parameters, changes, response, "interrupted", failed=True)
+    failed = flags.get("isError") is True or flags.get("is_error") is True
+    return ToolUse(parameters, changes, response, failed=failed)
+
+
+def _claude_error(payload: Json) -> tuple[str, int | None]:
+    error = response_text(payload.get("error"))
+    if not error and payload.get("is_interrupt") is True:
+        error = "interrupted"
+    exit_line = _CLAUDE_EXIT.match(error)
+    if exit_line is None:
+        return error, None
+    return error[exit_line.end() :], int(exit_line[1])
 
 
 def _claude_changes(parameters: Json, answer: Json) -> Iterator[FileEdit]:
     path = _text(parameters, "file_path", "notebook_path") or _text(answer, "filePath")
-    edits = parameters.get("edits")
     whole = _text(answer, "originalFile")
-    if patched := patch_edits(answer, path):
-        yield from (replace(edit, whole=whole) for edit in patched)
+    patched = patch_edits(answer, path)
+    if patched:
+        for hunk in patched:
+            yield replace(hunk, whole=whole)
         return
-    for edit in edits if isinstance(edits, list) else [parameters]:
+    edits = parameters.get("edits")
+    if not isinstance(edits, list):
+        edits = [parameters]
+    for edit in edits:
         if isinstance(edit, Mapping):
-            yield FileEdit(
-                path,
-                _text(edit, "old_string"),
-                _text(edit, "new_string", "content", "new_source"),
-                whole,
-            )
+            before = _text(edit, "old_string")
+            after = _text(edit, "new_string", "content", "new_source")
+            yield FileEdit(path, before, after, whole)
 
 
 def patch_edits(answer: Json, path: str = "") -> list[FileEdit]:
     """Return the hunks of the patch in Claude Code's answer to an edit."""
     hunks = answer.get("structuredPatch")
+    if not isinstance(hunks, list):
+        return []
     edits = []
-    for hunk in hunks if isinstance(hunks, list) else ():
-        value = _object(hunk).get("lines")
-        lines = [line for line in value if isinstance(line, str)] if isinstance(value, list) else []
-        edits.append(_patch_edit(path, [line for line in lines if not line.startswith("\\")]))
+    for hunk in hunks:
+        lines = _object(hunk).get("lines")
+        if not isinstance(lines, list):
+            lines = []
+        texts = [line for line in lines if isinstance(line, str) and not line.startswith("\\")]
+        edits.append(_patch_edit(path, texts))
     return edits
 
 
-def _patch_edit(path: str, lines: Iterable[str]) -> FileEdit:
-    before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
-    return FileEdit(path, before, "\n".join(line[1:] for line in lines if not line.startswith("-")))
+def _patch_edit(path: str, lines: Sequence[str]) -> FileEdit:
+    before = [line[1:] for line in lines if not line.startswith("+")]
+    after = [line[1:] for line in lines if not line.startswith("-")]
+    return FileEdit(path, "\n".join(before), "\n".join(after))
 
 
-# Codex: no event for a failed tool; the exit code is known only where a header precedes the output.
+# Codex: no event for a failed tool. The exit code is known only if a header precedes the output.
 
 _CODEX_HEADER = re.compile(
     r"(?:(?:Chunk ID|Wall time|Exit code|Original token count|Total output lines):[^\n]{0,200}\n"
@@ -278,31 +337,45 @@ _PATCHED_FILE = re.compile(r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to):
 
 
 def _codex_tool(_name: str, payload: Json, action: Action) -> ToolUse:
-    value = payload.get("tool_input")
+    parameters = _codex_parameters(payload.get("tool_input"), action)
+    changes: tuple[FileEdit, ...] = ()
+    if action is Action.CHANGE:
+        changes = tuple(_codex_changes(parameters))
     answer = payload.get("tool_response")
-    parameters = {"input": value} if isinstance(value, str) else dict(_object(value))
-    if action is Action.SHELL:
-        commands = [parameters.pop(key, None) for key in ("command", "cmd", "input")]
-        command = next(filter(None, commands), None)
-        if isinstance(command, list):
-            words = [word for word in command if isinstance(word, str)]
-            # `bash -lc SCRIPT` is Codex's own wrapping.
-            command = words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
-        parameters = {"command": command, **parameters} if isinstance(command, str) else parameters
-    changes = tuple(_codex_changes(parameters)) if action is Action.CHANGE else ()
     response, exit_code = _codex_answer(answer)
     failed = bool(exit_code) or _object(answer).get("isError") is True
-    return (
-        parameters,
-        changes,
-        response,
-        response if failed else response_text(payload.get("error")),
-        failed,
-        exit_code,
-    )
+    error = response if failed else response_text(payload.get("error"))
+    return ToolUse(parameters, changes, response, error, failed=failed, exit_code=exit_code)
+
+
+def _codex_parameters(value: object, action: Action) -> Json:
+    parameters: dict[str, object] = {}
+    if isinstance(value, str):
+        parameters["input"] = value
+    else:
+        parameters.update(_object(value))
+    if action is not Action.SHELL:
+        return parameters
+    command: object = None
+    for key in ("command", "cmd", "input"):
+        candidate = parameters.pop(key, None)
+        command = command or candidate
+    if isinstance(command, list):
+        command = _unwrap_shell([word for word in command if isinstance(word, str)])
+    if isinstance(command, str):
+        return {"command": command, **parameters}
+    return parameters
+
+
+def _unwrap_shell(words: Sequence[str]) -> str:
+    """Return the script of `bash -lc SCRIPT`, in which Codex wraps a command."""
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    return " ".join(words)
 
 
 def _codex_answer(answer: object) -> tuple[str, int | None]:
+    """Return the output of a tool, and its exit code if it is known."""
     if isinstance(answer, str) and answer.startswith('{"output":'):
         try:
             answer = json.loads(answer)
@@ -311,10 +384,16 @@ def _codex_answer(answer: object) -> tuple[str, int | None]:
     output = response_text(answer)
     if isinstance(answer, Mapping):
         code = whole_number(_object(answer.get("metadata")).get("exit_code"))
-        return output, whole_number(answer.get("exit_code")) if code is None else code
+        if code is None:
+            code = whole_number(answer.get("exit_code"))
+        return output, code
     header = _CODEX_HEADER.match(output)
-    exit_line = _CODEX_EXIT.search(header[0]) if header else None
-    return (output[header.end() :], int(exit_line[1])) if header and exit_line else (output, None)
+    if header is None:
+        return output, None
+    exit_line = _CODEX_EXIT.search(header[0])
+    if exit_line is None:
+        return output, None
+    return output[header.end() :], int(exit_line[1])
 
 
 def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
@@ -331,7 +410,8 @@ def _codex_changes(parameters: Json) -> Iterator[FileEdit]:
         )
 
 
-# Gemini CLI: a shell's answer is text in `<untrusted_context>`, with `Exit Code:` and `Signal:` at its end if needed.
+# Gemini CLI: a shell's answer is text in `<untrusted_context>`. It may end with `Exit Code:` and
+# `Signal:` lines.
 
 _GEMINI_CONTEXT = re.compile(r"\s*<(hook_context|session_context)>")
 _GEMINI_FENCE = re.compile(r"\s*<untrusted_context>\n?(.*?)\n?</untrusted_context>\s*", re.DOTALL)
@@ -344,43 +424,57 @@ _DIGITS = re.compile(r"-?\d{1,9}")
 def _gemini_tool(_name: str, payload: Json, action: Action) -> ToolUse:
     parameters = _object(payload.get("tool_input"))
     answer = payload.get("tool_response")
-    path = _text(parameters, "file_path", "absolute_path")
-    before = _text(parameters, "old_string")
-    change = FileEdit(path, before, _text(parameters, "new_string", "content"))
-    changes = (change,) if action is Action.CHANGE else ()
+    changes: tuple[FileEdit, ...] = ()
+    if action is Action.CHANGE:
+        path = _text(parameters, "file_path", "absolute_path")
+        before = _text(parameters, "old_string")
+        changes = (FileEdit(path, before, _text(parameters, "new_string", "content")),)
     output = response_text(_object(answer).get("llmContent")) or response_text(answer)
     fenced = _GEMINI_FENCE.fullmatch(output)
-    output = fenced[1] if fenced else output
+    if fenced:
+        output = fenced[1]
     error = response_text(_object(answer).get("error"))
-    if action is not Action.SHELL or not output.startswith("Output:"):
-        return parameters, changes, output, error, bool(error), None
-    lines = output.removeprefix("Output:").removeprefix(" ").split("\n")
+    if action is Action.SHELL and output.startswith("Output:"):
+        return _gemini_shell(parameters, output, error)
+    return ToolUse(parameters, changes, output, error, failed=bool(error))
+
+
+def _gemini_shell(parameters: Json, answer: str, error: str) -> ToolUse:
+    lines = answer.removeprefix("Output:").removeprefix(" ").split("\n")
+    trailers = _pop_trailers(lines)
+    output = "\n".join(lines)
+    if output.strip() == "(empty)":
+        output = ""
+    signal = trailers.get("Signal")
+    exit_code = None
+    if signal is None:
+        digits = _DIGITS.match(trailers.get("Exit Code", "0"))
+        exit_code = int(digits[0]) if digits else None
+    error = error or trailers.get("Error", "")
+    if not error and signal is not None:
+        error = f"ended by signal {signal}"
+    if error in ("(none)", "none"):
+        error = ""
+    failed = bool(error or exit_code)
+    if exit_code and not error:
+        error = output
+    return ToolUse(parameters, (), output, error, failed=failed, exit_code=exit_code)
+
+
+def _pop_trailers(lines: list[str]) -> dict[str, str]:
+    """Remove the trailers from the end of an output, and return them by name."""
     trailers: dict[str, str] = {}
-    while len(lines) > 1 and (trailer := _GEMINI_TRAILER.fullmatch(lines[-1])):
+    while len(lines) > 1:
+        trailer = _GEMINI_TRAILER.fullmatch(lines[-1])
+        if trailer is None:
+            break
         trailers.setdefault(trailer[1], trailer[2].strip())
         lines.pop()
-    output = "" if "\n".join(lines).strip() == "(empty)" else "\n".join(lines)
-    signal = trailers.get("Signal")
-    code = _DIGITS.match(trailers.get("Exit Code", "0"))
-    exit_code = int(code[0]) if code and signal is None else None
-    error = (
-        error
-        or trailers.get("Error", "")
-        or (f"ended by signal {signal}" if signal is not None else "")
-    )
-    error = "" if error in ("(none)", "none") else error
-    return (
-        parameters,
-        changes,
-        output,
-        error or (output if exit_code else ""),
-        bool(error or exit_code),
-        exit_code,
-    )
+    return trailers
 
 
 def without_context(prompt: str) -> str:
-    """Return a prompt without what hooks and Gemini put before it."""
+    """Return a prompt without the context that hooks and Gemini put before it."""
     while opening := _GEMINI_CONTEXT.match(prompt):
         end = prompt.find(f"</{opening[1]}>", opening.end())
         if end < 0:
@@ -393,7 +487,7 @@ _READERS: Mapping[str, Callable[[str, Json, Action], ToolUse]] = {
     "codex": _codex_tool,
     "gemini": _gemini_tool,
 }
-"""All others send Claude's form, or `hooks/adapters.py` makes it."""
+"""All other hosts send Claude Code's form, or `hooks/adapters.py` converts to it."""
 _HAPPENINGS = {
     **{name.value: name for name in Happening},
     "BeforeAgent": Happening.USER_PROMPT_SUBMIT,
@@ -406,44 +500,58 @@ _HAPPENINGS = {
 
 
 def event_of(host: str, name: str, payload: Json, at: str) -> Event | None:
-    """Return the Event of a payload; None when Ralph has no use for it."""
+    """Return the Event of a payload, or None if Ralph has no use for it."""
     happening = _HAPPENINGS.get(name)
-    # Compaction's own fork is a subagent without a type.
-    forked = (
-        host == "claude"
-        and happening is Happening.SUBAGENT_STOP
-        and not _text(payload, "agent_type")
-    )
-    if happening is None or forked:
+    if happening is None or _is_compaction(host, happening, payload):
         return None
     tool = _text(payload, "tool_name")
     cwd = _text(payload, "cwd")
-    prompt = _text(payload, "prompt")
-    mode = _text(payload, "permission_mode", "approval_mode")
     action = _ACTIONS.get(tool, Action.OTHER)
-    parameters, changes, response, error, failed, exit_code = _READERS.get(host, _claude_tool)(
-        name, payload, action
-    )
-    return Event(
+    read_tool = _READERS.get(host, _claude_tool)
+    use = read_tool(name, payload, action)
+    event = Event(
         happening=happening,
         host=host,
         session=_text(payload, "session_id"),
         at=at,
         cwd=cwd,
-        agent=_text(payload, "agent_id") if host != "gemini" else "",
-        mode="agent" if mode and mode != "plan" else mode,
+        agent=_text(payload, "agent_id"),
+        mode=_mode(payload),
         source=_text(payload, "source", "trigger"),
         reason=_text(payload, "reason"),
-        prompt=without_context(prompt) if host == "gemini" else prompt,
-        message=_text(payload, "prompt_response" if host == "gemini" else "last_assistant_message"),
+        prompt=_text(payload, "prompt"),
+        message=_text(payload, "last_assistant_message"),
         tool=tool,
         action=action,
-        parameters=parameters,
-        response=response,
-        error=error,
-        failed=failed,
-        exit_code=exit_code,
-        files=files_of(parameters, cwd, (change.path for change in changes)),
-        changes=changes,
-        call=_text(payload, "tool_use_id", *(["call_id"] if host == "gemini" else [])),
+        parameters=use.parameters,
+        response=use.response,
+        error=use.error,
+        failed=use.failed,
+        exit_code=use.exit_code,
+        files=files_of(use.parameters, cwd, (change.path for change in use.changes)),
+        changes=use.changes,
+        call=_text(payload, "tool_use_id"),
     )
+    if host == "gemini":
+        return replace(
+            event,
+            agent="",
+            prompt=without_context(event.prompt),
+            message=_text(payload, "prompt_response"),
+            call=_text(payload, "tool_use_id", "call_id"),
+        )
+    return event
+
+
+def _is_compaction(host: str, happening: Happening, payload: Json) -> bool:
+    """Return whether Claude Code reports the fork that compacts: a subagent without a type."""
+    if host != "claude" or happening is not Happening.SUBAGENT_STOP:
+        return False
+    return not _text(payload, "agent_type")
+
+
+def _mode(payload: Json) -> str:
+    mode = _text(payload, "permission_mode", "approval_mode")
+    if mode and mode != "plan":
+        return "agent"
+    return mode
