@@ -1,7 +1,8 @@
-"""Summarise a session without a model: goal, changes, failures, what passed, how it ended, what is open.
+"""Summarise a session without a model: its goal, changes, failures, checks, end and open points.
 
-A failure is resolved when the same command later did not fail; commands are compared without what does not change them
-(`cd x &&`, `| tail`). Of a conversation, what the person said to an answer stays together with that answer.
+A failure is resolved once the same command no longer fails. Commands are compared without the parts
+that do not change them (`cd x &&`, `| tail`). A person's reply stays together with the answer that
+it replies to.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from ralph.model.record import ObservationKind, Record
 from ralph.search.question import has_form, shorten
@@ -58,36 +60,46 @@ _GENERIC_NAMES = frozenset(
         "package",
     }
 )
-_BEFORE = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
-_AFTER = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
+_COMMAND_PREFIX = re.compile(r"(?:cd\s+\S+\s*(?:&&|;)\s*|[A-Za-z_]\w*=\S*\s+|env\s+)")
+_COMMAND_SUFFIX = re.compile(r"\s*(?:2>&1|\|\s*(?:tail|head|cat)\b[^|;&]*|>\s*/dev/null)\s*$")
 _NAMED_ERROR = re.compile(
     r"\b\w*(?:Error|Exception)\b|\b(?:error|fatal|panic)(?:\[\w+\])?:|\bpanicked at\b|\bERR\w*"
 )
 _PROBLEM = re.compile(
-    r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such|refused|denied|undefined"
-    r"|unable|missing|must)\b"
+    r"(?i)\b(?:error|fail(?:ed|ure|s)?|cannot|could not|not (?:found|set|installed)|no such"
+    r"|refused|denied|undefined|unable|missing|must)\b"
 )
 _EXIT_CODE = re.compile(
     r"(?i)\W*(?:command )?(?:failed with )?exit(?:ed with)? (?:code|status)\s*:?\s*\d+\W*"
 )
 _OPEN_END = re.compile(
-    r"(?i)\b(?:todo|fixme|next steps?|remaining|remains|still (?:to do|fails?|failing|missing|open|need\w*)|not yet"
-    r"|left to do|follow[- ]?ups?)\b|^\s*[-*]\s*\[ \]"
+    r"(?i)\b(?:todo|fixme|next steps?|remaining|remains|not yet|left to do|follow[- ]?ups?"
+    r"|still (?:to do|fails?|failing|missing|open|need\w*))\b|^\s*[-*]\s*\[ \]"
 )
 _HEADING = re.compile(
     r"(?i)^\W*(?:todos?|next steps?|remaining|open (?:ends|points)|follow[- ]?ups?)\W*:?\W*$"
 )
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[ \]\s*)?")
-ASKED = "Asked: "  # how a line begins that quotes a person
-PRINTED = "Error: "  # how a line begins that quotes what a tool printed
-TOKENS = 400  # the most tokens of one session's summary, stored or injected
-_LONG = 300
-_SHORT = 160
-_MOST = 8
-_TAGS = 8
-# of a compacted session: characters of a turn, and turns that are worth more than the rest
-_TURN = 600
-_NEWEST = 3
+ASKED = "Asked: "  # opens a line that quotes a person
+_ANSWERED = "Answered: "  # opens a line that quotes the agent
+PRINTED = "Error: "  # opens a line that quotes what a tool printed
+TOKENS = 400  # the limit of one session's summary, stored or injected
+_MAX_LINE = 300  # characters of a goal, a state or a reply
+_MAX_SHORT_LINE = 160  # characters of a command, an error or an open point
+_MAX_TURN = 600  # characters of one turn of a compacted session
+_MAX_ITEMS = 8  # errors, open points, replies, or files on one line
+_MAX_TAGS = 8
+_MAX_EDITED_FILES = 4  # files that a resolved failure names
+_RANK_AFTER_NEWEST_TURNS = 3  # a recap prefers its newest turns to the other lines
+_FORBIDDEN_IN_TAGS = frozenset(',|/<>"')
+
+
+@dataclass(frozen=True, slots=True)
+class RankedLine:
+    """One line of a summary. Lines with the lowest rank are kept first."""
+
+    rank: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +112,24 @@ class Summary:
     passed: tuple[str, ...] = ()
     state: str = ""
     open_ends: tuple[str, ...] = ()
-    replies: tuple[tuple[int, str], ...] = ()
-    """What the person said to answers, each below its answer, in their order, with its rank (1: the most telling)."""
+    replies: tuple[RankedLine, ...] = ()  # a person's replies, each below the answer it replies to
     errors: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
 
 def is_prompt(record: Record) -> bool:
-    """Whether an observation is a person's prompt."""
+    """Return whether an observation is a person's prompt."""
     return record.kind is ObservationKind.NOTE and record.origin.by == "human"
 
 
 def is_message(record: Record) -> bool:
-    """Whether an observation is the agent's last message, not a subagent's."""
+    """Return whether an observation is the last message of the agent, not of a subagent."""
     by_agent = record.kind is ObservationKind.NOTE and record.origin.by == "agent"
     return by_agent and not record.extra.get("agent_id")
 
 
 def is_edit(record: Record) -> bool:
-    """Whether an observation changed files."""
+    """Return whether an observation changed files."""
     tool = str(record.extra.get("tool") or record.title.partition(" ")[0])
     return record.kind is not ObservationKind.ERROR and tool.lower() in _EDIT_TOOLS
 
@@ -126,108 +137,188 @@ def is_edit(record: Record) -> bool:
 def error_line(record: Record) -> str:
     """Return the line of an output that says most about a failure."""
     shown = [line for line in record.text.splitlines() if not line.startswith(("$ ", "# "))]
-    return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _SHORT)
+    return _cut(choose_error_line(shown, str(record.extra.get("error") or "")), _MAX_SHORT_LINE)
 
 
 def choose_error_line(output: Iterable[str], reason: str = "") -> str:
-    """Return the line that names an error, else the reason, else a problem, else the first."""
-    *lines, reason = (
-        line if not _EXIT_CODE.fullmatch(line) else "" for line in map(str.strip, (*output, reason))
-    )
-    named = [line for line in lines if _NAMED_ERROR.search(line)]
-    problems = [line for line in lines if _PROBLEM.search(line)]
-    return next(filter(None, (*named[-1:], reason, *problems, *lines)), "")
+    """Return the line that names an error.
+
+    Failing that, it is the reason, the first line that mentions a problem, or the first line.
+    """
+    lines = [_without_exit_code(line) for line in output]
+    for line in reversed(lines):
+        if _NAMED_ERROR.search(line):
+            return line
+    reason = _without_exit_code(reason)
+    if reason:
+        return reason
+    for line in lines:
+        if _PROBLEM.search(line):
+            return line
+    for line in lines:
+        if line:
+            return line
+    return ""
+
+
+def _without_exit_code(line: str) -> str:
+    """Return a stripped line, or "" if it says nothing but an exit code."""
+    line = line.strip()
+    if _EXIT_CODE.fullmatch(line):
+        return ""
+    return line
 
 
 def summary(records: Sequence[Record]) -> Summary:
-    """Summarise one session's observations, given in the order in which they happened."""
-    message = next((record.text for record in reversed(records) if is_message(record)), "")
-    resolved: list[str] = []
-    errors: list[str] = []
-    failing: dict[str, int] = {}
-    passed: list[str] = []
-    for number, record in enumerate(records):
-        call = _describe_call(record) if record.kind is not ObservationKind.NOTE else ""
-        if call and record.kind is ObservationKind.ERROR:
-            if call not in failing and (error := error_line(record)):
-                errors.append(f"{call}: {error}")
-            failing.setdefault(call, number)
-        elif call in failing:
-            edited = ", ".join(_edited_files(records[failing.pop(call) : number])[:4])
-            how = f"after editing {edited}" if edited else "on a later try, without an edit"
-            resolved.append(f"{call}; {how}")
-        if record.kind is ObservationKind.SUCCESS:
-            passed.append(call)
+    """Summarise the observations of one session, given in the order in which they happened."""
+    message = _last_message(records)
+    checks = _follow_checks(records)
     changed = _edited_files(records)
     replies = _replies(records)
+    if replies and message:
+        state = _brief(message, _MAX_TURN)
+    else:
+        state = _last_state(records, message)
+    still_failing = [f"{call} fails" for call in checks.failing]
     return Summary(
         goal=goal(records),
         changed=changed,
-        resolved=tuple(resolved),
-        passed=_unique(call for call in passed if call not in failing),
-        state=_brief(message, _TURN) if replies and message else _last_state(records, message),
-        open_ends=_unique([*(f"{call} fails" for call in failing), *_find_todos(message)])[:_MOST],
+        resolved=tuple(checks.resolved),
+        passed=_unique(call for call in checks.passed if call not in checks.failing),
+        state=state,
+        open_ends=_unique([*still_failing, *_find_todos(message)])[:_MAX_ITEMS],
         replies=replies,
-        errors=_unique(errors)[-_MOST:],
+        errors=_unique(checks.errors)[-_MAX_ITEMS:],
         tags=_find_tags(records, changed),
     )
 
 
+def _last_message(records: Sequence[Record]) -> str:
+    for record in reversed(records):
+        if is_message(record):
+            return record.text
+    return ""
+
+
+@dataclass(slots=True)
+class _Checks:
+    """How the calls of a session went, in order; `failing` maps a call to its first failure."""
+
+    errors: list[str] = field(default_factory=list)
+    resolved: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    failing: dict[str, int] = field(default_factory=dict)
+
+
+def _follow_checks(records: Sequence[Record]) -> _Checks:
+    checks = _Checks()
+    for number, record in enumerate(records):
+        if record.kind is ObservationKind.NOTE:
+            continue
+        call = _describe_call(record)
+        if call and record.kind is ObservationKind.ERROR:
+            error = error_line(record)
+            if error and call not in checks.failing:
+                checks.errors.append(f"{call}: {error}")
+            checks.failing.setdefault(call, number)
+        elif call in checks.failing:
+            first_failure = checks.failing.pop(call)
+            edited = _edited_files(records[first_failure:number])[:_MAX_EDITED_FILES]
+            checks.resolved.append(f"{call}; {_describe_resolution(edited)}")
+        if record.kind is ObservationKind.SUCCESS:
+            checks.passed.append(call)
+    return checks
+
+
+def _describe_resolution(edited: Sequence[str]) -> str:
+    if edited:
+        return f"after editing {', '.join(edited)}"
+    return "on a later try, without an edit"
+
+
 def goal(records: Sequence[Record]) -> str:
-    """Return the first prompt that is no slash command, if any."""
-    prompts = [
-        line for record in records if is_prompt(record) and (line := _cut(record.text, _LONG))
-    ]
-    return next(
-        (line for line in prompts if not line.startswith("/")), prompts[0] if prompts else ""
-    )
+    """Return the first prompt that is not a slash command, or else the first prompt."""
+    prompts = [_cut(record.text, _MAX_LINE) for record in records if is_prompt(record)]
+    prompts = [prompt for prompt in prompts if prompt]
+    for prompt in prompts:
+        if not prompt.startswith("/"):
+            return prompt
+    return prompts[0] if prompts else ""
 
 
 def _describe_call(record: Record) -> str:
     command = record.extra.get("command")
-    text = " ".join(command.split()) if isinstance(command, str) else ""
-    while (before := _BEFORE.match(text)) and len(before[0]) < len(text):
-        text = text[before.end() :]
-    while (after := _AFTER.search(text)) and after.start():
-        text = text[: after.start()]
-    tool = str(record.extra.get("tool") or record.title or "")
-    return _cut(text or " ".join([tool, *record.origin.files[:1]]), _SHORT)
+    text = ""
+    if isinstance(command, str):
+        text = _strip_command(" ".join(command.split()))
+    if not text:
+        tool = str(record.extra.get("tool") or record.title or "")
+        text = " ".join([tool, *record.origin.files[:1]])
+    return _cut(text, _MAX_SHORT_LINE)
+
+
+def _strip_command(text: str) -> str:
+    """Remove the parts around a command that do not change it."""
+    prefix = _COMMAND_PREFIX.match(text)
+    while prefix and len(prefix[0]) < len(text):
+        text = text[prefix.end() :]
+        prefix = _COMMAND_PREFIX.match(text)
+    suffix = _COMMAND_SUFFIX.search(text)
+    while suffix and suffix.start():
+        text = text[: suffix.start()]
+        suffix = _COMMAND_SUFFIX.search(text)
+    return text
 
 
 def _edited_files(records: Iterable[Record]) -> tuple[str, ...]:
-    return _unique(file for record in records if is_edit(record) for file in record.origin.files)
+    files: list[str] = []
+    for record in records:
+        if is_edit(record):
+            files += record.origin.files
+    return _unique(files)
 
 
 def _last_state(records: Sequence[Record], message: str) -> str:
     for paragraph in re.split(r"\n\s*\n", message):
         if paragraph.strip(" \t\n#*-`"):
-            return _cut(paragraph, _LONG)
-    last = next((record for record in reversed(records) if not is_prompt(record)), None)
-    return (
-        _cut(f"{last.kind.value}: {_describe_call(last) or _cut(last.text, _SHORT)}", _LONG)
-        if last
-        else ""
-    )
+            return _cut(paragraph, _MAX_LINE)
+    for record in reversed(records):
+        if not is_prompt(record):
+            what = _describe_call(record) or _cut(record.text, _MAX_SHORT_LINE)
+            return _cut(f"{record.kind.value}: {what}", _MAX_LINE)
+    return ""
 
 
-def _replies(records: Sequence[Record]) -> tuple[tuple[int, str], ...]:
-    """Return prompts that follow an answer, with it; those with digits or identifiers rank first, then the newest."""
-    said = [record for record in records if is_prompt(record) or is_message(record)]
-    pairs = [
-        (
-            has_form(prompt.text),
-            number,
-            f"Answered: {_brief(answer.text, _SHORT)}\n{ASKED}{_brief(prompt.text, _LONG)}",
-        )
-        for number, (answer, prompt) in enumerate(pairwise(said))
-        if is_message(answer) and is_prompt(prompt) and not prompt.text.startswith("/")
-    ]
-    best = enumerate(sorted(pairs, reverse=True)[:_MOST], 1)
-    return tuple((rank, text) for rank, (_, _, text) in sorted(best, key=lambda each: each[1][1]))
+class _Reply(NamedTuple):
+    """A person's reply. Compared by whether it has digits or identifiers, then by its position."""
+
+    has_form: bool
+    position: int
+    text: str
+
+
+def _replies(records: Sequence[Record]) -> tuple[RankedLine, ...]:
+    """Return the prompts that follow an answer, together with it.
+
+    Replies with digits or identifiers rank first, then the newest.
+    """
+    turns = [record for record in records if is_prompt(record) or is_message(record)]
+    replies = []
+    for position, (answer, prompt) in enumerate(pairwise(turns)):
+        if not is_message(answer) or not is_prompt(prompt) or prompt.text.startswith("/"):
+            continue
+        answered = _brief(answer.text, _MAX_SHORT_LINE)
+        asked = _brief(prompt.text, _MAX_LINE)
+        text = f"{_ANSWERED}{answered}\n{ASKED}{asked}"
+        replies.append(_Reply(has_form(prompt.text), position, text))
+    best = sorted(replies, reverse=True)[:_MAX_ITEMS]
+    rank_of = {reply.position: rank for rank, reply in enumerate(best, 1)}
+    best.sort(key=lambda reply: reply.position)
+    return tuple(RankedLine(rank_of[reply.position], reply.text) for reply in best)
 
 
 def _brief(text: str, size: int) -> str:
-    """Return a turn on one line; sentences without digits or identifiers are the first to go."""
+    """Return a turn on one line. Sentences without digits or identifiers are dropped first."""
     return _cut(shorten(text, size, len), size)
 
 
@@ -239,29 +330,31 @@ def _find_todos(message: str) -> Iterator[str]:
         elif line.strip():
             below_heading = below_heading and _BULLET.match(line) is not None
             if below_heading or _OPEN_END.search(line):
-                yield _cut(_BULLET.sub("", line, count=1), _SHORT)
+                yield _cut(_BULLET.sub("", line, count=1), _MAX_SHORT_LINE)
 
 
 def _find_tags(records: Sequence[Record], changed: Sequence[str]) -> tuple[str, ...]:
     names: Counter[str] = Counter()
     for file in changed:
         path = PurePosixPath(file.replace("\\", "/"))
-        for part in (path.name.lstrip(".").partition(".")[0], path.parent.name):
+        stem = path.name.lstrip(".").partition(".")[0]
+        for part in (stem, path.parent.name):
             name = part.lower().strip("_-. ")
-            if (
-                len(name) > 1
-                and name not in _GENERIC_NAMES
-                and not name.isdigit()
-                and not set(name) & set(',|/<>"')
-            ):
+            if _is_telling(name):
                 names[name] += 1
-    return _unique(
-        [*(record.origin.task for record in records), *(name for name, _ in names.most_common())]
-    )[:_TAGS]
+    tasks = [record.origin.task for record in records]
+    frequent = [name for name, _ in names.most_common()]
+    return _unique([*tasks, *frequent])[:_MAX_TAGS]
+
+
+def _is_telling(name: str) -> bool:
+    if len(name) <= 1 or name.isdigit() or name in _GENERIC_NAMES:
+        return False
+    return _FORBIDDEN_IN_TAGS.isdisjoint(name)
 
 
 def text(session: Summary, budget: int, cost: Callable[[str], int]) -> str:
-    """Format a summary in a budget of tokens (0: none), the most important first."""
+    """Format a summary within a budget of tokens (0 is no limit), important lines first."""
     return _fit(list(_lines(session)), budget, cost)
 
 
@@ -271,56 +364,77 @@ def recap(
     cost: Callable[[str], int],
     is_withheld: Callable[[str], bool],
 ) -> str:
-    """Say what was asked and answered so far, the newest turns first to stay."""
-    said = [record for record in records if is_prompt(record) or is_message(record)]
-    first = next((number for number, record in enumerate(said) if is_prompt(record)), 0)
-    lines = []
-    for number, record in enumerate(said):
-        who = ASKED if is_prompt(record) else "Answered: "
-        lines.append(
-            (0 if number == first else len(said) - number, f"{who}{_cut(record.text, _TURN)}")
-        )
+    """Return what was asked and answered so far. The newest turns are kept first."""
+    lines = list(_turn_lines(records))
     done = replace(summary(records), goal="", state="", replies=())
-    lines += [(rank + _NEWEST, line) for rank, line in _lines(done)]
-    own = [(rank, line) for rank, line in lines if not line.startswith(PRINTED)]
-    return _fit(
-        [each for each in own if each[1].startswith(ASKED) or not is_withheld(each[1])],
-        budget,
-        cost,
-    )
+    for line in _lines(done):
+        if not line.text.startswith(PRINTED):
+            lines.append(RankedLine(line.rank + _RANK_AFTER_NEWEST_TURNS, line.text))
+    shown = [line for line in lines if line.text.startswith(ASKED) or not is_withheld(line.text)]
+    return _fit(shown, budget, cost)
 
 
-def _fit(lines: Sequence[tuple[int, str]], budget: int, cost: Callable[[str], int]) -> str:
+def _turn_lines(records: Sequence[Record]) -> Iterator[RankedLine]:
+    turns = [record for record in records if is_prompt(record) or is_message(record)]
+    goal_number = _first_prompt_number(turns)
+    for number, record in enumerate(turns):
+        rank = len(turns) - number
+        if number == goal_number:
+            rank = 0
+        speaker = ASKED if is_prompt(record) else _ANSWERED
+        yield RankedLine(rank, f"{speaker}{_cut(record.text, _MAX_TURN)}")
+
+
+def _first_prompt_number(turns: Sequence[Record]) -> int:
+    for number, record in enumerate(turns):
+        if is_prompt(record):
+            return number
+    return 0
+
+
+def _fit(lines: Sequence[RankedLine], budget: int, cost: Callable[[str], int]) -> str:
+    """Return the lines with the lowest ranks that fit into the budget, in their order."""
+    by_rank = sorted(range(len(lines)), key=lambda number: (lines[number].rank, number))
     chosen: list[int] = []
-    for number in sorted(range(len(lines)), key=lambda number: (lines[number][0], number)):
-        more = sorted([*chosen, number])
-        if budget <= 0 or cost("\n".join(lines[each][1] for each in more)) <= budget:
-            chosen = more
-    return "\n".join(lines[number][1] for number in chosen)
+    for number in by_rank:
+        candidate = sorted([*chosen, number])
+        joined = "\n".join(lines[index].text for index in candidate)
+        if budget <= 0 or cost(joined) <= budget:
+            chosen = candidate
+    return "\n".join(lines[index].text for index in chosen)
 
 
-def _lines(session: Summary) -> Iterator[tuple[int, str]]:
+def _lines(session: Summary) -> Iterator[RankedLine]:
+    """Yield the lines of a summary in the order in which they are shown, with their ranks."""
     if session.goal:
-        yield 0, f"Goal: {session.goal}"
-    yield from ((min(rank, 5), reply) for rank, reply in session.replies)
-    for start in range(0, len(session.changed), _MOST):
-        yield 6 if start else 3, f"Changed: {', '.join(session.changed[start : start + _MOST])}"
+        yield RankedLine(0, f"Goal: {session.goal}")
+    for reply in session.replies:
+        yield RankedLine(min(reply.rank, 5), reply.text)
+    for number, files in enumerate(_chunks(session.changed)):
+        yield RankedLine(6 if number else 3, f"Changed: {', '.join(files)}")
     for failure in session.resolved:
-        yield 2, f"Failed, then passed: {failure}"
-    for start in range(0, len(session.passed), _MOST):
-        yield 5, f"Passed: {'; '.join(session.passed[start : start + _MOST])}"
+        yield RankedLine(2, f"Failed, then passed: {failure}")
+    for calls in _chunks(session.passed):
+        yield RankedLine(5, f"Passed: {'; '.join(calls)}")
     if session.state:
-        yield 1 if session.replies else 4, f"Last: {session.state}"
+        yield RankedLine(1 if session.replies else 4, f"Last: {session.state}")
     for open_end in session.open_ends:
-        yield 1, f"Open: {open_end}"
+        yield RankedLine(1, f"Open: {open_end}")
     for error in session.errors:
-        yield 4, f"{PRINTED}{error}"
+        yield RankedLine(4, f"{PRINTED}{error}")
+
+
+def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), _MAX_ITEMS):
+        yield items[start : start + _MAX_ITEMS]
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, texts)))
+    return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _cut(text: str, size: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= size else line[: size - 1].rstrip() + "…"
+    if len(line) <= size:
+        return line
+    return line[: size - 1].rstrip() + "…"
