@@ -1,9 +1,10 @@
 """Propose what a task has taught, from four sources and without a model.
 
-1. sigil: `<knowledge>` and `<journal>`; of a journal the bullets below a heading and the lines with a label
-2. heading: bullets below Learnings, Gotchas, Patterns, Decisions, Discoveries or Notes, in progress.txt or a message
+1. sigil: `<knowledge>` and `<journal>`; of a journal, bullets below a heading and labelled lines
+2. heading: bullets below Learnings, Gotchas, Patterns, Decisions, Discoveries or Notes, in
+   progress.txt or a message
 3. fix: an error whose command passed after edits or another command; both are the evidence
-4. marked: what a person asks for ("remember: ...")
+4. marked: what a person asks to remember ("remember: ...")
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
 from ralph.capture.pipeline import first_line, trim
@@ -39,14 +41,14 @@ PLACES = "places"
 COUNT = "count"
 PROVEN = "proven"
 PROMOTED = "promoted_to"
-"""Members of an insight beside those of a record."""
+"""The members of an insight in addition to those of a record."""
 SOURCE = "found_by"  # the member that names the source; `source` is the origin in insights.json
-MAX_EVIDENCE = 50
-MAX_PLACES = 200
-_MAX_TEXT = 700
+MAX_EVIDENCE = 50  # records
+MAX_PLACES = 200  # sessions and iterations
+_MAX_TEXT = 700  # characters
 _MAX_FILES = 12
 _MAX_TAGS = 6
-_RUN_SUMMARY = "run"  # the label of the journal record that sums up a run
+_RUN_SUMMARY = "run"  # the label of the journal record that summarises a run
 
 
 class InsightSource(StrEnum):
@@ -60,7 +62,7 @@ class InsightSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A text that may be an insight; `compared` if not all of it counts."""
+    """A text that may be an insight. `compared` is the part that identifies it, if not all."""
 
     text: str
     label: str
@@ -71,19 +73,15 @@ class Candidate:
 
     @property
     def is_summary(self) -> bool:
-        """Whether it is a pattern of progress.txt, which is no sighting."""
+        """Whether it is a pattern in progress.txt, which is not a sighting of its own."""
         return self.evidence[0].id.startswith("found-")
 
 
 def propose(records: Iterable[Record]) -> list[Record]:
-    """Return the insights of these records; candidates that say the same are one."""
+    """Return the insights of these records. Candidates that say the same become one."""
     matcher = TextMatcher()
     groups: list[list[Candidate]] = []
-    ordered = sorted(
-        _find_candidates(list(records)),
-        key=lambda each: (each.is_summary, each.evidence[0].created_at, each.evidence[0].id),
-    )
-    for candidate in ordered:
+    for candidate in sorted(_find_candidates(list(records)), key=_candidate_order):
         text = candidate.compared or candidate.text
         number = matcher.nearest(text)
         if number is None:
@@ -94,8 +92,13 @@ def propose(records: Iterable[Record]) -> list[Record]:
     return [_make_insight(group) for group in groups]
 
 
+def _candidate_order(candidate: Candidate) -> tuple[bool, str, str]:
+    first = candidate.evidence[0]
+    return candidate.is_summary, first.created_at, first.id
+
+
 def is_proven(record: Record) -> bool:
-    """Whether an insight is an error whose command passed afterwards."""
+    """Return whether an insight is an error whose command passed afterwards."""
     return record.extra.get(PROVEN) is True
 
 
@@ -110,92 +113,112 @@ def evidence(record: Record) -> tuple[str, ...]:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    return (
-        tuple(each for each in value if isinstance(each, str))
-        if isinstance(value, list | tuple)
-        else ()
-    )
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(item for item in value if isinstance(item, str))
 
 
 def is_well_evidenced(record: Record) -> bool:
-    """Whether an insight was seen in two places, or is proven."""
+    """Return whether an insight was seen in two places or is proven."""
     return is_proven(record) or len(places(record)) > 1
 
 
 def location_of(record: Record) -> str:
-    """Return the iteration, else the session, else the block, in which something was seen."""
+    """Return the iteration in which something was seen, or else the session, block or run."""
     origin = record.origin
-    if origin.run and origin.iteration is not None:  # an agent may give every session the same name
+    if origin.run and origin.iteration is not None:  # an agent may reuse the name of a session
         return f"{origin.run}#{origin.iteration}"
-    block = next((link.target for link in record.links if link.relation == "learned_in"), "")
-    return origin.session or block or origin.run or record.id
+    if origin.session:
+        return origin.session
+    for link in record.links:
+        if link.relation == "learned_in":
+            return link.target or origin.run or record.id
+    return origin.run or record.id
 
 
 def of_origin(record: Record, origin: Origin) -> Record:
-    """Give a record the origin of its block's session or its iteration."""
-    return replace(
-        record,
-        origin=replace(origin, by=record.origin.by, files=record.origin.files or origin.files),
-    )
+    """Give a record the origin of its block's session or iteration."""
+    files = record.origin.files or origin.files
+    return replace(record, origin=replace(origin, by=record.origin.by, files=files))
+
+
+_AUTHORS = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}
+"""Who an insight comes from; the agent, for the other sources."""
 
 
 def _make_insight(group: Sequence[Candidate]) -> Record:
+    """Merge candidates that say the same into one record."""
     first = group[0]
-    records = list({record.id: record for each in group for record in each.evidence}.values())
+    first_record = first.evidence[0]
+    records: dict[str, Record] = {}
+    tags: dict[str, None] = {}
+    locations: dict[str, None] = {}
+    for candidate in group:
+        records.update((record.id, record) for record in candidate.evidence)
+        tags.update(dict.fromkeys(candidate.tags))
+        if not candidate.is_summary:
+            locations[location_of(candidate.evidence[0])] = None
+    files: dict[str, None] = {}
+    for record in records.values():
+        files.update(dict.fromkeys(record.origin.files))
+    sources = {candidate.source for candidate in group}
+    newest = max(record.created_at for record in records.values())
+    extra: dict[str, object] = {
+        SOURCE: first.source.value,
+        EVIDENCE: list(records)[:MAX_EVIDENCE],
+        COUNT: max(1, len(locations)),
+        PLACES: list(locations)[:MAX_PLACES],
+    }
+    if InsightSource.FIX in sources:
+        extra[PROVEN] = True
+    extra[PROMOTED] = None
     text = trim(" ".join(first.text.split()), _MAX_TEXT)
-    files = dict.fromkeys(file for record in records for file in record.origin.files)
-    tags = dict.fromkeys(tag for each in group for tag in each.tags)
-    created = first.evidence[0].created_at
-    newest = max(record.created_at for record in records)
-    by = {InsightSource.FIX: "tool", InsightSource.MARKED: "human"}.get(first.source, "agent")
-    sources = {each.source for each in group}
-    locations = dict.fromkeys(
-        location_of(each.evidence[0]) for each in group if not each.is_summary
-    )
-    moment = parse_time(created)
-    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
+    by = _AUTHORS.get(first.source, "agent")
     return Record(
-        id=f"ins-{max(0, int(moment.timestamp())) if moment else 0}-{digest[:6]}",
+        id=_insight_id(text, first_record.created_at),
         kind=kind_of(first.label) or MemoryKind.CONTEXT,
         text=text,
         label=first.label,
         tags=tuple(tags)[:_MAX_TAGS],
         status=Status.ACCEPTED if InsightSource.MARKED in sources else Status.PROPOSED,
         scope=Scope.TASK,
-        origin=replace(first.evidence[0].origin, by=by, files=tuple(files)[:_MAX_FILES]),
-        created_at=created,
-        updated_at=newest if newest != created else "",
-        extra={
-            SOURCE: first.source.value,
-            EVIDENCE: [record.id for record in records][:MAX_EVIDENCE],
-            COUNT: max(1, len(locations)),
-            PLACES: list(locations)[:MAX_PLACES],
-            **({PROVEN: True} if InsightSource.FIX in sources else {}),
-            PROMOTED: None,
-        },
+        origin=replace(first_record.origin, by=by, files=tuple(files)[:_MAX_FILES]),
+        created_at=first_record.created_at,
+        updated_at=newest if newest != first_record.created_at else "",
+        extra=extra,
     )
+
+
+def _insight_id(text: str, created_at: str) -> str:
+    moment = parse_time(created_at)
+    seconds = max(0, int(moment.timestamp())) if moment else 0
+    digest = hashlib.sha256(normalise_text(text).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"ins-{seconds}-{digest[:6]}"
 
 
 _HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?(?P<mark>#{1,6}\s*|\*{2})?(?:[\w-]+\s+){0,2}"
-    r"(?P<name>learning|gotcha|pattern|decision|discover(?:y|ie)|note)s?\b[^:*\n]{0,40}(?P<end>:?\*{0,2}:?)\s*",
+    r"(?P<name>learning|gotcha|pattern|decision|discover(?:y|ie)|note)s?\b[^:*\n]{0,40}"
+    r"(?P<end>:?\*{0,2}:?)\s*",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _LABEL = re.compile(
-    r"\s*(?:[-*+]\s+)?[*_]*(?P<name>gotcha|decision|convention|pattern|learning|learned|discovery|tip)[*_]*:[*_]*\s+\S.*",
+    r"\s*(?:[-*+]\s+)?[*_]*"
+    r"(?P<name>gotcha|decision|convention|pattern|learning|learned|discovery|tip)"
+    r"[*_]*:[*_]*\s+\S.*",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(
     r"(?<=[.!?])[ \t]+(?=(?:gotcha|decision|convention|pattern|learning|discovery|tip):\s)",
     re.IGNORECASE,
 )
-"""Between two sentences of a line, the second of which begins with a label."""
+"""The space between two sentences of a line, if the second begins with a label."""
 _REMEMBER = re.compile(r"(?im)^\s*(?:please\s+)?remember:[ \t]*(?P<text>\S.*)$")
 _LABELS = {"discovery": "learning", "discoverie": "learning", "learned": "learning"}
 _SPECIFIC = re.compile(r"`|\d|\w[./_:]\w|\w-\w|[a-z][A-Z]|[A-Z]{2}|\s[A-Z][a-z]")
 _MIN_WORDS = 4
-_MIN_CJK = 10
+_MIN_NON_ASCII_CHARACTERS = 10  # Chinese, Japanese and Korean do not separate words by spaces
 
 
 def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
@@ -206,71 +229,97 @@ def _find_candidates(records: Sequence[Record]) -> Iterator[Candidate]:
         elif record.family is Family.JOURNAL:
             if record.label != _RUN_SUMMARY:
                 yield from _from_text(record, InsightSource.SIGIL)
-        elif _is_substantial(
-            record.text
-        ):  # an entry of knowledge, or a bullet of progress.txt below a heading
-            is_knowledge = record.label == "knowledge"
-            text = record.text if is_knowledge else " ".join(record.text.split())
-            is_pattern = record.kind is MemoryKind.PATTERN and record.label != "learning"
-            label = "pattern" if is_pattern else _label_of(text, "learning")
-            source = InsightSource.SIGIL if is_knowledge else InsightSource.HEADING
-            yield Candidate(
-                f"{record.title}: {text}" if record.title else text,
-                label,
-                source,
-                (record,),
-                record.tags,
-            )
+        elif _is_substantial(record.text):
+            yield _from_entry(record)
     for observations in sessions.values():
         yield from _find_fixes(observations)
         for record in observations:
-            if is_prompt(record):
-                if marked := _REMEMBER.search(record.text):
-                    yield Candidate(
-                        marked["text"].strip(), "context", InsightSource.MARKED, (record,)
-                    )
-            elif record.kind is ObservationKind.NOTE:
-                plain = replace(
-                    record, text=without_sigils(record.text)
-                )  # the loop keeps what is in them
-                yield from _from_text(plain, InsightSource.HEADING)
+            yield from _from_note(record)
+
+
+def _from_entry(record: Record) -> Candidate:
+    """Return the candidate of a knowledge entry or of a bullet in progress.txt."""
+    if record.label == "knowledge":
+        text = record.text
+        source = InsightSource.SIGIL
+    else:
+        text = " ".join(record.text.split())
+        source = InsightSource.HEADING
+    if record.kind is MemoryKind.PATTERN and record.label != "learning":
+        label = "pattern"
+    else:
+        label = _label_of(text, "learning")
+    if record.title:
+        text = f"{record.title}: {text}"
+    return Candidate(text, label, source, (record,), record.tags)
+
+
+def _from_note(record: Record) -> Iterator[Candidate]:
+    if is_prompt(record):
+        marked = _REMEMBER.search(record.text)
+        if marked:
+            text = marked["text"].strip()
+            yield Candidate(text, "context", InsightSource.MARKED, (record,))
+    elif record.kind is ObservationKind.NOTE:
+        # The loop stores what is in sigils.
+        plain = replace(record, text=without_sigils(record.text))
+        yield from _from_text(plain, InsightSource.HEADING)
 
 
 def _from_text(record: Record, source: InsightSource) -> Iterator[Candidate]:
-    texts = list(headed_bullets(record.text))
-    lines = _SENTENCE.sub("\n", record.text).splitlines() if source is InsightSource.SIGIL else ()
-    for line in lines:
+    labelled_texts = list(headed_bullets(record.text))
+    if source is InsightSource.SIGIL:
+        labelled_texts += _labelled_lines(record.text)
+    for label, text in labelled_texts:
+        if _is_substantial(text):
+            yield Candidate(text, label, source, (record,))
+
+
+def _labelled_lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in _SENTENCE.sub("\n", text).splitlines():
         if _LABEL.fullmatch(line) and not _HEADING.fullmatch(line):
-            text = line.strip().lstrip("-*+ ")
-            texts.append((_label_of(text, "learning"), text))
-    yield from (
-        Candidate(text, label, source, (record,)) for label, text in texts if _is_substantial(text)
-    )
+            lesson = line.strip().lstrip("-*+ ")
+            yield _label_of(lesson, "learning"), lesson
 
 
 def headed_bullets(text: str) -> Iterator[tuple[str, str]]:
     """Yield the bullets below a heading such as "Gotchas:", each with its label."""
     label = ""
-    outer = 0
+    outer_indent = 0
     bullets: list[str] = []
-    for line in [*text.splitlines(), "#"]:
+    for line in text.splitlines():
+        heading = _heading_name(line)
         bullet = _BULLET.fullmatch(line)
-        heading = _HEADING.fullmatch(line)
-        is_heading = heading is not None and bool(heading["mark"] or ":" in heading["end"])
-        if label and bullet is not None and not is_heading:
+        if label and bullet and heading is None:
             indent = len(bullet["indent"].expandtabs())
-            if bullets and indent > outer:
+            if bullets and indent > outer_indent:
                 bullets[-1] += f" {bullet['text'].strip()}"
             else:
-                outer = indent
+                outer_indent = indent
                 bullets.append(bullet["text"].strip())
         elif label and bullets and line[:1].isspace() and line.strip():
             bullets[-1] += f" {line.strip()}"
         elif line.strip():
-            yield from ((_label_of(each, label), each) for each in bullets)
+            yield from _label_bullets(bullets, label)
             bullets = []
-            name = heading["name"].lower() if heading is not None and is_heading else ""
-            label = _LABELS.get(name, name)
+            label = heading or ""
+    yield from _label_bullets(bullets, label)
+
+
+def _heading_name(line: str) -> str | None:
+    """Return the label that a heading gives its bullets, or None if a line is not a heading."""
+    heading = _HEADING.fullmatch(line)
+    if heading is None:
+        return None
+    if not heading["mark"] and ":" not in heading["end"]:
+        return None
+    name = heading["name"].lower()
+    return _LABELS.get(name, name)
+
+
+def _label_bullets(bullets: Iterable[str], label: str) -> Iterator[tuple[str, str]]:
+    for bullet in bullets:
+        yield _label_of(bullet, label), bullet
 
 
 def _label_of(text: str, default: str) -> str:
@@ -280,17 +329,22 @@ def _label_of(text: str, default: str) -> str:
 
 
 def _is_substantial(text: str) -> bool:
-    """Whether a text is long enough to be a lesson and has a label or names something: code, a path or a number."""
-    is_long = len(text.split()) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_CJK)
-    return (
-        is_long
-        and (_LABEL.fullmatch(text.partition("\n")[0]) or _SPECIFIC.search(text)) is not None
-    )
+    """Return whether a text can be a lesson.
+
+    It must be long enough, and have a label or name something: code, a path or a number.
+    """
+    has_words = len(text.split()) >= _MIN_WORDS
+    is_long_non_ascii = not text.isascii() and len(text) >= _MIN_NON_ASCII_CHARACTERS
+    if not has_words and not is_long_non_ascii:
+        return False
+    if _LABEL.fullmatch(text.partition("\n")[0]):
+        return True
+    return _SPECIFIC.search(text) is not None
 
 
-_CALL = 120
-_ACTIONS = 3
-_MAX_ACTIONS = 6
+_MAX_COMMAND = 120  # characters of a command in a lesson
+_MAX_NAMED_ACTIONS = 3  # commands or files that a lesson names
+_MAX_ACTIONS = 6  # after more edits and commands, nobody knows what helped
 _READERS = frozenset(
     {
         "ls",
@@ -356,15 +410,16 @@ _QUIET_FLAGS = frozenset(
     }
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*")
-_PASSING = re.compile(
-    r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|address already in use"
-    r"|EADDRINUSE|no space left|rate limit|temporary failure|could not resolve host|index\.lock|lock file"
+_TRANSIENT = re.compile(
+    r"(?i)interrupted|SIGINT|SIGTERM|timed? ?out|ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN"
+    r"|address already in use|EADDRINUSE|no space left|rate limit|temporary failure"
+    r"|could not resolve host|index\.lock|lock file"
 )
-"""Errors that pass by themselves, or say nothing about the project."""
+"""Errors that are transient or say nothing about the project."""
 _STYLE_CHECK = re.compile(
     r"(?i)lint|fmt|format|--check\b|\bvalidate\b|prettier|black|isort|ruff|phpcs|spell|py_compile"
 )
-"""Commands that complain about how code is written: no lesson."""
+"""Commands that complain about how code is written, which is not a lesson."""
 _SETTINGS = frozenset(
     {
         ".json",
@@ -383,92 +438,152 @@ _SETTINGS = frozenset(
     }
 )
 _SETTING_NAMES = re.compile(
-    r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*|conftest\.py"
+    r"(?i)dockerfile|makefile|procfile|jenkinsfile|.*\.config\.\w+|\.\w+rc(?:\.\w+)?|\.env.*"
+    r"|conftest\.py"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
+    """A command that was run: `key` identifies it, `front` is what was put before it."""
+
     record: Record
     command: str
     key: Words
     front: tuple[str, ...]
 
+    @property
+    def failed(self) -> bool:
+        return self.record.kind is ObservationKind.ERROR
+
 
 def _parse_run(record: Record) -> _Run | None:
-    """What is before the command (`cd x &&`) or piped behind it does not count."""
+    """Return the command of an observation, without what comes before it or is piped after it."""
     command = record.extra.get("command")
-    line = parts(command) if isinstance(command, str) else []
-    line = [
-        part for number, part in enumerate(line) if number == 0 or "|" not in line[number - 1][1]
-    ]
+    if not isinstance(command, str):
+        return None
+    line = _without_pipes(parts(command))
     if not line:
         return None
-    words = list(line[-1][0])
-    front = [shlex.join(before) for before, _ in line[:-1] if before[0] not in _READERS]
+    *before, last = line
+    front = [shlex.join(words) for words in before if words[0] not in _READERS]
+    words = list(last)
     while words and _ASSIGNMENT.fullmatch(words[0]):
         front.append(words.pop(0))
     program = next(programs(shlex.join(words)), ())
     key = tuple(word for word in program if word not in _QUIET_FLAGS)
-    return _Run(record, " ".join(str(command).split()), key, tuple(front)) if key else None
+    if not key:
+        return None
+    return _Run(record, " ".join(command.split()), key, tuple(front))
 
 
-_CHANGING = (None, CommandCheck.BUILD)
+def _without_pipes(line: Sequence[tuple[Words, str]]) -> list[Words]:
+    """Return the simple commands of a line that do not read from a pipe."""
+    commands = []
+    previous_operator = ""
+    for words, operator in line:
+        if "|" not in previous_operator:
+            commands.append(words)
+        previous_operator = operator
+    return commands
 
 
 def _find_fixes(records: Sequence[Record]) -> Iterator[Candidate]:
     runs = [_parse_run(record) for record in records]
-    failures: dict[Words, tuple[int, _Run]] = {}
+    failures: dict[Words, int] = {}
     for number, run in enumerate(runs):
-        if run is not None and run.record.kind is ObservationKind.ERROR:
-            failures[run.key] = (number, run)
-        elif run is not None and run.key in failures:
-            first, failure = failures.pop(run.key)
-            between = [each for each in runs[first + 1 : number] if each is not None]
-            passed = [each for each in between if each.record.kind is not ObservationKind.ERROR]
-            # Of checks only a build may change what another one then finds.
-            changes = [
-                each
-                for each in passed
-                if each.key[0] not in _READERS and check_of(each.command)[0] in _CHANGING
-            ]
+        if run is None:
+            continue
+        if run.failed:
+            failures[run.key] = number
+        elif run.key in failures:
+            first = failures.pop(run.key)
+            failure = runs[first]
+            if failure is None:
+                continue
+            changes = [other for other in runs[first + 1 : number] if _may_change_result(other)]
             fix = _make_fix(failure, run, changes, records[first : number + 1])
             if fix is not None:
                 yield fix
 
 
+def _may_change_result(run: _Run | None) -> TypeGuard[_Run]:
+    """Return whether a command that passed can change the result of a later one."""
+    if run is None or run.failed or run.key[0] in _READERS:
+        return False
+    check, _ = check_of(run.command)
+    return check in (None, CommandCheck.BUILD)  # of all checks, only a build changes anything
+
+
 def _make_fix(
     failure: _Run, success: _Run, changes: Sequence[_Run], records: Sequence[Record]
 ) -> Candidate | None:
-    """None for chance, a passing error, or ordinary work on code."""
-    check, _ = check_of(failure.command)
-    is_style = check in (CommandCheck.LINT, CommandCheck.TYPES)
-    if failure.key[0] in _READERS or is_style or _STYLE_CHECK.search(failure.command):
+    """Return the lesson of a failure that was solved.
+
+    Returns None for coincidences, transient errors and ordinary work on code.
+    """
+    if _is_uninformative(failure):
         return None
-    edits = [each for each in records[1:-1] if is_edit(each)]
-    files = list(dict.fromkeys(file for each in edits for file in each.origin.files))
-    front = [each for each in success.front if each not in failure.front]
-    output = f"{failure.command}\n{failure.record.text}"
-    paths = [PurePosixPath(file) for file in files if PurePosixPath(file).name not in output]
-    settings = [
-        str(path)
-        for path in paths
-        if path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name)
-    ]
-    if not (changes or front or settings) or len(files) + len(changes) > _MAX_ACTIONS:
-        return (
-            None  # what an edit of the code, or of the file at fault, made pass is work, no lesson
-        )
-    if _PASSING.search(failure.record.text):
+    edits = [record for record in records[1:-1] if is_edit(record)]
+    files = _edited_files(edits)
+    settings = _edited_settings(files, failure)
+    front = [words for words in success.front if words not in failure.front]
+    if not changes and not front and not settings:
+        return None  # editing the code, or the file at fault, is ordinary work
+    if len(files) + len(changes) > _MAX_ACTIONS:
         return None
-    steps = [f"with `{each}`" for each in front]
-    steps += [f"after `{first_line(each.command, _CALL)}`" for each in changes[-_ACTIONS:]]
-    if files:
-        steps.append(f"after a change of {', '.join((settings or files)[:_ACTIONS])}")
+    gist = f"It passed {_describe_steps(front, changes, settings or files)}."
     error = error_line(failure.record).rstrip(".")
-    gist = f"{f'{error}. ' if error else ''}It passed {' and '.join(steps)}."
-    tags = dict.fromkeys([failure.key[0], *([check.value] if check is not None else [])])
-    actions = {id(each.record) for each in changes} | {id(each) for each in edits}
-    proof = (records[0], *(each for each in records[1:-1] if id(each) in actions), records[-1])
-    text = f"`{first_line(failure.command, _CALL)}` failed: {gist}"
-    return Candidate(text, "gotcha", InsightSource.FIX, proof, tuple(tags), compared=gist)
+    if error:
+        gist = f"{error}. {gist}"
+    text = f"`{first_line(failure.command, _MAX_COMMAND)}` failed: {gist}"
+    actions = {id(run.record) for run in changes} | {id(record) for record in edits}
+    between = [record for record in records[1:-1] if id(record) in actions]
+    evidence = (records[0], *between, records[-1])
+    tags = _fix_tags(failure)
+    return Candidate(text, "gotcha", InsightSource.FIX, evidence, tags, compared=gist)
+
+
+def _describe_steps(front: Sequence[str], changes: Sequence[_Run], files: Sequence[str]) -> str:
+    steps = [f"with `{words}`" for words in front]
+    for run in changes[-_MAX_NAMED_ACTIONS:]:
+        steps.append(f"after `{first_line(run.command, _MAX_COMMAND)}`")
+    if files:
+        steps.append(f"after a change of {', '.join(files[:_MAX_NAMED_ACTIONS])}")
+    return " and ".join(steps)
+
+
+def _fix_tags(failure: _Run) -> tuple[str, ...]:
+    program = failure.key[0]
+    check, _ = check_of(failure.command)
+    if check is None or check.value == program:
+        return (program,)
+    return (program, check.value)
+
+
+def _is_uninformative(failure: _Run) -> bool:
+    check, _ = check_of(failure.command)
+    if failure.key[0] in _READERS or check in (CommandCheck.LINT, CommandCheck.TYPES):
+        return True
+    if _STYLE_CHECK.search(failure.command):
+        return True
+    return _TRANSIENT.search(failure.record.text) is not None
+
+
+def _edited_files(edits: Iterable[Record]) -> list[str]:
+    files: dict[str, None] = {}
+    for record in edits:
+        files.update(dict.fromkeys(record.origin.files))
+    return list(files)
+
+
+def _edited_settings(files: Iterable[str], failure: _Run) -> list[str]:
+    """Return the edited settings files that the failure does not mention."""
+    output = f"{failure.command}\n{failure.record.text}"
+    settings = []
+    for file in files:
+        path = PurePosixPath(file)
+        is_setting = path.suffix in _SETTINGS or _SETTING_NAMES.fullmatch(path.name)
+        if is_setting and path.name not in output:
+            settings.append(str(path))
+    return settings
