@@ -1,8 +1,9 @@
 """Read the transcripts of coding agents as the events that their hooks would have sent.
 
-One function a format: JSON objects (or text) in, `TranscriptEvent` out. Tools of other clients get Claude Code's names
-and parameters, so that the readers of `events.py` and the rules of the pipeline apply. Transcripts are somebody else's
-files: a member that is missing or of another type is skipped, never an error.
+There is one function per format: JSON objects (or text) in, `TranscriptEvent` out. The tools of
+other clients get Claude Code's names and parameters, so that the readers in `events` and the rules
+of the pipeline apply. Transcripts are files that others write: a member that is missing or has
+another type is skipped and never an error.
 """
 
 from __future__ import annotations
@@ -16,21 +17,19 @@ from typing import NamedTuple
 from ralph.capture.events import Json, response_text
 from ralph.model.record import NO_EXTRA
 
-PROMPT, TOOL, FAILED, STOP, SUBAGENT = [
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "Stop",
-    "SubagentStop",
-]
+PROMPT = "UserPromptSubmit"
+TOOL = "PostToolUse"
+FAILED = "PostToolUseFailure"
+STOP = "Stop"
+SUBAGENT = "SubagentStop"
 _REJECTED = ("The user doesn't want to", "[Request interrupted")
 _COMMAND = re.compile(r"<command-name>\s*(/?[^<]{1,200}?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_MILLISECONDS = 100_000_000_000  # a larger number of seconds is one of milliseconds
+_MAX_SECONDS = 100_000_000_000  # since 1970; a larger number is in milliseconds
 
 
 class TranscriptEvent(NamedTuple):
-    """One event of a session: the name and payload that a hook of `reader` would have had, and when it was."""
+    """One event of a session: when it was, and what a hook of `reader` would have sent."""
 
     at: str
     event: str
@@ -39,19 +38,35 @@ class TranscriptEvent(NamedTuple):
 
 
 def _text(value: Json, *keys: str) -> str:
-    return next((text for key in keys if isinstance(text := value.get(key), str) and text), "")
+    """Return the first of these members that is a non-empty text, or ""."""
+    for key in keys:
+        text = value.get(key)
+        if isinstance(text, str) and text:
+            return text
+    return ""
 
 
 def _object(value: object) -> Json:
-    return value if isinstance(value, Mapping) else NO_EXTRA
+    if isinstance(value, Mapping):
+        return value
+    return NO_EXTRA
 
 
 def _objects(value: object) -> list[Json]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, Mapping)]
+
+
+def _content_blocks(content: object) -> list[Json]:
+    """Return the blocks of a message, whose content may also be a plain text."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return _objects(content)
 
 
 def parsed(value: object) -> Json:
-    """Return an object, also one that is written as a JSON text."""
+    """Return an object, which may also be written as JSON text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -61,15 +76,18 @@ def parsed(value: object) -> Json:
 
 
 def instant(value: object) -> str:
-    """Return a time as logs write it, from ISO 8601 or seconds or milliseconds since 1970; "" for anything else."""
+    """Return a time as logs write it, or "" if the value is not a time.
+
+    Accepts ISO 8601 and the seconds or milliseconds since 1970.
+    """
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            moment = (
-                moment.astimezone() if moment.tzinfo is None else moment
-            )  # local, as Aider writes it
+            if moment.tzinfo is None:
+                moment = moment.astimezone()  # Aider writes local time
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            moment = datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS else value, UTC)
+            seconds = value / 1000 if value > _MAX_SECONDS else value
+            moment = datetime.fromtimestamp(seconds, UTC)
         else:
             return ""
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -78,22 +96,28 @@ def instant(value: object) -> str:
 
 
 def member(value: Json, *names: str) -> str:
-    """Return a text inside of nested objects; "" when there is none."""
+    """Return a text inside nested objects, or ""."""
     for name in names[:-1]:
         value = _object(value.get(name))
     return _text(value, names[-1])
 
 
 def cursor_headers(composer: Json) -> list[str]:
-    """Return the ids of a conversation's messages in their order."""
-    return [
-        _text(header, "bubbleId")
-        for header in _objects(composer.get("fullConversationHeadersOnly"))
-    ]
+    """Return the ids of a conversation's messages, in order."""
+    headers = _objects(composer.get("fullConversationHeadersOnly"))
+    return [_text(header, "bubbleId") for header in headers]
+
+
+class _Answer(NamedTuple):
+    """The last message of the agent in a turn; `message` is its id."""
+
+    at: str = ""
+    message: str = ""
+    text: str = ""
 
 
 class Conversation:
-    """Collects what a session has, and gives events: of each turn the last message is its answer."""
+    """Collects a session and yields its events. The last message of a turn is its answer."""
 
     def __init__(
         self, session: str = "", cwd: str = "", reader: str = "claude", agent: str = ""
@@ -103,7 +127,7 @@ class Conversation:
         self.agent = agent
         self.at = ""
         self._reader = reader
-        self._answer = ("", "", "")  # time, id of the message, text
+        self._answer = _Answer()
         self._calls: dict[str, tuple[str, object]] = {}
 
     def _event(self, at: str, name: str, **members: object) -> TranscriptEvent:
@@ -112,30 +136,28 @@ class Conversation:
         return TranscriptEvent(at or self.at, name, payload, self._reader)
 
     def prompt(self, at: str, text: str) -> Iterator[TranscriptEvent]:
-        """A person's prompt: the turn before it has ended."""
+        """Add a person's prompt, which ends the turn before it."""
         if text.strip() and not text.startswith(_REJECTED):
             yield from self.end()
             self.at = at or self.at
             yield self._event(at, PROMPT, prompt=text)
 
     def answer(self, at: str, text: str, message: str = "") -> None:
-        """A message of the agent; parts of one message belong together."""
-        _, before, said = self._answer
-        if text.strip():
-            self._answer = (
-                at or self.at,
-                message,
-                f"{said}\n{text}" if message and message == before else text,
-            )
+        """Add a message of the agent. Parts of one message are joined."""
+        if not text.strip():
+            return
+        if message and message == self._answer.message:
+            text = f"{self._answer.text}\n{text}"
+        self._answer = _Answer(at or self.at, message, text)
 
     def call(self, name: str, parameters: object, call: str) -> None:
-        """A tool is called; its result comes later."""
+        """Add the call of a tool, whose result comes later."""
         self._calls[call] = (name, parameters)
 
     def result(
         self, at: str, call: str, response: object, *, failed: bool = False
     ) -> Iterator[TranscriptEvent]:
-        """The result of a call that was seen."""
+        """Add the result of an earlier call."""
         name, parameters = self._calls.pop(call, ("", NO_EXTRA))
         if name:
             yield self.tool(at, name, parameters, response, call=call, failed=failed)
@@ -150,7 +172,7 @@ class Conversation:
         call: str = "",
         failed: bool = False,
     ) -> TranscriptEvent:
-        """A call with its result."""
+        """Add a call together with its result."""
         self.at = at or self.at
         members: dict[str, object] = {
             "tool_name": name,
@@ -162,74 +184,93 @@ class Conversation:
         return self._event(at, TOOL, **members, tool_response=response)
 
     def end(self) -> Iterator[TranscriptEvent]:
-        """The turn has ended: its last message is the answer."""
-        at, _, text = self._answer
-        self._answer = ("", "", "")
-        if text:
-            kind = {"agent_type": "agent"} if self.agent else {}
-            member = "prompt_response" if self._reader == "gemini" else "last_assistant_message"
-            yield self._event(at, SUBAGENT if self.agent else STOP, **{member: text}, **kind)
+        """End the turn: its last message is the answer."""
+        answer = self._answer
+        self._answer = _Answer()
+        if not answer.text:
+            return
+        members: dict[str, object] = {}
+        if self._reader == "gemini":
+            members["prompt_response"] = answer.text
+        else:
+            members["last_assistant_message"] = answer.text
+        if self.agent:
+            yield self._event(answer.at, SUBAGENT, **members, agent_type="agent")
+        else:
+            yield self._event(answer.at, STOP, **members)
 
 
 # --- Claude Code ---------------------------------------------------------------------------------
 
 
 def read_claude(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
-    """Read Claude Code's JSONL: lines of `user` and `assistant`, a subagent's with its `agentId`."""
+    """Read Claude Code's JSONL: `user` and `assistant` lines, a subagent's with its `agentId`."""
     threads: dict[str, Conversation] = {}
     for value in values:
-        kind = value.get("type")
-        message = _object(value.get("message"))
-        if (
-            kind not in ("user", "assistant")
-            or value.get("isMeta") is True
-            or value.get("isCompactSummary") is True
-        ):
+        if value.get("isMeta") is True or value.get("isCompactSummary") is True:
             continue
-        agent = _text(value, "agentId") or ("sidechain" if value.get("isSidechain") is True else "")
+        if value.get("type") not in ("user", "assistant"):
+            continue
+        agent = _text(value, "agentId")
+        if not agent and value.get("isSidechain") is True:
+            agent = "sidechain"
         thread = threads.setdefault(agent, Conversation(agent=agent))
         thread.session = _text(value, "sessionId") or thread.session
         thread.cwd = _text(value, "cwd") or thread.cwd
-        at = instant(value.get("timestamp"))
-        content = message.get("content")
-        blocks = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
-        )
-        if kind == "assistant":
-            for block in blocks:
-                if block.get("type") == "tool_use":
-                    thread.call(_text(block, "name"), block.get("input"), _text(block, "id"))
-                elif block.get("type") == "text":
-                    thread.answer(at, _text(block, "text"), _text(message, "id"))
-            continue
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        for block in results:
-            text = response_text(block.get("content"))
-            failed = block.get("is_error") is True
-            details = value.get("toolUseResult")
-            response = (
-                details
-                if isinstance(details, Mapping) and len(results) == 1 and not failed
-                else text
-            )
-            if not (failed and text.startswith(_REJECTED)):
-                yield from thread.result(at, _text(block, "tool_use_id"), response, failed=failed)
-        prompt = "\n".join(_text(block, "text") for block in blocks if block.get("type") == "text")
-        if prompt and not results and not agent:
-            if "<command-name>" in prompt and (
-                name := _COMMAND.search(prompt)
-            ):  # a slash command as it was typed
-                arguments = _ARGUMENTS.search(prompt)
-                prompt = f"/{name[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
-            yield from thread.prompt(at, prompt)
+        if value.get("type") == "assistant":
+            _read_claude_answer(thread, value)
+        else:
+            yield from _read_claude_user(thread, value)
     for thread in threads.values():
         yield from thread.end()
+
+
+def _read_claude_answer(thread: Conversation, value: Json) -> None:
+    at = instant(value.get("timestamp"))
+    message = _object(value.get("message"))
+    for block in _content_blocks(message.get("content")):
+        if block.get("type") == "tool_use":
+            thread.call(_text(block, "name"), block.get("input"), _text(block, "id"))
+        elif block.get("type") == "text":
+            thread.answer(at, _text(block, "text"), _text(message, "id"))
+
+
+def _read_claude_user(thread: Conversation, value: Json) -> Iterator[TranscriptEvent]:
+    """Read a line of the user: the results of tools, or a prompt."""
+    at = instant(value.get("timestamp"))
+    blocks = _content_blocks(_object(value.get("message")).get("content"))
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    for block in results:
+        response: object = response_text(block.get("content"))
+        failed = block.get("is_error") is True
+        if failed and str(response).startswith(_REJECTED):
+            continue
+        details = value.get("toolUseResult")
+        if isinstance(details, Mapping) and len(results) == 1 and not failed:
+            response = details
+        yield from thread.result(at, _text(block, "tool_use_id"), response, failed=failed)
+    texts = [_text(block, "text") for block in blocks if block.get("type") == "text"]
+    prompt = "\n".join(texts)
+    if prompt and not results and not thread.agent:
+        yield from thread.prompt(at, _as_typed(prompt))
+
+
+def _as_typed(prompt: str) -> str:
+    """Return a slash command as it was typed, and any other prompt as it is."""
+    name = _COMMAND.search(prompt)
+    if name is None:
+        return prompt
+    arguments = _ARGUMENTS.search(prompt)
+    typed = f"/{name[1].lstrip('/')} "
+    if arguments:
+        typed += arguments[1]
+    return typed.strip()
 
 
 # --- Codex ----------------------------------------------------------------------------------------
 
 _CODEX_SHELLS = ("exec_command", "shell", "local_shell", "container.exec", "shell_command")
-_NO_PROMPT = ("# AGENTS.md instructions", "<")
+_MACHINE_PROMPTS = ("# AGENTS.md instructions", "<")
 
 
 def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
@@ -237,114 +278,187 @@ def read_codex(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
     thread = Conversation(reader="codex")
     for value in values:
         payload = _object(value.get("payload"))
-        at = instant(value.get("timestamp"))
         kind = value.get("type")
         if kind in ("session_meta", "turn_context"):
             thread.session = thread.session or _text(payload, "session_id", "id")
             thread.cwd = _text(payload, "cwd") or thread.cwd
-        if kind != "response_item":
-            continue
-        item = payload.get("type")
-        call = _text(payload, "call_id", "id")
-        if item == "message":
-            texts = [_text(block, "text") for block in _objects(payload.get("content"))]
-            if payload.get("role") == "assistant":
-                thread.answer(at, "\n".join(texts))
-            elif payload.get("role") == "user":
-                prompts = [text for text in texts if not text.startswith(_NO_PROMPT)]
-                yield from thread.prompt(at, "\n".join(prompts))
-        elif item in ("function_call", "custom_tool_call", "local_shell_call"):
-            arguments = payload.get("arguments", payload.get("input", payload.get("action")))
-            name = _text(payload, "name") or "local_shell"
-            parameters: object = parsed(arguments) or arguments
-            thread.call("Bash" if name in _CODEX_SHELLS else name, parameters, call)
-        elif item in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
-            yield from thread.result(at, call, payload.get("output"))
+        elif kind == "response_item":
+            yield from _read_codex_item(thread, payload, instant(value.get("timestamp")))
     yield from thread.end()
+
+
+def _read_codex_item(thread: Conversation, item: Json, at: str) -> Iterator[TranscriptEvent]:
+    kind = item.get("type")
+    call = _text(item, "call_id", "id")
+    if kind == "message":
+        texts = [_text(block, "text") for block in _objects(item.get("content"))]
+        if item.get("role") == "assistant":
+            thread.answer(at, "\n".join(texts))
+        elif item.get("role") == "user":
+            prompts = [text for text in texts if not text.startswith(_MACHINE_PROMPTS)]
+            yield from thread.prompt(at, "\n".join(prompts))
+    elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
+        arguments = item.get("arguments", item.get("input", item.get("action")))
+        name = _text(item, "name") or "local_shell"
+        if name in _CODEX_SHELLS:
+            name = "Bash"
+        thread.call(name, parsed(arguments) or arguments, call)
+    elif kind in ("function_call_output", "custom_tool_call_output", "local_shell_call_output"):
+        yield from thread.result(at, call, item.get("output"))
 
 
 # --- the other clients ----------------------------------------------------------------------------
 
-_NAMES = {
-    "Bash": "bash shell Shell run_terminal_cmd run_terminal_command run_terminal_command_v2 execute_command "
-    "run_commands exec terminal",
-    "Read": "read view read_file read_file_v2 read_files open_file",
-    "Edit": "edit str_replace StrReplace search_replace edit_file edit_file_v2 replace_in_file apply_diff editor "
-    "str_replace_editor multiedit",
-    "Write": "write create write_to_file write_file create_file",
-    "Grep": "grep codebase_search grep_search search_files ripgrep_raw_search rg",
-    "Glob": "glob list list_dir list_files file_search glob_file_search",
-    "WebFetch": "webfetch web_fetch fetch",
-    "WebSearch": "websearch web_search",
+_CLAUDE_NAMES = {
+    "bash": "Bash",
+    "shell": "Bash",
+    "Shell": "Bash",
+    "run_terminal_cmd": "Bash",
+    "run_terminal_command": "Bash",
+    "run_terminal_command_v2": "Bash",
+    "execute_command": "Bash",
+    "run_commands": "Bash",
+    "exec": "Bash",
+    "terminal": "Bash",
+    "read": "Read",
+    "view": "Read",
+    "read_file": "Read",
+    "read_file_v2": "Read",
+    "read_files": "Read",
+    "open_file": "Read",
+    "edit": "Edit",
+    "str_replace": "Edit",
+    "StrReplace": "Edit",
+    "search_replace": "Edit",
+    "edit_file": "Edit",
+    "edit_file_v2": "Edit",
+    "replace_in_file": "Edit",
+    "apply_diff": "Edit",
+    "editor": "Edit",
+    "str_replace_editor": "Edit",
+    "multiedit": "Edit",
+    "write": "Write",
+    "create": "Write",
+    "write_to_file": "Write",
+    "write_file": "Write",
+    "create_file": "Write",
+    "grep": "Grep",
+    "codebase_search": "Grep",
+    "grep_search": "Grep",
+    "search_files": "Grep",
+    "ripgrep_raw_search": "Grep",
+    "rg": "Grep",
+    "glob": "Glob",
+    "list": "Glob",
+    "list_dir": "Glob",
+    "list_files": "Glob",
+    "file_search": "Glob",
+    "glob_file_search": "Glob",
+    "webfetch": "WebFetch",
+    "web_fetch": "WebFetch",
+    "fetch": "WebFetch",
+    "websearch": "WebSearch",
+    "web_search": "WebSearch",
 }
-_CLAUDE_NAMES = {name: ours for ours, names in _NAMES.items() for name in names.split()}
-_PARAMETERS = {
-    "file_path": "filePath path target_file relativeWorkspacePath targetFile absolute_path",
-    "old_string": "old_str oldString old_text",
-    "new_string": "new_str newString new_text",
-    "content": "file_text contents code_edit",
-    "command": "cmd",
+"""The names of other clients' tools, with Claude Code's names for them."""
+_CLAUDE_TOOLS = frozenset(_CLAUDE_NAMES.values())
+_OTHER_PARAMETERS = {
+    "file_path": (
+        "filePath",
+        "path",
+        "target_file",
+        "relativeWorkspacePath",
+        "targetFile",
+        "absolute_path",
+    ),
+    "old_string": (
+        "old_str",
+        "oldString",
+        "old_text",
+    ),
+    "new_string": (
+        "new_str",
+        "newString",
+        "new_text",
+    ),
+    "content": (
+        "file_text",
+        "contents",
+        "code_edit",
+    ),
+    "command": ("cmd",),
 }
+"""Claude Code's names of parameters, with the names that other clients use."""
 
 
 def claude_call(name: str, value: object) -> tuple[str, dict[str, object]]:
-    """Return a tool's name and parameters as Claude Code has them, as far as it has such a tool."""
+    """Return a tool's name and parameters as Claude Code has them, if it has such a tool."""
     parameters = dict(parsed(value))
-    ours = _CLAUDE_NAMES.get(name, name)
-    if ours != name or name in _NAMES:
-        for key, others in _PARAMETERS.items():
-            theirs = next((other for other in others.split() if other in parameters), "")
-            if key not in parameters and theirs:
-                parameters[key] = parameters.pop(theirs)
-    if ours == "Bash" and isinstance(commands := parameters.get("commands"), list):
-        parameters = {"command": "\n".join(each for each in commands if isinstance(each, str))}
-    return ours, parameters
+    claude_name = _CLAUDE_NAMES.get(name, name)
+    if claude_name in _CLAUDE_TOOLS:
+        for key, other_keys in _OTHER_PARAMETERS.items():
+            if key not in parameters:
+                _rename_first(parameters, other_keys, key)
+    commands = parameters.get("commands")
+    if claude_name == "Bash" and isinstance(commands, list):
+        lines = [command for command in commands if isinstance(command, str)]
+        parameters = {"command": "\n".join(lines)}
+    return claude_name, parameters
+
+
+def _rename_first(parameters: dict[str, object], other_keys: Iterable[str], key: str) -> None:
+    for other_key in other_keys:
+        if other_key in parameters:
+            parameters[key] = parameters.pop(other_key)
+            return
 
 
 def read_gemini(values: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
-    """Read a chat of Gemini CLI: one object with `messages`, or a line each after one with the session's id."""
+    """Read a chat of Gemini CLI: one object with `messages`, or one message per line."""
     thread = Conversation(cwd=cwd, reader="gemini")
     for value in values:
         thread.session = thread.session or _text(value, "sessionId")
         for message in _objects(value.get("messages")) or [value]:
-            kind = message.get("type")
-            at = instant(message.get("timestamp"))
-            content = message.get("content")
-            text = (
-                content
-                if isinstance(content, str)
-                else "\n".join(_text(part, "text") for part in _objects(content))
-            )
-            if kind == "user":  # results of tools are messages of the user, too, but no texts
-                yield from thread.prompt(at, text)
-            elif kind in ("gemini", "model"):
-                thread.answer(at, text)
-            for call in _objects(message.get("toolCalls")):
-                parts = [
-                    _object(_object(part.get("functionResponse")).get("response"))
-                    for part in _objects(call.get("result"))
-                ]
-                output = "\n".join(
-                    response_text(part.get("output") or part.get("error")) for part in parts
-                )
-                response: dict[str, object] = {"llmContent": output}
-                if call.get("status") in ("error", "cancelled"):
-                    response["error"] = output
-                parameters = _object(call.get("args"))
-                moment = instant(call.get("timestamp"))
-                yield thread.tool(
-                    moment or at, _text(call, "name"), parameters, response, call=_text(call, "id")
-                )
+            yield from _read_gemini_message(thread, message)
     yield from thread.end()
+
+
+def _read_gemini_message(thread: Conversation, message: Json) -> Iterator[TranscriptEvent]:
+    at = instant(message.get("timestamp"))
+    texts = [_text(block, "text") for block in _content_blocks(message.get("content"))]
+    text = "\n".join(texts)
+    kind = message.get("type")
+    if kind == "user":  # results of tools are also messages of the user, but have no text
+        yield from thread.prompt(at, text)
+    elif kind in ("gemini", "model"):
+        thread.answer(at, text)
+    for call in _objects(message.get("toolCalls")):
+        output = _gemini_output(call)
+        response: dict[str, object] = {"llmContent": output}
+        if call.get("status") in ("error", "cancelled"):
+            response["error"] = output
+        moment = instant(call.get("timestamp")) or at
+        parameters = _object(call.get("args"))
+        name = _text(call, "name")
+        yield thread.tool(moment, name, parameters, response, call=_text(call, "id"))
+
+
+def _gemini_output(call: Json) -> str:
+    outputs = []
+    for part in _objects(call.get("result")):
+        response = _object(_object(part.get("functionResponse")).get("response"))
+        outputs.append(response_text(response.get("output") or response.get("error")))
+    return "\n".join(outputs)
 
 
 _COPILOT_END = re.compile(r"\s*<[^<>\n]{0,60}exit code (\d{1,3})>\s*$")
 
 
 def _with_exit(output: str, code: object) -> tuple[str, bool]:
-    """Return an output with its exit code as Claude Code writes it, and whether that is a failure."""
-    failed = isinstance(code, int) and code != 0
-    return f"Exit code {code}\n{output}" if failed else output, failed
+    """Return an output with its exit code as Claude Code writes it, and whether it failed."""
+    if isinstance(code, int) and code != 0:
+        return f"Exit code {code}\n{output}", True
+    return output, False
 
 
 def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
@@ -362,94 +476,99 @@ def read_copilot(values: Iterable[Json]) -> Iterator[TranscriptEvent]:
         elif kind == "assistant.message":
             thread.answer(at, _text(data, "content"))
         elif kind == "tool.execution_start":
-            thread.call(
-                *claude_call(_text(data, "toolName"), data.get("arguments")),
-                _text(data, "toolCallId"),
-            )
+            name, parameters = claude_call(_text(data, "toolName"), data.get("arguments"))
+            thread.call(name, parameters, _text(data, "toolCallId"))
         elif kind == "tool.execution_complete":
-            result = _object(data.get("result"))
-            output = response_text(result.get("content"))
-            error = response_text(_object(data.get("error")))
-            ended = _COPILOT_END.search(output)
-            output, failed = _with_exit(
-                output[: ended.start()] if ended else output, ended and int(ended[1])
-            )
-            failed = failed or data.get("success") is False
-            yield from thread.result(at, _text(data, "toolCallId"), output or error, failed=failed)
+            output, failed = _copilot_result(data)
+            yield from thread.result(at, _text(data, "toolCallId"), output, failed=failed)
     yield from thread.end()
+
+
+def _copilot_result(data: Json) -> tuple[str, bool]:
+    output = response_text(_object(data.get("result")).get("content"))
+    failed = False
+    ended = _COPILOT_END.search(output)
+    if ended:
+        output, failed = _with_exit(output[: ended.start()], int(ended[1]))
+    if not output:
+        output = response_text(_object(data.get("error")))
+    return output, failed or data.get("success") is False
 
 
 def read_opencode(
     rows: Iterable[tuple[str, str, str, object, object]],
 ) -> Iterator[TranscriptEvent]:
-    """Read OpenCode's rows: session, its folder, its agent's parent, and message and part as JSON, in their order."""
+    """Read OpenCode's rows, in order.
+
+    A row has the session, its folder, the parent of its agent, and a message and a part as JSON.
+    """
     thread = Conversation()
-    role = ""
     for session, folder, parent, message, part in rows:
         if session != thread.session:
             yield from thread.end()
             thread = Conversation(session, folder, agent="agent" if parent else "")
-        header = parsed(message)
-        piece = parsed(part)
-        role = _text(header, "role")
-        state = _object(piece.get("state"))
-        at = instant(
-            _object(piece.get("time")).get("start") or _object(header.get("time")).get("created")
-        )
-        if piece.get("type") == "text" and piece.get("synthetic") is not True:
-            if role != "user":
-                thread.answer(at, _text(piece, "text"), _text(piece, "messageID"))
-            elif not parent:
-                yield from thread.prompt(at, _text(piece, "text"))
-        elif piece.get("type") == "tool" and state.get("status") in ("completed", "error"):
-            name, parameters = claude_call(_text(piece, "tool"), state.get("input"))
-            output = response_text(state.get("output") or state.get("error"))
-            output, failed = _with_exit(output, _object(state.get("metadata")).get("exit"))
-            failed = failed or state.get("status") == "error"
-            moment = instant(_object(state.get("time")).get("end")) or at
-            yield thread.tool(
-                moment, name, parameters, output, call=_text(piece, "callID"), failed=failed
-            )
+        yield from _read_opencode_part(thread, parsed(message), parsed(part))
     yield from thread.end()
 
 
+def _read_opencode_part(
+    thread: Conversation, message: Json, part: Json
+) -> Iterator[TranscriptEvent]:
+    started = _object(part.get("time")).get("start")
+    at = instant(started or _object(message.get("time")).get("created"))
+    state = _object(part.get("state"))
+    if part.get("type") == "text" and part.get("synthetic") is not True:
+        if _text(message, "role") != "user":
+            thread.answer(at, _text(part, "text"), _text(part, "messageID"))
+        elif not thread.agent:
+            yield from thread.prompt(at, _text(part, "text"))
+    elif part.get("type") == "tool" and state.get("status") in ("completed", "error"):
+        name, parameters = claude_call(_text(part, "tool"), state.get("input"))
+        output = response_text(state.get("output") or state.get("error"))
+        output, failed = _with_exit(output, _object(state.get("metadata")).get("exit"))
+        failed = failed or state.get("status") == "error"
+        moment = instant(_object(state.get("time")).get("end")) or at
+        call = _text(part, "callID")
+        yield thread.tool(moment, name, parameters, output, call=call, failed=failed)
+
+
 def read_cursor(composer: Json, bubbles: Iterable[Json], cwd: str) -> Iterator[TranscriptEvent]:
-    """Read a conversation of Cursor: `composerData` and its bubbles in their order."""
+    """Read a conversation of Cursor: `composerData` and its bubbles, in order."""
     thread = Conversation(_text(composer, "composerId"), cwd)
     start = instant(composer.get("createdAt"))
     for bubble in bubbles:
-        at = (
-            instant(bubble.get("createdAt"))
-            or instant(bubble.get("timestamp"))
-            or thread.at
-            or start
-        )
+        created = instant(bubble.get("createdAt")) or instant(bubble.get("timestamp"))
+        at = created or thread.at or start
         tool = _object(bubble.get("toolFormerData"))
         if bubble.get("type") == 1:
             yield from thread.prompt(at, _text(bubble, "text", "rawText"))
         elif _text(tool, "name"):
-            name, parameters = claude_call(
-                _text(tool, "name"), tool.get("rawArgs") or tool.get("params")
-            )
-            result = parsed(tool.get("result"))
-            output = response_text(result.get("output") or result or tool.get("result"))
-            output, failed = _with_exit(output, result.get("exitCode", result.get("exitCodeV2")))
-            failed = failed or _text(tool, "status") in ("error", "failed")
-            yield thread.tool(
-                at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed
-            )
+            yield _read_cursor_tool(thread, tool, at)
         else:
             thread.answer(at, _text(bubble, "text", "rawText"))
     yield from thread.end()
 
 
+def _read_cursor_tool(thread: Conversation, tool: Json, at: str) -> TranscriptEvent:
+    arguments = tool.get("rawArgs") or tool.get("params")
+    name, parameters = claude_call(_text(tool, "name"), arguments)
+    result = parsed(tool.get("result"))
+    output = response_text(result.get("output") or result or tool.get("result"))
+    output, failed = _with_exit(output, result.get("exitCode", result.get("exitCodeV2")))
+    failed = failed or _text(tool, "status") in ("error", "failed")
+    return thread.tool(at, name, parameters, output, call=_text(tool, "toolCallId"), failed=failed)
+
+
 _CLINE_TASK = re.compile(r"<(task|feedback|user_message|answer)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CLINE_TOOL = re.compile(
-    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|search_files|list_files)>(.*?)</\1>",
+    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|search_files|list_files)>"
+    r"(.*?)</\1>",
     re.DOTALL,
 )
 _CLINE_PARAMETER = re.compile(r"<(command|path|content|diff|regex)>\n?(.*?)\n?</\1>", re.DOTALL)
 _CLINE_RESULT = re.compile(r"\[\w+(?: for '.*?')?\] Result:\s*")
+_CLINE_THINKING = re.compile(r"(?s)<thinking>.*?</thinking>")
+_MAX_EXIT_SEARCH = 400  # characters of an output that are searched for its exit code
 _EXIT = re.compile(
     r"(?:exit code|exited with code|exit status)[: ]+([1-9]\d{0,2})\b", re.IGNORECASE
 )
@@ -458,52 +577,63 @@ _EXIT = re.compile(
 def read_cline(
     messages: Iterable[Json], session: str, cwd: str, start: object
 ) -> Iterator[TranscriptEvent]:
-    """Read a task of Cline or Roo: Anthropic's messages, whose tools may be written as tags in the text."""
+    """Read a task of Cline or Roo: Anthropic's messages, with tools that may be tags in the text."""
     thread = Conversation(session, cwd)
-    written = 0
     thread.at = instant(start)
+    tag_call = ""  # the id given to the last call that was written as tags
     for number, message in enumerate(messages):
         at = instant(message.get("ts"))
-        content = message.get("content")
-        blocks = (
-            [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
-        )
         is_agent = message.get("role") == "assistant"
+        blocks = _content_blocks(message.get("content"))
         for block in blocks:
             text = _text(block, "text")
             if block.get("type") == "tool_use":
-                thread.call(
-                    *claude_call(_text(block, "name"), block.get("input")), _text(block, "id")
-                )
+                name, parameters = claude_call(_text(block, "name"), block.get("input"))
+                thread.call(name, parameters, _text(block, "id"))
             elif block.get("type") == "tool_result":
-                yield from _cline_result(
-                    thread, at, _text(block, "tool_use_id"), response_text(block.get("content"))
-                )
+                output = response_text(block.get("content"))
+                yield from _cline_result(thread, at, _text(block, "tool_use_id"), output)
             elif is_agent:
-                for tool in _CLINE_TOOL.finditer(text):
-                    written = number
-                    thread.call(
-                        *claude_call(tool[1], dict(_CLINE_PARAMETER.findall(tool[2]))),
-                        f"text-{number}",
-                    )
-                thread.answer(
-                    at, _CLINE_TOOL.sub("", re.sub(r"(?s)<thinking>.*?</thinking>", "", text))
-                )
-            elif title := _CLINE_RESULT.match(text):
-                output = text[title.end() :] or "\n".join(
-                    _text(each, "text") for each in blocks[1:2]
-                )
-                yield from _cline_result(thread, at, f"text-{written}", output)
-            elif found := _CLINE_TASK.search(text):
-                yield from thread.prompt(at, found[2])
+                if _read_cline_tags(thread, text, f"text-{number}"):
+                    tag_call = f"text-{number}"
+                thread.answer(at, _CLINE_TOOL.sub("", _CLINE_THINKING.sub("", text)))
+            else:
+                yield from _read_cline_user(thread, at, text, blocks, tag_call)
     yield from thread.end()
+
+
+def _read_cline_tags(thread: Conversation, text: str, call: str) -> bool:
+    """Add the calls that are written as tags; return whether there are any."""
+    found = False
+    for tool in _CLINE_TOOL.finditer(text):
+        name, parameters = claude_call(tool[1], dict(_CLINE_PARAMETER.findall(tool[2])))
+        thread.call(name, parameters, call)
+        found = True
+    return found
+
+
+def _read_cline_user(
+    thread: Conversation, at: str, text: str, blocks: list[Json], tag_call: str
+) -> Iterator[TranscriptEvent]:
+    title = _CLINE_RESULT.match(text)
+    if title:
+        output = text[title.end() :]
+        if not output and len(blocks) > 1:
+            output = _text(blocks[1], "text")
+        yield from _cline_result(thread, at, tag_call, output)
+        return
+    task = _CLINE_TASK.search(text)
+    if task:
+        yield from thread.prompt(at, task[2])
 
 
 def _cline_result(
     thread: Conversation, at: str, call: str, output: str
 ) -> Iterator[TranscriptEvent]:
-    code = _EXIT.search(output[:400])
-    output, failed = _with_exit(output, code and int(code[1]))
+    failed = False
+    code = _EXIT.search(output[:_MAX_EXIT_SEARCH])
+    if code:
+        output, failed = _with_exit(output, int(code[1]))
     yield from thread.result(at, call, output, failed=failed)
 
 
@@ -512,16 +642,20 @@ _AIDER_EDIT = re.compile(r"> Applied edit to (.{1,500})")
 _AIDER_RUN = re.compile(r"> Running (.{1,1000})")
 
 
+_AIDER_TOOLS = ((_AIDER_EDIT, "Edit", "file_path"), (_AIDER_RUN, "Bash", "command"))
+"""What Aider prints about its own actions, with the tool and the parameter for it."""
+
+
 def read_aider(
     lines: Iterable[str], cwd: str, session_of: Callable[[str], str]
 ) -> Iterator[TranscriptEvent]:
-    """Read Aider's chat history: `####` begins a person's line, `>` what Aider itself printed."""
+    """Read Aider's chat history: `####` opens a person's line, `>` what Aider itself printed."""
     thread = Conversation(cwd=cwd)
-    prompt = list[str]()
-    answer = list[str]()
+    prompt: list[str] = []
+    answer: list[str] = []
     fenced = False
 
-    def turn() -> Iterator[TranscriptEvent]:
+    def end_turn() -> Iterator[TranscriptEvent]:
         if prompt:
             yield from thread.prompt(thread.at, "\n".join(prompt))
         thread.answer(thread.at, "\n".join(answer).strip())
@@ -531,24 +665,23 @@ def read_aider(
     for line in lines:
         start = None if fenced else _AIDER_START.match(line)
         if start:
-            yield from turn()
+            yield from end_turn()
             yield from thread.end()
             thread = Conversation(session_of(start[1]), cwd)
             thread.at = instant(start[1])
         elif not fenced and line.startswith("#### "):
             if answer:
-                yield from turn()
+                yield from end_turn()
             prompt.append(line[5:].strip())
         elif not fenced and line.startswith(">"):
-            for pattern, name, key in (
-                (_AIDER_EDIT, "Edit", "file_path"),
-                (_AIDER_RUN, "Bash", "command"),
-            ):
-                if (match := pattern.match(line)) and thread.session:
-                    yield from turn()
+            for pattern, name, key in _AIDER_TOOLS:
+                match = pattern.match(line)
+                if match and thread.session:
+                    yield from end_turn()
                     yield thread.tool(thread.at, name, {key: match[1].strip()}, "")
         elif prompt or answer:
-            fenced = fenced != line.startswith("```")
+            if line.startswith("```"):
+                fenced = not fenced
             answer.append(line)
-    yield from turn()
+    yield from end_turn()
     yield from thread.end()
