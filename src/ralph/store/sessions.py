@@ -1,4 +1,4 @@
-"""The queries over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
+"""Queries over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
 
 from __future__ import annotations
 
