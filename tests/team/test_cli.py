@@ -101,7 +101,7 @@ def test_a_loop_shares_at_its_end_and_says_when_it_cannot(fleet: Fleet) -> None:
             1,
             "does not check",
         ),
-        (["team", "join", "nonsense"], 2, "no PostgreSQL URL"),
+        (["team", "join", "nonsense"], 2, "PostgreSQL URL"),
         (["team", "join", "host=/nowhere"], 1, "does not answer"),
         (["team", "check", "host=/nowhere"], 1, "does not answer"),
         (["team", "migrate", "host=127.0.0.1 port=1"], 1, "does not answer"),

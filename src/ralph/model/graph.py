@@ -1,7 +1,8 @@
-"""Nodes, relations and facts of the knowledge graph, and when a fact holds.
+"""The nodes and edges of the knowledge graph, and the times at which they hold.
 
-A node is a record or an entity with a prefixed id such as `file:src/a.ts`. Times are compared as far as both are known:
-a day means all of it, an unknown time excludes nothing. Named tuples, because a walk creates thousands.
+A node is a record, or an entity with a prefixed id such as `file:src/a.ts`. Two times are compared
+to the precision of the shorter one: a day stands for all of its hours, and an unknown time excludes
+nothing. The values are named tuples because a walk creates thousands of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ralph.model.record import MemoryKind
 
 
 class NodeType(StrEnum):
-    """What a node is."""
+    """The type of a node."""
 
     PATTERN = "pattern"
     DECISION = "decision"
@@ -47,14 +48,19 @@ TYPE_OF_KIND = {
 }
 
 ENTITY_TYPES = (NodeType.FILE, NodeType.SYMBOL, NodeType.TASK, NodeType.SESSION, NodeType.TAG)
-"""The types of nodes that are no records; their ids begin with the type and a colon."""
+"""The types of nodes that are not records; their ids begin with the type and a colon."""
 
-_BY_WORD = {relation.value: relation for relation in Relation}
-_SECOND = len("2026-01-01T00:00:00")
+_ENTITY_TYPE_OF_PREFIX = {kind.value: kind for kind in ENTITY_TYPES}
+_RELATION_OF_WORD = {relation.value: relation for relation in Relation}
+_COMPARED_CHARACTERS = len("2026-01-01T00:00:00")  # times are compared to the second
 
 
 class Node(NamedTuple):
-    """One node; `replaced` is since when it is superseded (None: not), `since` from when it holds."""
+    """One node of the graph.
+
+    It holds from `since` on. `replaced` is the time when another node superseded it, "" if that
+    time is unknown, and None if nothing superseded it.
+    """
 
     id: str
     type: NodeType
@@ -69,15 +75,16 @@ class Node(NamedTuple):
     text: str = ""
 
     def holds(self, at: str) -> bool:
-        """Whether it is true at a time; never when retired at an unknown time."""
-        is_replaced = self.replaced is not None and not _before(at, self.replaced)
-        if is_replaced or (self.retired and not self.valid_until):
+        """Whether the node is true at a time; never if it was retired at an unknown time."""
+        if self.replaced is not None and not _is_before(at, self.replaced):
             return False
-        return _within(at, self.since or self.valid_from or self.recorded, self.valid_until)
+        if self.retired and not self.valid_until:
+            return False
+        return is_within(at, self.since or self.valid_from or self.recorded, self.valid_until)
 
 
 class Edge(NamedTuple):
-    """One fact about two nodes; `explicit` ones were stated by somebody."""
+    """A fact about two nodes; an `explicit` one was stated by a person or an agent."""
 
     source: str
     relation: Relation
@@ -88,36 +95,41 @@ class Edge(NamedTuple):
     explicit: bool = False
 
     def has_begun(self, at: str) -> bool:
-        """Whether it held at or before a time; an unknown beginning did."""
-        return not _before(at, self.valid_from)
+        """Whether the edge began at or before a time; one with an unknown beginning did."""
+        return not _is_before(at, self.valid_from)
 
     def holds(self, at: str) -> bool:
-        """Whether it is true at a time, by the edge alone."""
-        return _within(at, self.valid_from or self.recorded, self.valid_until)
+        """Whether the edge is true at a time, whatever its nodes are then."""
+        return is_within(at, self.valid_from or self.recorded, self.valid_until)
 
 
 def entity_id(kind: NodeType, name: str) -> str:
-    """The id of a node that is no record."""
+    """Return the id of a node that is not a record."""
     return f"{kind.value}:{name}"
 
 
 def entity_type(node_id: str) -> NodeType | None:
-    """The type that an id's prefix names, or None for a record's id."""
-    prefix, _, rest = node_id.partition(":")
-    return next((kind for kind in ENTITY_TYPES if kind == prefix), None) if rest else None
+    """Return the type named by an id's prefix, or None for the id of a record."""
+    prefix, _, name = node_id.partition(":")
+    if not name:
+        return None
+    return _ENTITY_TYPE_OF_PREFIX.get(prefix)
 
 
 def parse_relation(word: str) -> Relation | None:
-    """The relation that somebody's word means: `affects`, `Depends-On`, `related to`."""
-    return _BY_WORD.get(word) or _BY_WORD.get(
-        "_".join(word.lower().replace("-", " ").replace("_", " ").split())
-    )
+    """Return the relation that a word spells, such as `affects`, `Depends-On` or `related to`."""
+    relation = _RELATION_OF_WORD.get(word)
+    if relation is not None:
+        return relation
+    words = word.lower().replace("-", " ").replace("_", " ").split()
+    return _RELATION_OF_WORD.get("_".join(words))
 
 
-def _within(at: str, since: str, until: str) -> bool:
-    return not _before(at, since) and not (until and _before(until, at))
+def is_within(at: str, since: str, until: str) -> bool:
+    """Whether a time is neither before `since` nor after `until`, each "" if unknown."""
+    return not _is_before(at, since) and not _is_before(until, at)
 
 
-def _before(one: str, other: str) -> bool:
-    size = min(len(one), len(other), _SECOND)
+def _is_before(one: str, other: str) -> bool:
+    size = min(len(one), len(other), _COMPARED_CHARACTERS)
     return one[:size] < other[:size]

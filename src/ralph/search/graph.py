@@ -1,8 +1,9 @@
-"""The knowledge graph: its nodes and edges from the rows of a source, and walks over it.
+"""The knowledge graph: the facts that a source states, and walks over the graph.
 
-A memory is related to its tags, files and `[[links]]`, discovered in its session and task; a session affects the files
-it wrote and mentions those it read; a task affects the files of its journal and depends on its blockers. Observations
-and journal entries are no nodes: there are too many.
+A memory is related to its tags, files and `[[links]]`, and discovered in its session and task. A
+session affects the files it wrote and mentions those it read. A task affects the files in its
+journal and depends on its blockers. Observations and journal entries are not nodes, because there
+are too many of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from math import log2
 from typing import NamedTuple
 
@@ -29,10 +31,10 @@ from ralph.model.graph import (
 from ralph.model.record import Family, MemoryKind, Record, Status
 from ralph.store import db, queries, sessions
 from ralph.store import graph as stored
-from ralph.store.graph import EdgeRow, Fact, SourceFacts
+from ralph.store.graph import EdgeRow, Fact, SourceFacts, TitledNode
 
-_DECAY = 0.5  # the factor of a score with each hop
-_WEIGHTS = {  # of a derived edge; a stated one has 1
+_DECAY = 0.5  # a score is multiplied by this with each hop
+_DERIVED_WEIGHTS = {  # of an edge that Ralph derived; a stated edge has the weight 1
     Relation.SUPERSEDES.value: 0.9,
     Relation.FIXES.value: 0.9,
     Relation.CONTRADICTS.value: 0.9,
@@ -42,25 +44,34 @@ _WEIGHTS = {  # of a derived edge; a stated one has 1
     Relation.DISCOVERED_IN.value: 0.6,
     Relation.MENTIONS.value: 0.4,
 }
+_SCORE_DIGITS = 9  # scores are rounded to this many decimal places
+HUB = 200  # a search does not continue from a node with more edges than this
 
-HUB = 200  # a search is not expanded beyond a node with more edges than this
-# characters of a text that are scanned for paths and symbols, and mentions of one kind
-_SCANNED = 20_000
-_MOST = 20
-_NAME = 80
+_MAX_SCANNED_CHARACTERS = 20_000  # of a text that is searched for paths and symbols
+_MAX_MENTIONS = 20  # of files, and of symbols, in one text
+_MAX_NAME_CHARACTERS = 80
 _PATH = re.compile(
-    r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
+    r"(?<![\w/.:@~\\-])(?:\./)?((?:[\w.@+-]+/)+[\w.@+-]*\w\.[A-Za-z]\w{0,9})"
+    r"(?:#([A-Za-z_$][\w$.]*))?(?![\w/])"
 )
+"""A relative path with a suffix, and the symbol after `#`, if there is one."""
 _CALL = re.compile(r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)\(\)`")
-_CHANGES = frozenset(
+_WRITING_TOOLS = frozenset(
     {"edit", "write", "multiedit", "notebookedit", "apply_patch", "write_file", "replace"}
 )
-"""Tools that write the file they name; the first word of an observation's title."""
-_TASKS = ".ralph/tasks/"
+"""Tools that write the file they name; an observation's title begins with its tool."""
+_TASKS_FOLDER = ".ralph/tasks/"
+
+
+# --- walks --------------------------------------------------------------------------------------
 
 
 class ReachedNode(NamedTuple):
-    """A node that a walk reached: hops, how near it is (1 is the start), the last edge, and if its start is weak."""
+    """A node that a walk reached.
+
+    `score` is 1 at the start of a walk and decreases with each hop. `via` is the last edge of the
+    path, `start` the id of the node where it began. `weak` is set if that start is a weak match.
+    """
 
     node: Node
     hops: int
@@ -71,7 +82,11 @@ class ReachedNode(NamedTuple):
 
 
 class GraphVisibility(NamedTuple):
-    """What a task may not see: `hidden` nodes, and the edges of `silent` ones."""
+    """The part of the graph that a task may not see.
+
+    `hidden` nodes are not seen at all. The edges of `silent` nodes are not seen, except those
+    between two of the nodes in `tasks`.
+    """
 
     hidden: AbstractSet[int] = frozenset()
     silent: AbstractSet[int] = frozenset()
@@ -81,25 +96,20 @@ class GraphVisibility(NamedTuple):
         """Whether an edge between two nodes may be seen."""
         if source in self.hidden or target in self.hidden:
             return False
-        return (source not in self.silent and target not in self.silent) or {
-            source,
-            target,
-        } <= self.tasks
+        if source in self.silent or target in self.silent:
+            return source in self.tasks and target in self.tasks
+        return True
 
 
-ALL_VISIBLE = GraphVisibility()  # outside of any task
-
-
-class _Step(NamedTuple):
-    score: float
-    hops: int
-    row: EdgeRow | None
-    before: int
-    start: int
+ALL_VISIBLE = GraphVisibility()  # when no task is given
 
 
 class WalkRules(NamedTuple):
-    """What a walk may walk over; without a time, not what begins after the day `by`."""
+    """The edges that a walk may follow.
+
+    With `at`, only what is true at that time. With `by`, no edge that begins after that day. With
+    `hub`, a walk does not continue from a node with more edges than that.
+    """
 
     relations: Collection[Relation] = ()
     at: str = ""
@@ -111,17 +121,33 @@ class WalkRules(NamedTuple):
         """Whether an edge may be followed."""
         if self.relations and row.relation not in self.relations:
             return False
-        if self.visibility is not ALL_VISIBLE and not self.visibility.allows(
-            row.source, row.target
-        ):
+        if not self._shows(row):
             return False
         if self.by and row.valid_from[:10] > self.by:
             return False
-        times = (row.recorded, row.valid_from, row.valid_until)
-        return not self.at or Edge("", Relation.RELATED_TO, "", *times).holds(self.at)
+        return not self.at or row.holds(self.at)
+
+    def allow_node(self, node: Node) -> bool:
+        """Whether a walk may enter a node."""
+        return not self.at or node.holds(self.at)
+
+    def _shows(self, row: EdgeRow) -> bool:
+        if self.visibility is ALL_VISIBLE:
+            return True
+        return self.visibility.allows(row.source, row.target)
 
 
 ANYWHERE = WalkRules()
+
+
+class _Step(NamedTuple):
+    """How a walk came to a node: its best path so far."""
+
+    score: float
+    hops: int
+    start: int
+    previous: int
+    edge: EdgeRow | None = None
 
 
 def neighbours(
@@ -131,262 +157,375 @@ def neighbours(
     rules: WalkRules = ANYWHERE,
     types: Collection[NodeType] = (),
 ) -> list[ReachedNode]:
-    """Return the nodes within some hops of a node, the nearest first."""
-    return [
-        each
-        for each in walk(graph, {key: 1.0}, hops, rules)
-        if each.hops and (not types or each.node.type in types)
-    ]
+    """Return the nodes within a number of hops from a node, the nearest first."""
+    found = []
+    for reached in walk(graph, {key: 1.0}, hops, rules):
+        is_wanted = not types or reached.node.type in types
+        if reached.hops > 0 and is_wanted:
+            found.append(reached)
+    return found
 
 
 def walk(
     graph: sqlite3.Connection, seeds: Mapping[int, float], hops: int, rules: WalkRules = ANYWHERE
 ) -> list[ReachedNode]:
-    """Return everything within some hops of any seed, the seeds included, each by its best path, best first."""
-    known = stored.nodes(graph, seeds)
-    steps = {key: _Step(score, 0, None, key, key) for key, score in seeds.items() if key in known}
+    """Return the seeds and every node within a number of hops from them, the best score first.
+
+    A node that can be reached in several ways has the score of its best path.
+    """
+    nodes = stored.nodes(graph, seeds)
+    steps: dict[int, _Step] = {}
+    for key, score in seeds.items():
+        if key in nodes:
+            steps[key] = _Step(score, hops=0, start=key, previous=key)
     level = dict(steps)
     for hop in range(1, hops + 1):
-        level = _expand(graph, level, steps, known, hop, rules)
-        known |= stored.nodes(graph, level)
-        if rules.at:
-            level = {key: step for key, step in level.items() if known[key].holds(rules.at)}
+        level = _expand(graph, level, steps, nodes, hop, rules)
+        nodes |= stored.nodes(graph, level)
+        level = {key: step for key, step in level.items() if rules.allow_node(nodes[key])}
         if not level:
             break
         steps |= level
-    reached = []
-    for key, step in steps.items():
-        via = stored.edge_of(step.row, known) if step.row is not None else None
-        reached.append(
-            ReachedNode(known[key], step.hops, round(step.score, 9), via, known[step.start].id)
-        )
-    return sorted(reached, key=lambda node: (-node.score, node.hops, node.node.id))
+    reached = [_reached_node(nodes, key, step) for key, step in steps.items()]
+    return sorted(reached, key=lambda found: (-found.score, found.hops, found.node.id))
+
+
+def _reached_node(nodes: Mapping[int, Node], key: int, step: _Step) -> ReachedNode:
+    return ReachedNode(
+        node=nodes[key],
+        hops=step.hops,
+        score=round(step.score, _SCORE_DIGITS),
+        via=None if step.edge is None else stored.edge_of(step.edge, nodes),
+        start=nodes[step.start].id,
+    )
 
 
 def _expand(
     graph: sqlite3.Connection,
     level: Mapping[int, _Step],
     steps: Mapping[int, _Step],
-    known: Mapping[int, Node],
+    nodes: Mapping[int, Node],
     hop: int,
     rules: WalkRules,
 ) -> dict[int, _Step]:
-    """Ties go by id, whatever the keys are."""
-    rows_at: dict[int, list[EdgeRow]] = {key: [] for key in level}
+    """Return the best step to each node that is one hop from a level and not reached yet."""
+    edges_of: dict[int, list[EdgeRow]] = {key: [] for key in level}
     for row in stored.edges_at(graph, level):
         if rules.allow(row):
-            rows_at[row.here].append(row)
+            edges_of[row.here].append(row)
     nearest: dict[int, _Step] = {}
-    for key, rows in rows_at.items():
-        degree = len(rows)
-        if rules.hub is not None and hop > 1 and degree > rules.hub:
+    for key, rows in edges_of.items():
+        if rules.hub is not None and hop > 1 and len(rows) > rules.hub:
             continue
-        share = level[key].score * _DECAY
-        if hop > 1 and degree > 2:  # a node passes all of its score on to one other, less to many
-            share *= 1 / (1 + log2(degree / 2))
+        share = _passed_score(level[key].score, hop, degree=len(rows))
         for row in rows:
-            other = row.target if row.source == key else row.source
-            if other in steps:
+            if row.other_end in steps:
                 continue
-            score = share if row.explicit else share * _WEIGHTS[row.relation]
-            best = nearest.get(other)
-            if best is not None and best.row is not None and score == best.score:
-                better = (known[key].id, *row[3:]) < (known[best.before].id, *best.row[3:])
-            else:
-                better = best is None or score > best.score
-            if better:
-                nearest[other] = _Step(score, hop, row, key, level[key].start)
+            score = share if row.explicit else share * _DERIVED_WEIGHTS[row.relation]
+            step = _Step(score, hop, level[key].start, key, row)
+            best = nearest.get(row.other_end)
+            if best is None or _is_better(step, best, nodes):
+                nearest[row.other_end] = step
     return nearest
+
+
+def _passed_score(score: float, hop: int, *, degree: int) -> float:
+    """Return the score that a node passes on over a stated edge.
+
+    The seeds of a walk, and a node with one other edge, pass on all of it; a node with many edges
+    passes on less over each of them.
+    """
+    share = score * _DECAY
+    if hop > 1 and degree > 2:
+        share *= 1 / (1 + log2(degree / 2))
+    return share
+
+
+def _is_better(step: _Step, best: _Step, nodes: Mapping[int, Node]) -> bool:
+    """Compare two steps by score; break ties by id and edge, because a rebuild changes the keys."""
+    if step.score != best.score or step.edge is None or best.edge is None:
+        return step.score > best.score
+    order = (nodes[step.previous].id, step.edge.sort_key)
+    best_order = (nodes[best.previous].id, best.edge.sort_key)
+    return order < best_order
 
 
 def path(
     graph: sqlite3.Connection, start: int, end: int, rules: WalkRules = ANYWHERE
 ) -> list[Edge] | None:
-    """Return the edges of a shortest path between two nodes, or None; of several, a fixed one."""
-    steps: dict[int, EdgeRow | None] = {start: None}
-    known = stored.nodes(graph, [start])
+    """Return the edges of a shortest path between two nodes, or None if there is none.
+
+    Of several shortest paths it is always the same one.
+    """
+    arrivals: dict[int, EdgeRow | None] = {start: None}  # the edge over which a node was reached
+    nodes = stored.nodes(graph, [start])
     level = [start]
-    while level and end not in steps:
-        rows = [
-            (row, row.source + row.target - row.here)
-            for row in stored.edges_at(graph, level)
-            if rules.allow(row)
-        ]
-        known |= stored.nodes(graph, {other for _, other in rows})
+    while level and end not in arrivals:
+        rows = [row for row in stored.edges_at(graph, level) if rules.allow(row)]
+        nodes |= stored.nodes(graph, {row.other_end for row in rows})
+        rows.sort(key=lambda row: (nodes[row.here].id, nodes[row.other_end].id, row.relation))
         level = []
-        for row, other in sorted(
-            rows, key=lambda pair: (known[pair[0].here].id, known[pair[1]].id, pair[0].relation)
-        ):
-            if other not in steps and (not rules.at or known[other].holds(rules.at)):
-                steps[other] = row
-                level.append(other)
-    if end not in steps or (rules.at and not known[start].holds(rules.at)):
+        for row in rows:
+            if row.other_end not in arrivals and rules.allow_node(nodes[row.other_end]):
+                arrivals[row.other_end] = row
+                level.append(row.other_end)
+    if end not in arrivals or not rules.allow_node(nodes[start]):
         return None
-    way: list[Edge] = []
-    while (step := steps[end]) is not None:
-        way.append(stored.edge_of(step, known))
-        end = step.here
-    return way[::-1]
+    edges: list[Edge] = []
+    arrival = arrivals[end]
+    while arrival is not None:
+        edges.append(stored.edge_of(arrival, nodes))
+        arrival = arrivals[arrival.here]
+    edges.reverse()
+    return edges
+
+
+# --- the facts of a source ----------------------------------------------------------------------
 
 
 def source_facts(index: sqlite3.Connection, source: int, path: str) -> SourceFacts:
-    """Return the nodes and edges of one source of the index."""
+    """Return the nodes and edges that one source of the index states."""
     db.restart_deadline(index)
-    owner = path[len(_TASKS) :].partition("/")[0] if path.startswith(_TASKS) else ""
-    nodes: list[tuple[Node, str]] = []
+    owner = _owning_task(path)
+    nodes: list[TitledNode] = []
     facts: list[Fact] = []
     for _, record in queries.select_records(
         index, Family.MEMORY, "source = ? ORDER BY key", (source,)
     ):
-        nodes.append((node_of(record, owner), record.title))
+        nodes.append(TitledNode(node_of(record, owner), record.title))
         facts += _memory_facts(record, owner)
-    for task, title, blocked_by, parent, at in sessions.tasks_in(index, source):
-        own = entity_id(NodeType.TASK, task)
-        nodes.append((Node(own, NodeType.TASK, _short_name(title) or task, at, task=task), ""))
-        facts += (
-            Fact(own, Relation.DEPENDS_ON, entity_id(NodeType.TASK, other), at)
-            for other in blocked_by
-        )
-        if parent:
-            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, parent), at))
-    for session, task, at, prompt in sessions.first_prompts(index, source):
-        own = entity_id(NodeType.SESSION, session)
-        nodes.append(
-            (Node(own, NodeType.SESSION, _short_name(prompt) or session, at, task=task), "")
-        )
-        if task:
-            facts.append(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TASK, task), at))
+    for task in sessions.tasks_in(index, source):
+        nodes.append(TitledNode(_task_node(task)))
+        facts += _task_facts(task)
+    for session in sessions.first_prompts(index, source):
+        nodes.append(TitledNode(_session_node(session)))
+        if session.task:
+            session_id = entity_id(NodeType.SESSION, session.id)
+            task_id = entity_id(NodeType.TASK, session.task)
+            facts.append(_fact(session_id, Relation.RELATED_TO, task_id, session.started_at))
     facts += _event_facts(index, source, owner)
-    return nodes, facts
+    return SourceFacts(nodes, facts)
+
+
+def _owning_task(path: str) -> str:
+    """Return the id of the task whose folder has a source, or ""."""
+    if not path.startswith(_TASKS_FOLDER):
+        return ""
+    return path.removeprefix(_TASKS_FOLDER).partition("/")[0]
+
+
+def _fact(source: str, relation: Relation, target: str, recorded: str) -> Fact:
+    return Fact(Edge(source, relation, target, recorded))
 
 
 def node_of(record: Record, task: str = "") -> Node:
-    """Return the node of a memory."""
-    kind = TYPE_OF_KIND[record.kind] if isinstance(record.kind, MemoryKind) else NodeType.DISCOVERY
-    name = _short_name(record.title or record.text.strip().partition("\n")[0])
-    since = record.extra.get("valid-from", record.extra.get("valid_from", ""))
-    times = (record.created_at, since if isinstance(since, str) else "", record.valid_until)
-    is_retired = record.status is Status.RETIRED
-    return Node(record.id, kind, name, *times, retired=is_retired, task=record.origin.task or task)
+    """Return the node of a memory; `task` is the task that owns its file."""
+    kind = NodeType.DISCOVERY
+    if isinstance(record.kind, MemoryKind):
+        kind = TYPE_OF_KIND[record.kind]
+    valid_from = record.extra.get("valid-from", record.extra.get("valid_from", ""))
+    if not isinstance(valid_from, str):
+        valid_from = ""
+    return Node(
+        id=record.id,
+        type=kind,
+        name=_short_name(record.title or record.text.strip().partition("\n")[0]),
+        recorded=record.created_at,
+        valid_from=valid_from,
+        valid_until=record.valid_until,
+        retired=record.status is Status.RETIRED,
+        task=record.origin.task or task,
+    )
+
+
+def _task_node(task: sessions.IndexedTask) -> Node:
+    name = _short_name(task.title) or task.id
+    node_id = entity_id(NodeType.TASK, task.id)
+    return Node(node_id, NodeType.TASK, name, recorded=task.created_at, task=task.id)
+
+
+def _session_node(session: sessions.SessionPrompt) -> Node:
+    name = _short_name(session.prompt) or session.id
+    node_id = entity_id(NodeType.SESSION, session.id)
+    return Node(node_id, NodeType.SESSION, name, recorded=session.started_at, task=session.task)
 
 
 def _short_name(words: str) -> str:
-    line = " ".join(words[: 3 * _NAME].split())
-    return line if len(line) <= _NAME else f"{line[: _NAME - 1]}…"
+    # Whitespace collapses, so a few times the length is enough to fill a name.
+    line = " ".join(words[: 3 * _MAX_NAME_CHARACTERS].split())
+    if len(line) <= _MAX_NAME_CHARACTERS:
+        return line
+    return f"{line[: _MAX_NAME_CHARACTERS - 1]}…"
+
+
+def _task_facts(task: sessions.IndexedTask) -> Iterator[Fact]:
+    task_id = entity_id(NodeType.TASK, task.id)
+    for blocker in task.blocked_by:
+        blocker_id = entity_id(NodeType.TASK, blocker)
+        yield _fact(task_id, Relation.DEPENDS_ON, blocker_id, task.created_at)
+    if task.parent:
+        parent_id = entity_id(NodeType.TASK, task.parent)
+        yield _fact(task_id, Relation.RELATED_TO, parent_id, task.created_at)
 
 
 def _memory_facts(record: Record, task: str) -> list[Fact]:
-    facts: dict[tuple[str, Relation, str], Fact] = {}
-
-    def add(fact: Fact) -> None:
-        facts.setdefault((fact.source, fact.relation, fact.target), fact)
-
-    own = record.id
-    at = record.created_at
-    for edge in stated_edges(record):
-        words = entity_type(edge.target) is None
-        add(
-            Fact(
-                own,
-                edge.relation,
-                edge.target,
-                at,
-                edge.since,
-                edge.until,
-                True,
-                target_is_words=words,
-            )
-        )
-    for link in record.links:
-        if link.relation == "superseded_by":
-            add(Fact(link.target, Relation.SUPERSEDES, own, at, source_is_words=True))
-        elif parse_relation(link.relation) is None:
-            add(Fact(own, Relation.RELATED_TO, link.target, at, target_is_words=True))
-    for title in links_in(record.text) if "[[" in record.text else ():
-        add(Fact(own, Relation.RELATED_TO, title, at, target_is_words=True))
-    for tag in record.tags:
-        if name := " ".join(tag.lower().split()):
-            add(Fact(own, Relation.RELATED_TO, entity_id(NodeType.TAG, name), at))
-    if record.origin.session:
-        add(
-            Fact(
-                own, Relation.DISCOVERED_IN, entity_id(NodeType.SESSION, record.origin.session), at
-            )
-        )
-    if record.origin.task or task:
-        add(
-            Fact(
-                own,
-                Relation.DISCOVERED_IN,
-                entity_id(NodeType.TASK, record.origin.task or task),
-                at,
-            )
-        )
-    about = list(dict.fromkeys(project_files(record.origin.files)))
-    how = Relation.DISCOVERED_IN if record.kind is MemoryKind.FIX else Relation.RELATED_TO
-    files, symbols = find_mentions(record.text, about)
-    for file in about:
-        add(Fact(own, how, entity_id(NodeType.FILE, file), at))
-    for file in files:
-        if file not in about:
-            add(Fact(own, Relation.MENTIONS, entity_id(NodeType.FILE, file), at))
-    for symbol in symbols:
-        node = entity_id(NodeType.SYMBOL, symbol)
-        file = entity_id(NodeType.FILE, symbol.partition("#")[0])
-        add(Fact(own, Relation.MENTIONS, node, at))
-        add(Fact(node, Relation.RELATED_TO, file, at))
+    """Return the facts that a memory states; the first of several with the same ends counts."""
+    facts: dict[_EdgeKey, Fact] = {}
+    for found in (
+        _stated_facts(record),
+        _link_facts(record),
+        _origin_facts(record, task),
+        _file_facts(record),
+    ):
+        for fact in found:
+            edge = fact.edge
+            facts.setdefault(_EdgeKey(edge.source, edge.relation, edge.target), fact)
     return list(facts.values())
 
 
+class _EdgeKey(NamedTuple):
+    source: str
+    relation: Relation
+    target: str
+
+
+def _stated_facts(record: Record) -> Iterator[Fact]:
+    """Yield the edges that the record's metadata states."""
+    for stated in stated_edges(record):
+        edge = Edge(
+            source=record.id,
+            relation=stated.relation,
+            target=stated.target,
+            recorded=record.created_at,
+            valid_from=stated.since,
+            valid_until=stated.until,
+            explicit=True,
+        )
+        yield Fact(edge, target_is_words=entity_type(stated.target) is None)
+
+
+def _link_facts(record: Record) -> Iterator[Fact]:
+    """Yield an edge for each link to another record, in the metadata and in the text."""
+    for link in record.links:
+        if link.relation == "superseded_by":
+            edge = Edge(link.target, Relation.SUPERSEDES, record.id, record.created_at)
+            yield Fact(edge, source_is_words=True)
+        elif parse_relation(link.relation) is None:
+            edge = Edge(record.id, Relation.RELATED_TO, link.target, record.created_at)
+            yield Fact(edge, target_is_words=True)
+    if "[[" in record.text:
+        for title in links_in(record.text):
+            edge = Edge(record.id, Relation.RELATED_TO, title, record.created_at)
+            yield Fact(edge, target_is_words=True)
+
+
+def _origin_facts(record: Record, task: str) -> Iterator[Fact]:
+    """Yield the edges to a record's tags, session and task."""
+    for tag in record.tags:
+        name = " ".join(tag.lower().split())
+        if name:
+            tag_id = entity_id(NodeType.TAG, name)
+            yield _fact(record.id, Relation.RELATED_TO, tag_id, record.created_at)
+    if record.origin.session:
+        session_id = entity_id(NodeType.SESSION, record.origin.session)
+        yield _fact(record.id, Relation.DISCOVERED_IN, session_id, record.created_at)
+    owner = record.origin.task or task
+    if owner:
+        task_id = entity_id(NodeType.TASK, owner)
+        yield _fact(record.id, Relation.DISCOVERED_IN, task_id, record.created_at)
+
+
+def _file_facts(record: Record) -> Iterator[Fact]:
+    """Yield the edges to the files and symbols that a record is about or mentions."""
+    subject_files = list(dict.fromkeys(project_files(record.origin.files)))
+    mentioned_files, symbols = find_mentions(record.text, subject_files)
+    is_fix = record.kind is MemoryKind.FIX
+    relation = Relation.DISCOVERED_IN if is_fix else Relation.RELATED_TO
+    for file in subject_files:
+        yield _fact(record.id, relation, entity_id(NodeType.FILE, file), record.created_at)
+    for file in mentioned_files:
+        if file not in subject_files:
+            file_id = entity_id(NodeType.FILE, file)
+            yield _fact(record.id, Relation.MENTIONS, file_id, record.created_at)
+    for symbol in symbols:
+        symbol_id = entity_id(NodeType.SYMBOL, symbol)
+        file_id = entity_id(NodeType.FILE, symbol.partition("#")[0])
+        yield _fact(record.id, Relation.MENTIONS, symbol_id, record.created_at)
+        yield _fact(symbol_id, Relation.RELATED_TO, file_id, record.created_at)
+
+
 def find_mentions(text: str, about: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the paths in a text, and the symbols: `path#name`, or `name()` of the only file."""
-    files: dict[str, None] = {}
+    """Return the paths and the symbols in a text; `about` has the files that the text is about.
+
+    A symbol is written `path#name`, or `name()` if only one file can be meant.
+    """
+    files: dict[str, None] = {}  # used as a set with an order
     symbols: dict[str, None] = {}
-    part = text[:_SCANNED]
-    for found in _PATH.finditer(part) if "/" in part else ():
-        if not any(piece in ("..", ".") for piece in found[1].split("/")):
-            files[found[1]] = None
-            if found[2]:
-                symbols[f"{found[1]}#{found[2].rstrip('.')}"] = None
-    meant = {*about, *files}
-    if len(meant) == 1 and "()`" in part:
-        (file,) = meant
-        symbols.update((f"{file}#{name}", None) for name in _CALL.findall(part))
-    return list(files)[:_MOST], list(symbols)[:_MOST]
+    scanned = text[:_MAX_SCANNED_CHARACTERS]
+    if "/" in scanned:
+        for found in _PATH.finditer(scanned):
+            file, symbol = found.groups()
+            if {".", ".."}.isdisjoint(file.split("/")):
+                files[file] = None
+                if symbol:
+                    symbols[f"{file}#{symbol.rstrip('.')}"] = None
+    candidates = {*about, *files}
+    if len(candidates) == 1 and "()`" in scanned:
+        file = candidates.pop()
+        for name in _CALL.findall(scanned):
+            symbols[f"{file}#{name}"] = None
+    return list(files)[:_MAX_MENTIONS], list(symbols)[:_MAX_MENTIONS]
 
 
 def project_files(files: Sequence[str]) -> Iterator[str]:
-    """Return the files of the project, named from its root."""
+    """Yield those files that are named relative to the root of the project, without `./`."""
     for file in files:
         name = file.strip().removeprefix("./")
-        if name and not name.startswith(("/", "~", "..")) and "\\" not in name and name[1:2] != ":":
+        if not name or name.startswith(("/", "~", "..")):
+            continue
+        is_windows_path = "\\" in name or name[1:2] == ":"
+        if not is_windows_path:
             yield name
 
 
 def _event_facts(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Fact]:
-    first: dict[tuple[str, Relation, str], str] = {}
-
-    def add(source: str, relation: Relation, target: str, at: str) -> None:
-        earlier = first.get((source, relation, target))
-        first[source, relation, target] = (
-            at if earlier is None or (at and at < earlier) else earlier
-        )
-
-    for _, record in queries.select_records(index, Family.JOURNAL, "source = ?", (source,)):
-        if name := record.origin.task or owner:
-            task = entity_id(NodeType.TASK, name)
-            for file in project_files(record.origin.files):
-                add(task, Relation.AFFECTS, entity_id(NodeType.FILE, file), record.created_at)
-            if record.origin.session:
-                session = entity_id(NodeType.SESSION, record.origin.session)
-                add(task, Relation.RELATED_TO, session, record.created_at)
-    for name, title, files, at in sessions.touched_files(index, source):
-        changes = title.partition(" ")[0].rstrip(":").lower() in _CHANGES
-        for file in project_files(files) if name else ():
-            how = Relation.AFFECTS if changes else Relation.MENTIONS
-            add(entity_id(NodeType.SESSION, name), how, entity_id(NodeType.FILE, file), at)
-    for ends, at in first.items():
+    """Yield what tasks and sessions did to files, each fact with its earliest time."""
+    earliest: dict[_EdgeKey, str] = {}
+    for edge in chain(_journal_edges(index, source, owner), _touched_file_edges(index, source)):
+        key = _EdgeKey(edge.source, edge.relation, edge.target)
+        known = earliest.get(key)
+        if known is None or (edge.recorded and edge.recorded < known):
+            earliest[key] = edge.recorded
+    for key, recorded in earliest.items():
+        # A file that a session wrote needs no second edge that says the session read it.
         if (
-            ends[1] is not Relation.MENTIONS or (ends[0], Relation.AFFECTS, ends[2]) not in first
-        ):  # writing says more
-            yield Fact(*ends, at)
+            key.relation is Relation.MENTIONS
+            and key._replace(relation=Relation.AFFECTS) in earliest
+        ):
+            continue
+        yield _fact(key.source, key.relation, key.target, recorded)
+
+
+def _journal_edges(index: sqlite3.Connection, source: int, owner: str) -> Iterator[Edge]:
+    for _, record in queries.select_records(index, Family.JOURNAL, "source = ?", (source,)):
+        name = record.origin.task or owner
+        if not name:
+            continue
+        task_id = entity_id(NodeType.TASK, name)
+        for file in project_files(record.origin.files):
+            file_id = entity_id(NodeType.FILE, file)
+            yield Edge(task_id, Relation.AFFECTS, file_id, record.created_at)
+        if record.origin.session:
+            session_id = entity_id(NodeType.SESSION, record.origin.session)
+            yield Edge(task_id, Relation.RELATED_TO, session_id, record.created_at)
+
+
+def _touched_file_edges(index: sqlite3.Connection, source: int) -> Iterator[Edge]:
+    for touched in sessions.touched_files(index, source):
+        if not touched.session:
+            continue
+        session_id = entity_id(NodeType.SESSION, touched.session)
+        tool = touched.title.partition(" ")[0].rstrip(":").lower()
+        relation = Relation.AFFECTS if tool in _WRITING_TOOLS else Relation.MENTIONS
+        for file in project_files(touched.files):
+            yield Edge(session_id, relation, entity_id(NodeType.FILE, file), touched.created_at)

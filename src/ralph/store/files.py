@@ -1,8 +1,9 @@
 """The only module that writes files.
 
-A file that people read changes atomically: a temporary file in the same folder, fsync, rename. Writers of one folder
-take turns by a lock on it, or on a lock file where folders cannot be locked. Editors take no lock, so `update` compares
-the file with what it read and starts again when it has changed.
+A file that people read changes atomically: Ralph writes a temporary file in the same folder, syncs
+it to disk and renames it. Writers of one folder take turns by locking the folder, or a lock file
+where folders cannot be locked. Editors take no lock, so `update` compares the file with what it
+read and starts again if the file has changed.
 """
 
 from __future__ import annotations
@@ -24,12 +25,29 @@ from ralph.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.store import hook_files
 
 LOCK_NAME = ".ralph-lock"
-PRIVATE = 0o600
 TEMP_SUFFIX = ".ralph-tmp"
 
-_writes = 0  # files that this process has locked in order to write them; see `count_writes`
-_patience = 30.0  # seconds that a process waits for a lock; see `set_patience`
-_NO_FOLDER_LOCKS = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EISDIR}
+PRIVATE = 0o600  # mode of a file that only its owner may read
+_PRIVATE_FOLDER = 0o700
+_SHARED_FILE = 0o666  # reduced by the umask
+_SHARED_FOLDER = 0o777  # reduced by the umask
+_ANY_WRITE_PERMISSION = 0o222
+
+_MAX_UPDATE_ATTEMPTS = 20
+_MAX_UNPACKED_BYTES = 1 << 28
+_GZIP_WINDOW_BITS = 31  # how zlib is asked to read the gzip format
+_MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below the limit of a file system
+_LOCK_POLL_SECONDS = 0.01
+_FOLDER_LOCK_UNSUPPORTED = {
+    errno.EBADF,
+    errno.ENOLCK,
+    errno.EOPNOTSUPP,
+    errno.EINVAL,
+    errno.EISDIR,
+}
+
+_writes = 0  # how many files this process has locked for writing; see `count_writes`
+_patience = 30.0  # seconds that this process waits for a lock; see `set_patience`
 
 T = TypeVar("T", bound=str | tuple[str, object])
 
@@ -38,7 +56,7 @@ T = TypeVar("T", bound=str | tuple[str, object])
 
 
 class FileChange(NamedTuple):
-    """One file before and after; None where there is no file."""
+    """The text of one file before and after a change; None means that there is no file."""
 
     path: Path
     before: str | None
@@ -47,19 +65,21 @@ class FileChange(NamedTuple):
 
 
 class WriteObserver:
-    """Notes every change before it is made."""
+    """Records every change before it is made."""
 
-    real = True  # whether the disk is written
+    real = True  # whether changes are written to disk
 
     def __init__(self) -> None:
         self._changes: dict[str, FileChange] = {}
 
     def planned(self, path: Path) -> FileChange | None:
-        """Return the change of a file so far; None for no change."""
-        return self._changes.get(os.path.realpath(path)) if self._changes else None
+        """Return the recorded change of a file, or None if there is none."""
+        if not self._changes:
+            return None
+        return self._changes.get(os.path.realpath(path))
 
     def change(self, change: FileChange) -> None:
-        """Note a change, of several to one file from the first text to the last."""
+        """Record a change; several changes of one file become one, from first to last text."""
         first = self.planned(change.path) or change
         appended = first.appended and change.appended
         self._changes[os.path.realpath(change.path)] = FileChange(
@@ -73,13 +93,16 @@ class WriteObserver:
 
 
 class DryRun(WriteObserver):
-    """Collects what would be written; `read` returns it."""
+    """Collects changes without writing them; `read` returns the changed texts."""
 
     real = False
 
 
 class GuardedWrite(WriteObserver):
-    """Lets only files change whose text has the digest in `digests`, by name."""
+    """Allows a change only if the file still has the digest that was shown to the user.
+
+    `digests` maps the names of files, as `name_of` returns them, to digests of their texts.
+    """
 
     def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
         super().__init__()
@@ -87,39 +110,54 @@ class GuardedWrite(WriteObserver):
         self._name_of = name_of
 
     def change(self, change: FileChange) -> None:
-        """Note a change; Conflict when the file is not as shown. Appending to a log loses nothing."""
-        earlier = self.planned(change.path)
+        """Record a change; raise Conflict if the file has changed since it was shown.
+
+        Appending to a log is always allowed, because it loses nothing.
+        """
         name = self._name_of(change.path)
-        shown = text_digest(earlier.after) if earlier is not None else self._digests.get(name)
-        if text_digest(change.before) != shown and not change.appended:
+        earlier = self.planned(change.path)
+        if earlier is None:
+            expected = self._digests.get(name)
+        else:
+            expected = text_digest(earlier.after)
+        if text_digest(change.before) != expected and not change.appended:
             raise changed_meanwhile(name)
         super().change(change)
 
 
 def text_digest(text: str | None) -> str:
-    """Return the digest of a file's text; "" where there is no file."""
+    """Return the digest of a file's text, or "" if there is no file."""
     import hashlib  # loads OpenSSL
 
-    return (
-        "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-    )
+    if text is None:
+        return ""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def changed_meanwhile(name: str) -> Conflict:
-    """Return the error for a file that another program changed since it was shown."""
+    """Return the error for a file that another program has changed since it was shown."""
     return Conflict(
-        f"{name}: was changed since it was shown", hint="nothing was written; look at it again"
+        f"{name}: has changed since it was shown",
+        hint="nothing was written; review the file and try again",
     )
 
 
-# --- reading and writing ------------------------------------------------------------------------
+def _is_dry_run(observer: WriteObserver | None) -> bool:
+    return observer is not None and not observer.real
+
+
+# --- reading ------------------------------------------------------------------------------------
 
 
 def read(path: Path, observer: WriteObserver | None = None) -> str | None:
-    """Return the text, undecodable bytes as surrogates, after a dry run's changes; None for no file."""
-    planned = observer.planned(path) if observer is not None and not observer.real else None
-    if planned is not None:
-        return planned.after
+    """Return a file's text, or None if there is no file; raise Unreadable if it cannot be read.
+
+    Bytes that are not UTF-8 become surrogates. In a dry run, return the text as changed so far.
+    """
+    if observer is not None and not observer.real:
+        planned = observer.planned(path)
+        if planned is not None:
+            return planned.after
     try:
         with open_unpacked(path) as file:
             return file.read().decode("utf-8", "surrogateescape")
@@ -132,7 +170,10 @@ def read(path: Path, observer: WriteObserver | None = None) -> str | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file; OSError at once for a FIFO, a device or a folder, which may have no end."""
+    """Open a regular file for reading.
+
+    Raise OSError for a FIFO, a device or a folder, without waiting: those may never end.
+    """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -141,7 +182,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """Open a file like `open_regular`; of a packed log what is packed in it."""
+    """Open a file like `open_regular`; a packed log is decompressed."""
     file = open_regular(path)
     if not path.name.endswith(paths.PACKED):
         return file
@@ -150,37 +191,60 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 def unpack(raw: bytes) -> bytes:
-    """Return the contents of a packed file; OSError when it is damaged or unreasonably large."""
-    import zlib  # hooks have no use for it
+    """Return the contents of a packed file; raise OSError if it is damaged or far too large."""
+    import zlib  # hooks do not need it
 
-    stream = zlib.decompressobj(wbits=31)
+    stream = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
     try:
-        text = stream.decompress(raw, 1 << 28)
+        text = stream.decompress(raw, _MAX_UNPACKED_BYTES)
     except zlib.error as error:
         raise OSError(errno.EINVAL, "is not a packed file") from error
     if not stream.eof or stream.unused_data:
-        raise OSError(errno.EINVAL, "is not a whole packed file")
+        raise OSError(errno.EINVAL, "is not a complete packed file")
     return text
 
 
+# --- writing ------------------------------------------------------------------------------------
+
+
 def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
-    """Return where a write goes; Refused for a dangling or escaping link and special files."""
+    """Return the real path that a write to `path` goes to.
+
+    Raise Refused for a dangling link, a link out of `root`, and anything but a regular file (or,
+    with `folder`, a folder).
+    """
     real = Path(os.path.realpath(path))
-    kind = "folder" if folder else "file"
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
-        hint = f"replace the symbolic link by a real {kind}; nothing was written"
-        raise Refused(f"{path}: leads to {real}, outside the project {root}", hint=hint)
+        kind = "folder" if folder else "file"
+        raise Refused(
+            f"{path}: points to {real}, outside the project {root}",
+            hint=f"replace the symbolic link with a real {kind}; nothing was written",
+        )
     with _explained(f"{path}: cannot be reached"):
-        for link in (path, *path.parents):
-            if link.is_symlink() and not link.exists():
-                what = f"{link}: is a symbolic link to {link.readlink()}, which does not exist"
-                raise Refused(
-                    what, hint="restore the target or remove the link; nothing was written"
-                )
-        if real.exists() and not (real.is_dir() if folder else real.is_file()):
-            kind = "folder" if folder else "regular file"
-            raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
+        _refuse_dangling_link(path)
+        if real.exists():
+            _refuse_other_type(path, real, folder=folder)
     return real
+
+
+def _refuse_dangling_link(path: Path) -> None:
+    for link in (path, *path.parents):
+        if link.is_symlink() and not link.exists():
+            raise Refused(
+                f"{link}: is a symbolic link to {link.readlink()}, which does not exist",
+                hint="restore the target or remove the link; nothing was written",
+            )
+
+
+def _refuse_other_type(path: Path, real: Path, *, folder: bool) -> None:
+    if folder:
+        kind = "folder"
+        is_expected = real.is_dir()
+    else:
+        kind = "regular file"
+        is_expected = real.is_file()
+    if not is_expected:
+        raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
 
 
 def write(
@@ -191,13 +255,13 @@ def write(
     expect: str | None = None,
     mode: int | None = None,
 ) -> None:
-    """Replace the whole file; with `expect`, only if it still holds that text (else Conflict)."""
+    """Replace a whole file; with `expect`, raise Conflict unless it still contains that text."""
     real = target(path, root)
-    with _lock_folder_of(real, mode=0o700 if mode == PRIVATE else 0o777):
+    with _lock_folder_of(real, mode=_folder_mode(mode)):
         if not _replace(real, text, expect, mode):
             raise Conflict(
                 f"{path}: changed while it was being edited",
-                hint="look at it and run the command again",
+                hint="review it and run the command again",
             )
 
 
@@ -209,10 +273,14 @@ def update(
     mode: int | None = None,
     observer: WriteObserver | None = None,
 ) -> T:
-    """Change a file under its lock; return what `change(text)` did, which runs again when another program wrote."""
+    """Change a file under its lock and return what `change(text)` returned.
+
+    `change` returns the new text, alone or as the first of a tuple. It runs again whenever another
+    program has written the file in the meantime; raise Conflict if that never ends.
+    """
     real = target(path, root)
-    with _lock_folder_of(real, observer, 0o700 if mode == PRIVATE else 0o777):
-        for _ in range(20):
+    with _lock_folder_of(real, observer, _folder_mode(mode)):
+        for _ in range(_MAX_UPDATE_ATTEMPTS):
             before = read(real, observer) or ""
             changed = change(before)
             after = changed if isinstance(changed, str) else changed[0]
@@ -224,6 +292,11 @@ def update(
     )
 
 
+def _folder_mode(file_mode: int | None) -> int:
+    """Return the mode for folders that are created for a file of this mode."""
+    return _PRIVATE_FOLDER if file_mode == PRIVATE else _SHARED_FOLDER
+
+
 def append(
     path: Path,
     line: str,
@@ -233,16 +306,18 @@ def append(
     durable: bool = False,
     observer: WriteObserver | None = None,
 ) -> None:
-    """Append one line with a single write; closes a torn line, takes back a write that did not fit."""
+    """Append one line with a single write.
+
+    A line that an earlier writer left unfinished is ended first. If the disk has no space for the
+    whole line, none of it stays in the file.
+    """
     real = target(path, root)
     payload = _encode(real, line)
-    with _lock_folder_of(real, observer, 0o700), _explained(f"{real}: cannot append"):
+    with _lock_folder_of(real, observer, _PRIVATE_FOLDER), _explained(f"{real}: cannot append"):
         if observer is not None:
-            before = read(real, observer)
-            gap = "\n" if before and not before.endswith("\n") else ""
-            observer.change(FileChange(real, before, f"{before or ''}{gap}{line}", appended=True))
-            if not observer.real:
-                return
+            _note_appended(observer, real, line)
+        if _is_dry_run(observer):
+            return
         handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
         try:
             size = _require_writable(os.fstat(handle)).st_size
@@ -255,19 +330,27 @@ def append(
                 os.fsync(handle)
         finally:
             os.close(handle)
-        if durable and not size:  # it may be new, and its name must be on the disk as well
+        if durable and not size:  # the file may be new: its name must reach the disk as well
             _sync_folder(real.parent)
 
 
+def _note_appended(observer: WriteObserver, real: Path, line: str) -> None:
+    before = read(real, observer)
+    after = before or ""
+    if after and not after.endswith("\n"):
+        after += "\n"
+    observer.change(FileChange(real, before, after + line, appended=True))
+
+
 def collect_spilled(root: Path) -> None:
-    """Append lines that a hook could not append in time, unless they are there already."""
+    """Append the lines that hooks could not append in time, except those already in their log."""
     log = paths.log_folder(root)
     boundary = paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
-        session = log / "sessions" / path.name.split("-", 2)[2]
-        with contextlib.suppress(
-            Unreadable
-        ):  # something else has the name of its log: the line stays here
+        log_name = path.name.split("-", 2)[2]  # after the time and the process id
+        session = log / "sessions" / log_name
+        # Something that is not a log may have the log's name: then the line stays where it is.
+        with contextlib.suppress(Unreadable):
             line = read(path) or ""
             if line not in (read(session) or ""):
                 append(session, line, root=boundary)
@@ -275,46 +358,49 @@ def collect_spilled(root: Path) -> None:
 
 
 def output(path: Path, *, root: Path | None = None) -> int:
-    """Open a descriptor that appends, for what another program prints; the caller closes it."""
+    """Open a descriptor that appends another program's output; the caller closes it."""
     real = target(path, root)
-    make_folder(real.parent, 0o700)
+    make_folder(real.parent, _PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be opened"):
         return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
 
 
 def unnamed() -> TextIO:
-    """Open a file without a name, for what another program prints and we read."""
+    """Open a file without a name, for another program's output that Ralph reads."""
     from tempfile import TemporaryFile  # loads random
 
     return io.TextIOWrapper(TemporaryFile(), encoding="utf-8", errors="replace")
 
 
 def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
-    """Copy a file to `<name>.bak`, `.bak2` ...; None if there is none. `text`: what the caller read and replaces."""
-    if (present := read(path)) is None:
+    """Copy a file to `<name>.bak`, `.bak2` and so on; return the copy, or None without a file.
+
+    `text` is the text that the caller has read and is about to replace, if it has read it.
+    """
+    present = read(path)
+    if present is None:
         return None
     number = 1
     copy = path.with_name(f"{path.name}.bak")
     while copy.exists() or copy.is_symlink():
         number += 1
         copy = path.with_name(f"{path.name}.bak{number}")
-    write(
-        copy,
-        present if text is None else text,
-        root=root,
-        expect="",
-        mode=stat.S_IMODE(path.stat().st_mode),
-    )
+    if text is None:
+        text = present
+    write(copy, text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
     return copy
 
 
-def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> bool:
-    """Make the folder and its parents, with `root` only inside of it; True when it was new."""
+def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = None) -> bool:
+    """Create a folder and its parents; return whether it is new.
+
+    With `root`, raise Refused for a folder outside it.
+    """
     if path.is_dir():
         return False
     if root is not None:
         target(path, root, folder=True)
-    with _explained(f"{path}: cannot make this folder"):
+    with _explained(f"{path}: cannot create this folder"):
         for folder in reversed([path, *path.parents]):
             if not folder.is_dir():
                 folder.mkdir(mode, exist_ok=True)
@@ -322,9 +408,12 @@ def make_folder(path: Path, mode: int = 0o777, *, root: Path | None = None) -> b
 
 
 def move(path: Path, to: Path, *, root: Path | None = None) -> None:
-    """Rename a file or folder, with `root` only within it; Conflict when the target exists."""
+    """Rename a file or folder; raise Conflict if the target exists.
+
+    With `root`, raise Refused if either folder is outside it.
+    """
     if to.exists() or to.is_symlink():
-        raise Conflict(f"{to}: is already there", hint=f"merge {path} into it by hand")
+        raise Conflict(f"{to}: already exists", hint=f"merge {path} into it by hand")
     if root is not None:
         target(path.parent, root, folder=True)
         target(to.parent, root, folder=True)
@@ -334,15 +423,16 @@ def move(path: Path, to: Path, *, root: Path | None = None) -> None:
 
 
 def link(path: Path, to: Path) -> None:
-    """Make a link to a file or folder where nothing is."""
+    """Create a symbolic link to a file or folder, where nothing exists yet."""
     with _explained(f"{path}: cannot be linked to {to}"):
         path.symlink_to(to)
 
 
 def delete(path: Path, observer: WriteObserver | None = None) -> None:
-    """Remove one file; a missing one is fine."""
+    """Remove one file, if it exists."""
     if observer is not None:
-        if (before := read(path, observer)) is not None:
+        before = read(path, observer)
+        if before is not None:
             observer.change(FileChange(path, before, None))
         if not observer.real:
             return
@@ -357,8 +447,8 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with everything in it; links in it go, their targets stay."""
-    import shutil  # for one command
+    """Remove a folder with everything in it; links in it are removed, their targets are kept."""
+    import shutil  # only one command needs it
 
     with _explained(f"{path}: cannot be removed"):
         shutil.rmtree(path)
@@ -371,28 +461,34 @@ def restrict(path: Path, mode: int = PRIVATE) -> None:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return temporary files of killed writers; lock files may be in use."""
-    return sorted(folder.glob(f"*{TEMP_SUFFIX}")) if folder.is_dir() else []
+    """Return the temporary files of killed writers, but not lock files, which may be in use."""
+    if not folder.is_dir():
+        return []
+    return sorted(folder.glob(f"*{TEMP_SUFFIX}"))
 
 
 # --- locks --------------------------------------------------------------------------------------
 
 
 class LockTaken(Conflict):
-    """A lock that another process has; `by` is its owner in parentheses."""
+    """Another process holds the lock; `by` describes that process, in parentheses."""
 
     def __init__(self, path: Path, owner: str) -> None:
-        super().__init__(f"{path}: another process holds it", hint="try again when it has ended")
+        super().__init__(
+            f"{path}: another process holds this lock",
+            hint="try again when that process has ended",
+        )
         self.by = f" ({owner})" if owner else ""
 
 
 @contextlib.contextmanager
 def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
-    """Hold a lock file with the owner's description; LockTaken when another process has it."""
+    """Hold a lock file that describes its owner; raise LockTaken if another process holds it."""
     real = target(path, root)
-    make_folder(real.parent, 0o700)
+    make_folder(real.parent, _PRIVATE_FOLDER)
     with _explained(f"{path}: cannot be held"):
-        if (handle := lock_file(real)) is None:
+        handle = lock_file(real)
+        if handle is None:
             raise LockTaken(real, read(real) or "")
     try:
         with _explained(f"{path}: cannot be held"):
@@ -400,13 +496,13 @@ def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterato
             os.write(handle, _encode(real, owner))
         yield
     finally:
-        delete(real)  # while we have it: it is ours
+        delete(real)  # before the lock is released, so that this is still our own file
         os.close(handle)
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the real path's folder, released also by a kill."""
+    """Hold the lock of the folder that really contains a path; a killed process releases it."""
     folder = Path(os.path.realpath(path)).parent
     with _explained(f"{folder}: cannot be locked"):
         handle = lock_folder(folder)
@@ -417,77 +513,96 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a folder until the handle is closed."""
+    """Lock a folder and return the handle that releases the lock when it is closed.
+
+    Raise WriteFailed if another process keeps the lock for too long.
+    """
     try:
         handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        if error.errno not in _NO_FOLDER_LOCKS:
+        if error.errno not in _FOLDER_LOCK_UNSUPPORTED:
             raise
-        handle = lock_file(folder / LOCK_NAME, _patience, mode=0o666)
+        handle = lock_file(folder / LOCK_NAME, _patience, mode=_SHARED_FILE)
     if handle is None:
-        what = f"{folder}: another process has held the lock for {_patience:g} seconds"
-        raise WriteFailed(what, hint="end it and run again")
+        raise WriteFailed(
+            f"{folder}: another process has held the lock for {_patience:g} seconds",
+            hint="end that process and run again",
+        )
     return handle
 
 
 def count_writes() -> int:
-    """Return how many files this process has written, or tried to."""
+    """Return how many files this process has written or tried to write."""
     return _writes
 
 
 def set_patience(seconds: float) -> None:
-    """Set how long this process waits for a lock: hooks cannot wait long."""
+    """Set how long this process waits for a lock; hooks cannot wait long."""
     global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
     _patience = seconds
 
 
 def limit_patience(seconds: float) -> float:
-    """Return how long this process may wait for something that others lock in their own way, a database."""
+    """Return how long this process may wait for a lock that is not ours, such as a database's."""
     return min(seconds, _patience)
 
 
 def lock_file(
     path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
 ) -> int | None:
-    """Lock a file or folder; None when another process keeps it for so many seconds."""
-    end = time.monotonic() + patience
+    """Lock a file or folder and return its handle; closing the handle releases the lock.
+
+    Return None if another process keeps the lock for `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
     while True:
         handle = os.open(path, flags | os.O_CLOEXEC, mode)
         try:
-            while True:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                if time.monotonic() >= end:
-                    os.close(handle)
-                    return None
-                time.sleep(0.01)  # waiting in the kernel could not be ended after a time
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # it may have been deleted or replaced since we opened it
-                if os.path.samestat(os.fstat(handle), path.stat()):
-                    return handle
+            if not _wait_for_lock(handle, deadline):
+                os.close(handle)
+                return None
+            if _is_handle_of(path, handle):
+                return handle
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)
 
 
+def _wait_for_lock(handle: int, deadline: float) -> bool:
+    """Lock a handle; return False if that fails until the deadline."""
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOCK_POLL_SECONDS)  # the kernel cannot wait with a time limit
+
+
+def _is_handle_of(path: Path, handle: int) -> bool:
+    """Whether a path still leads to an open file: it may have been deleted or replaced since."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
 def _lock_folder_of(
-    real: Path, observer: WriteObserver | None = None, mode: int = 0o777
+    real: Path, observer: WriteObserver | None = None, mode: int = _SHARED_FOLDER
 ) -> Iterator[None]:
-    if observer is not None and not observer.real:
+    if _is_dry_run(observer):
         yield
         return
-    global _writes  # noqa: PLW0603 - of the process
+    global _writes  # noqa: PLW0603 - counts for the whole process
     _writes += 1
     make_folder(real.parent, mode)
     with lock(real):
         yield
 
 
-# --- parts --------------------------------------------------------------------------------------
+# --- steps of a write ---------------------------------------------------------------------------
 
 
 def _replace(
@@ -497,8 +612,9 @@ def _replace(
     mode: int | None,
     observer: WriteObserver | None = None,
 ) -> bool:
+    """Replace a file atomically; return False if its text is no longer `expect`."""
     payload = _encode(real, text)
-    temp = real.with_name(f".{real.name[:40]}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+    temp = _temporary_path(real)
     with _explained(f"{real}: cannot be written"):
         old = _require_writable(real.stat()) if real.exists() else None
         if observer is not None:
@@ -508,26 +624,9 @@ def _replace(
             observer.change(FileChange(real, before, text))
             if not observer.real:
                 return True
-        for entry in real.parent.glob(
-            f".*{TEMP_SUFFIX}"
-        ):  # of killed writers: we have the lock, so nobody uses them
-            with contextlib.suppress(OSError):
-                entry.unlink()
-        if mode is None:
-            mode = stat.S_IMODE(old.st_mode) if old is not None else 0o666
+        _remove_temporary_files(real.parent)
         try:
-            handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            try:
-                view = memoryview(payload)
-                while view:
-                    view = view[os.write(handle, view) :]
-                if old is not None:
-                    os.fchmod(handle, mode)
-                    with contextlib.suppress(PermissionError):
-                        os.fchown(handle, old.st_uid, old.st_gid)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            _write_temporary(temp, payload, mode, old)
             if expect is not None and (read(real) or "") != expect:
                 return False
             temp.replace(real)
@@ -536,6 +635,38 @@ def _replace(
                 temp.unlink(missing_ok=True)
         _sync_folder(real.parent)
     return True
+
+
+def _temporary_path(real: Path) -> Path:
+    name = real.name[:_MAX_TEMP_NAME_CHARACTERS]
+    return real.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Remove the files of killed writers: we hold the folder's lock, so nobody uses them."""
+    for entry in folder.glob(f".*{TEMP_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            entry.unlink()
+
+
+def _write_temporary(
+    temp: Path, payload: bytes, mode: int | None, old: os.stat_result | None
+) -> None:
+    """Write a new file and sync it to disk; it gets the mode and owner of the file it replaces."""
+    if mode is None:
+        mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        unwritten = memoryview(payload)
+        while unwritten:
+            unwritten = unwritten[os.write(handle, unwritten) :]
+        if old is not None:
+            os.fchmod(handle, mode)
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -549,42 +680,47 @@ def _sync_folder(folder: Path) -> None:
 def _encode(path: Path, text: str) -> bytes:
     try:
         payload = text.encode("utf-8", "surrogateescape")
-        if not path.name.endswith(paths.PACKED):
-            return payload
-        import gzip
-
-        return gzip.compress(payload, mtime=0)  # without the time: the same text is the same file
     except UnicodeEncodeError as error:
         raise Refused(
-            f"{path}: the new text has a character that UTF-8 cannot hold", hint="remove it"
+            f"{path}: the new text has a character that UTF-8 cannot encode", hint="remove it"
         ) from error
+    if not path.name.endswith(paths.PACKED):
+        return payload
+    import gzip
+
+    return gzip.compress(payload, mtime=0)  # without the time, so that equal texts are equal files
 
 
 def _require_writable(status: os.stat_result) -> os.stat_result:
-    """Refuse a read-only file, also to root, although a rename would succeed; and a FIFO, which loses what it gets."""
+    """Return the status of a file, or raise OSError if the file must not be written.
+
+    A read-only file is refused even to root, although a rename would succeed. A FIFO is refused
+    because it does not keep what is written to it.
+    """
     if stat.S_ISFIFO(status.st_mode):
         raise OSError(errno.EINVAL, "is not a regular file")
-    if not status.st_mode & 0o222:
+    if not status.st_mode & _ANY_WRITE_PERMISSION:
         raise PermissionError(errno.EACCES, "the file is read-only")
     return status
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explained(problem: str) -> Iterator[None]:
+    """Turn an OSError into WriteFailed, with advice."""
     try:
         yield
     except OSError as error:
-        hint = "the file is as it was"
+        hint = "the file is unchanged"
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             hint += "; free some space and run again"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             hint += "; make the file and its folder writable and run again"
-        raise WriteFailed(f"{what}: {error.strerror}", hint=hint) from error
+        raise WriteFailed(f"{problem}: {error.strerror}", hint=hint) from error
 
 
 # --- .ralph/.gitignore --------------------------------------------------------------------------
-# `ralph init` writes one that git sees. Where it has not been called, anything that writes below `.ralph` first makes
-# one that also hides itself.
+# `ralph init` writes one that git tracks. Until then, whatever writes below `.ralph` first creates
+# one that also ignores itself.
 
 GITIGNORE = """\
 # Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
@@ -603,58 +739,58 @@ UNTIL_INIT = (
     GITIGNORE
     + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
 )
-_MUST_BE_IGNORED = {
+_REQUIRED_LINES = {
     "local/": "local",
     "cache/": "cache",
     "ralph.db*": "ralph.db",
     "scratchpad.md": "scratchpad.md",
 }
-"""The lines that a person's own file must have, and a name that each of them covers."""
+"""The lines that a person's own file must have, each with a name that the line ignores."""
 
 
 def hide_state(root: Path) -> None:
-    """Write a `.ralph/.gitignore` that hides itself, where it is needed."""
+    """Write a `.ralph/.gitignore` that ignores itself, unless there is one or none is needed."""
     main = paths.main_checkout(root)
     ignore = paths.gitignore(main)
     if ignore.exists() or ignore.is_symlink():
         return
     if ignore.parent.is_dir() or paths.state_boundary(root) == main:
-        with contextlib.suppress(
-            Conflict, Refused
-        ):  # another process was faster, or a link leads out of the project
+        # Another process was faster, or a link leads out of the project.
+        with contextlib.suppress(Conflict, Refused):
             write(ignore, UNTIL_INIT, root=main, expect="")
 
 
 def missing_lines(root: Path) -> tuple[str, ...]:
     """Return the lines that a person's own `.ralph/.gitignore` lacks."""
-    own = paths.gitignore(root)
-    if (exclude := paths.git_exclude(own)) is None or not own.is_file():
+    ignore_file = paths.gitignore(root)
+    git_exclude = paths.git_exclude(ignore_file)
+    if git_exclude is None or not ignore_file.is_file():
         return ()
-    outer = [
-        line
-        for file in (exclude[0], root / ".gitignore")
-        for line in (read(file) or "").splitlines()
-    ]
-    inner = (read(own) or "").splitlines()
-    if _covers(outer, ".ralph"):
+    exclude_file, _ = git_exclude
+    outer_lines = _read_lines(exclude_file) + _read_lines(root / ".gitignore")
+    inner_lines = _read_lines(ignore_file)
+    if _ignores(outer_lines, ".ralph"):
         return ()
-    names = _MUST_BE_IGNORED.items()
-    return tuple(
-        line
-        for line, name in names
-        if not _covers(inner, name) and not _covers(outer, f".ralph/{name}")
-    )
+    missing = []
+    for line, name in _REQUIRED_LINES.items():
+        if not _ignores(inner_lines, name) and not _ignores(outer_lines, f".ralph/{name}"):
+            missing.append(line)
+    return tuple(missing)
 
 
-def _covers(lines: list[str], name: str) -> bool:
-    """Whether git ignores a name: the last pattern that matches decides."""
+def _read_lines(path: Path) -> list[str]:
+    return (read(path) or "").splitlines()
+
+
+def _ignores(lines: list[str], name: str) -> bool:
+    """Whether these lines make git ignore a name: the last matching pattern decides."""
     ignored = False
     for line in lines:
+        if line.startswith("#"):
+            continue
         pattern = line.strip().removeprefix("!").rstrip("/")
-        anywhere = "/" not in pattern or pattern.startswith("**/")
-        candidate = name.rpartition("/")[2] if anywhere else name
-        if not line.startswith("#") and fnmatchcase(
-            candidate, pattern.removeprefix("**/").removeprefix("/")
-        ):
+        matches_anywhere = "/" not in pattern or pattern.startswith("**/")
+        candidate = name.rpartition("/")[2] if matches_anywhere else name
+        if fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
             ignored = not line.startswith("!")
     return ignored

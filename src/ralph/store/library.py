@@ -1,6 +1,7 @@
-"""Library: the curated memory files of a project and a person, changed through their codecs.
+"""The curated memory files of a project and a person, which are changed through their codecs.
 
-A worktree without such a file uses the main checkout's. An id is also found in the projects around this one.
+A worktree that does not have such a file uses the main checkout's. Ids are also looked up in the
+projects that enclose this one.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from ralph.store import files, forgotten
 from ralph.store.files import WriteObserver
 from ralph.store.sources import Format, parse_editable, scoped
 
-NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")  # as `--in` names them
-PROJECT = "project"  # the member of an enclosing project's record that names the project
-_RULE_IDS = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
+NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
+"""The names of the collections, as `--in` takes them."""
+PROJECT = "project"
+"""The member of a record that names the enclosing project it comes from."""
+_RULE_PREFIXES = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
 
 
 class Stored(NamedTuple):
@@ -34,9 +37,16 @@ class Stored(NamedTuple):
     line: int
 
 
+# --- collections --------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """One kind of curated file: its checkout, its possible files, and how ids begin."""
+    """One kind of curated file.
+
+    `root` is its checkout, `places` are the paths at which the file may be, and `prefixes` are the
+    beginnings of its ids.
+    """
 
     name: str
     root: Path
@@ -47,62 +57,66 @@ class Collection:
 
     @property
     def home(self) -> Path:
-        """The file that new records go to."""
+        """The file for new records: the first that exists, or the first place.
+
+        Raises UsageError if there is no place for it.
+        """
         if not self.places:
             raise UsageError(
                 f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME"
             )
-        return next(
-            (place for place in self.places if place.exists() or place.is_symlink()), self.places[0]
-        )
+        for place in self.places:
+            if place.exists() or place.is_symlink():
+                return place
+        return self.places[0]
+
+    @property
+    def mode(self) -> int | None:
+        """The mode of a new file; None for the default mode."""
+        return files.PRIVATE if self.name == "personal" else None
 
     def parse(self, text: str, path: Path) -> EditableDocument:
         """Parse the text of one of these files."""
-        return (
-            _parse_knowledge(text, path.stem)
-            if self.name == "knowledge"
-            else _parse_file(text, self.format)
-        )
+        if self.name == "knowledge":
+            return _parse_knowledge(text, path.stem)
+        return _parse_file(text, self.format)
 
     def stored(self, entry: Entry, path: Path) -> Stored:
-        """Return an entry with what only its place says: the scope, and an enclosing project."""
+        """Return an entry's record with its scope and enclosing project, which its file implies."""
         record = scoped(entry.record, self.format)
         if record.scope is Scope.ENCLOSING:
             record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
         return Stored(record, path, entry.line)
 
-    @property
-    def mode(self) -> int | None:
-        """The mode of a new file; None for the usual one."""
-        return files.PRIVATE if self.name == "personal" else None
-
     def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
-        """Add a record to the text of a file; patterns get a new footer."""
+        """Add a record to the text of a file; a file of patterns gets a new footer."""
         if self.name == "patterns":
             from ralph.formats.pages import parse_patterns
 
-            return (
-                parse_patterns(text).add(record).stamped(ids.today(), record.origin.task or "hand")
-            )
+            author = record.origin.task or "hand"
+            return parse_patterns(text).add(record).stamped(ids.today(), author)
         return self.parse(text, path).add(record)
 
 
-@lru_cache(maxsize=8)  # a pure function; to find an entry and to change it parses the same text
+@lru_cache(maxsize=8)  # finding an entry and changing it parse the same text
 def _parse_file(text: str, form: Format) -> EditableDocument:
     return parse_editable(form, text)
 
 
-@lru_cache(maxsize=4096)  # a pure function; the loop reads the same files again and again
+@lru_cache(maxsize=4096)  # the loop reads the same files again and again
 def _parse_knowledge(text: str, slug: str) -> EditableDocument:
     return parse_editable(Format.KNOWLEDGE, text, slug)
 
 
 class AlreadyThere(Conflict):
-    """Carries the stored record that makes an `add` unnecessary out of the locked section."""
+    """A stored record makes an `add` unnecessary; `stored` is that record."""
 
     def __init__(self, stored: Stored) -> None:
-        super().__init__(f"{stored.record.id} is already there")
+        super().__init__(f"{stored.record.id} already exists")
         self.stored = stored
+
+
+# --- the library --------------------------------------------------------------------------------
 
 
 class Library:
@@ -127,7 +141,7 @@ class Library:
             root,
             paths.guardrails_files(root),
             GUARDRAILS,
-            _RULE_IDS,
+            _RULE_PREFIXES,
             Format.GUARDRAILS,
         )
 
@@ -140,39 +154,40 @@ class Library:
 
     @cached_property
     def knowledge(self) -> Collection:
-        """`.ralph/knowledge/`: longer entries, one file each; `places` is the folder."""
+        """`.ralph/knowledge/`: longer entries in one file each; `places` has the folder."""
         root = paths.knowledge_root(self.root)
         return Collection("knowledge", root, (paths.knowledge_folder(root),), prefixes=("know-",))
 
     @cached_property
     def personal(self) -> Collection:
-        """`memories.md` in the user's config folder: what one person wants known in all projects."""
+        """`memories.md` in the user's config folder: what one person needs in all projects."""
+        root = self.root
+        places: tuple[Path, ...] = ()
         path = paths.personal_memories()
-        root = (
-            Path(path.anchor) if path else self.root
-        )  # people link such files to where they keep them
-        return Collection(
-            "personal", root, (path,) if path else (), MEMORIES, ("mem-",), Format.PERSONAL
-        )
+        if path:
+            root = Path(path.anchor)  # people link such a file to wherever they keep it
+            places = (path,)
+        return Collection("personal", root, places, MEMORIES, ("mem-",), Format.PERSONAL)
 
     @cached_property
     def enclosing(self) -> tuple[Collection, ...]:
         """Memories and guardrails of the projects around this one, the nearest first."""
-        forms = {"memories": Format.ENCLOSING_MEMORIES, "guardrails": Format.ENCLOSING_GUARDRAILS}
-        projects = map(Library, paths.enclosing_projects(self.root))
-        return tuple(
-            replace(each.collection(name), format=form)
-            for each in projects
-            for name, form in forms.items()
-        )
+        collections = []
+        for root in paths.enclosing_projects(self.root):
+            outer = Library(root)
+            collections.append(replace(outer.memories, format=Format.ENCLOSING_MEMORIES))
+            collections.append(replace(outer.guardrails, format=Format.ENCLOSING_GUARDRAILS))
+        return tuple(collections)
 
     def collection(self, name: str) -> Collection:
-        """Return one collection by its name in `NAMES`."""
+        """Return a collection by its name in `NAMES`."""
         found: Collection = getattr(self, name)
         return found
 
+    # --- reading --------------------------------------------------------------------------------
+
     def files_of(self, collection: Collection) -> list[Path]:
-        """Return the files of a collection that may exist."""
+        """Return the files of a collection; some of them may not exist."""
         if collection.name == "knowledge":
             return sorted(collection.places[0].glob("*.md"))
         return list(collection.places)
@@ -184,9 +199,8 @@ class Library:
             try:
                 text = files.read(path)
             except RalphError:
-                if (
-                    collection.name == "knowledge"
-                ):  # one bad file must not hide the others; `problems` names it
+                # One bad knowledge file must not hide the others; `problems` reports it.
+                if collection.name == "knowledge":
                     continue
                 raise
             if text is not None:
@@ -194,64 +208,76 @@ class Library:
         return list(documents.values())
 
     def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
-        """Return the errors in a collection; of knowledge, why a file holds no entry."""
+        """Return the errors in a collection; of a knowledge file, why it contains no entry."""
         problems: list[tuple[Path, Problem]] = []
         for path in self.files_of(collection):
             try:
                 document = collection.parse(files.read(path) or "", path)
             except RalphError as error:
                 what = error.message.removeprefix(f"{path}: ")
-                problems.append(
-                    (path, Problem(1, what, error.hint or "look at it", "error", "unreadable"))
-                )
+                hint = error.hint or "check the file"
+                problems.append((path, Problem(1, what, hint, "error", "unreadable")))
                 continue
             for problem in document.problems:
-                if (
-                    not document.entries
-                    if collection.name == "knowledge"
-                    else problem.level == "error"
-                ):
+                is_reported = problem.level == "error"
+                if collection.name == "knowledge":
+                    is_reported = not document.entries
+                if is_reported:
                     problems.append((path, problem))
         return problems
 
     def read(self, collection: Collection) -> list[Stored]:
-        """Return every record of a collection, in file order, without what was forgotten."""
+        """Return every record of a collection in file order, except forgotten ones."""
         hidden = forgotten.load()
-        return [
-            collection.stored(entry, path)
-            for path, document in self.documents(collection)
-            for entry in document.entries
-            if not hidden.hides(entry.record)
-        ]
+        stored = []
+        for path, document in self.documents(collection):
+            for entry in document.entries:
+                if not hidden.hides(entry.record):
+                    stored.append(collection.stored(entry, path))
+        return stored
 
     def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
-        """Find the one record that an id means, in any collection unless some are given."""
+        """Find the record with an id or an abbreviated id, in the given collections or in all.
+
+        Raise NotFound if there is none, and Conflict if there are several.
+        """
         if not collections:
-            collections = (*(self.collection(each) for each in NAMES), *self.enclosing)
+            collections = (*map(self.collection, NAMES), *self.enclosing)
         entries: list[tuple[Collection, Stored]] = []
-        for collection in sorted(collections, key=lambda each: not name.startswith(each.prefixes)):
-            own = [(collection, stored) for stored in self.read(collection)]
-            if same := [pair for pair in own if pair[1].record.id == name]:
+        # The collections whose ids begin like this one come first, because most ids are complete.
+        for collection in sorted(
+            collections, key=lambda collection: not name.startswith(collection.prefixes)
+        ):
+            read = [(collection, stored) for stored in self.read(collection)]
+            same = _with_id(name, read)
+            if same:
                 return self._only(name, same)
-            entries += own
-        known = [stored.record.id for _, stored in entries]
-        full = ids.resolve(
-            name, known, noun="memory", hint="`ralph memory list --in all` shows the ids"
+            entries += read
+        full_id = ids.resolve(
+            name,
+            [stored.record.id for _, stored in entries],
+            noun="memory",
+            hint="`ralph memory list --in all` shows the ids",
         )
-        return self._only(full, [pair for pair in entries if pair[1].record.id == full])
+        return self._only(full_id, _with_id(full_id, entries))
 
     def _only(
         self, record_id: str, same: Sequence[tuple[Collection, Stored]]
     ) -> tuple[Collection, Stored]:
+        """Return the only entry with an id; raise Conflict if there are several."""
         if len(same) == 1:
             return same[0]
-        sources = ", ".join(
-            f"{paths.shown(stored.path, self.root)}:{stored.line}" for _, stored in same
-        )
-        hint = "delete one of the two in its file, or give it another id there"
+        locations = []
+        for _, stored in same:
+            locations.append(f"{paths.shown(stored.path, self.root)}:{stored.line}")
+        hint = "delete one of them in its file, or give it another id there"
         if len({stored.path for _, stored in same}) == 1:
             hint = "run `ralph doctor --fix` to give each its own id"
-        raise Conflict(f"{len(same)} entries have the id {record_id}: {sources}", hint=hint)
+        raise Conflict(
+            f"{len(same)} entries have the id {record_id}: {', '.join(locations)}", hint=hint
+        )
+
+    # --- changing -------------------------------------------------------------------------------
 
     def add(
         self,
@@ -260,37 +286,39 @@ class Library:
         *,
         unless: Callable[[Record], bool] | None = None,
     ) -> Stored:
-        """Add what `make` returns; AlreadyThere carries the first record for which `unless` holds."""
+        """Add the record that `make(existing records)` returns.
+
+        Raise AlreadyThere, with the stored record, if `unless` is true for an existing one.
+        """
         home = collection.home
         check_folders(home, collection.root)
-        others = self.read(
-            replace(collection, places=tuple(each for each in collection.places if each != home))
-        )
+        other_places = tuple(place for place in collection.places if place != home)
+        others = self.read(replace(collection, places=other_places))
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, home)
-            existing = [*(collection.stored(entry, home) for entry in document.entries), *others]
-            same = (
-                next((stored for stored in existing if unless(stored.record)), None)
-                if unless
-                else None
-            )
-            if same is not None:
-                raise AlreadyThere(same)
+            existing = [collection.stored(entry, home) for entry in document.entries]
+            existing += others
+            if unless is not None:
+                for stored in existing:
+                    if unless(stored.record):
+                        raise AlreadyThere(stored)
             record = make([stored.record for stored in existing])
             document = collection.insert(text, home, record)
-            entry = next(entry for entry in document.entries if entry.record.id == record.id)
+            entry = _first_entry(document, lambda record_id: record_id == record.id)
             return document.text, collection.stored(entry, home)
 
-        return files.update(
+        _, added = files.update(
             home, edit, root=collection.root, mode=collection.mode, observer=self._observer
-        )[1]
+        )
+        return added
 
     def replace(
         self, collection: Collection, record_id: str, change: Callable[[Record], Record]
     ) -> Stored:
-        """Replace one record by what `change` returns for its present value under the lock."""
-        path = self.find(record_id, collection)[1].path
+        """Replace a record with `change(record)` while holding the lock."""
+        _, found = self.find(record_id, collection)
+        path = found.path
 
         def edit(text: str) -> tuple[str, Stored]:
             before = collection.parse(text, path)
@@ -299,44 +327,62 @@ class Library:
             if changed == entry.record:
                 return text, collection.stored(entry, path)
             after = before.replace(record_id, changed)
-            known = {each.record.id for each in before.entries} - {record_id}
-            entry = next(
-                each for each in after.entries if each.record.id not in known
-            )  # a pattern gets a new id
+            # A pattern gets a new id, so the changed entry is the one that is not known.
+            other_ids = {other.record.id for other in before.entries} - {record_id}
+            entry = _first_entry(after, lambda new_id: new_id not in other_ids)
             return after.text, collection.stored(entry, path)
 
-        return files.update(path, edit, root=collection.root, observer=self._observer)[1]
+        _, replaced = files.update(path, edit, root=collection.root, observer=self._observer)
+        return replaced
 
     def remove(
         self, collection: Collection, record_id: str, *, expect: str | None = None
     ) -> Stored:
-        """Remove one record, with `expect` only if that is its text. Knowledge loses its file."""
-        path = self.find(record_id, collection)[1].path
+        """Remove a record, and for knowledge its file.
+
+        With `expect`, raise Conflict unless that is still the record's text.
+        """
+        _, found = self.find(record_id, collection)
+        path = found.path
 
         def edit(text: str) -> tuple[str, Stored]:
             document = collection.parse(text, path)
             entry = find_entry(document.entries, record_id)
             if expect is not None and entry.record.text != expect:
                 raise Conflict(
-                    f"{record_id}: changed in its file meanwhile",
-                    hint="nothing was deleted; look again",
+                    f"{record_id}: has changed in its file",
+                    hint="nothing was deleted; review it and try again",
                 )
             return document.remove(record_id).text, collection.stored(entry, path)
 
         if collection.name != "knowledge":
-            return files.update(path, edit, root=collection.root, observer=self._observer)[1]
+            _, removed = files.update(path, edit, root=collection.root, observer=self._observer)
+            return removed
         files.target(path, collection.root)
         with files.lock(path):
-            _, stored = edit(files.read(path, self._observer) or "")
+            _, removed = edit(files.read(path, self._observer) or "")
             files.delete(path, self._observer)
-        return stored
+        return removed
+
+
+def _with_id(
+    record_id: str, entries: Sequence[tuple[Collection, Stored]]
+) -> list[tuple[Collection, Stored]]:
+    return [(collection, stored) for collection, stored in entries if stored.record.id == record_id]
+
+
+def _first_entry(document: EditableDocument, is_wanted: Callable[[str], bool]) -> Entry:
+    """Return the first entry whose id is wanted; a change has just added it to the document."""
+    return next(entry for entry in document.entries if is_wanted(entry.record.id))
 
 
 def check_folders(path: Path, root: Path) -> None:
-    """Refuse a path below a file of the project that should be a folder."""
+    """Raise Refused if a file in the project is where a path needs a folder."""
     for folder in path.parents:
         if folder == root or not folder.is_relative_to(root):
             return
         if folder.exists() and not folder.is_dir():
-            what = f"{folder}: is a file, but a folder is needed here for {path.name}"
-            raise Refused(what, hint="move it away and run the command again; nothing was written")
+            raise Refused(
+                f"{folder}: is a file, but a folder is needed here for {path.name}",
+                hint="move it away and run the command again; nothing was written",
+            )

@@ -1,6 +1,7 @@
-"""Lists the files that have records, and reads them.
+"""Lists the files that contain records, and reads them.
 
-A layer above passes `interpret`, which makes records of one raw line: a log reads the same at once or in portions.
+A layer above passes `interpret`, which turns one raw line of a log into records. Each line is
+interpreted alone, so a log reads the same whether it is read whole or in portions.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from ralph.model.record import Family, ObservationKind, Record, Scope
 from ralph.store import files
 
 if TYPE_CHECKING:
+    from ralph.formats.log import LogDocument
     from ralph.model.work import Task
 
 Interpret = Callable[[Mapping[str, object]], tuple[Sequence[Record], Mapping[str, object] | None]]
-"""What a raw line means: its records, and what it says of its session (the members of a `session` line)."""
+"""Returns the records of a raw line, and what the line says about its session.
 
-SHARED = (f"{paths.LOG}/", ".ralph/tasks/")
-"""Prefixes of the sources that all worktrees share: those in the state folder, and tasks in the main checkout."""
+The latter has the members of a `session` line; it is None if the line says nothing.
+"""
 
-FileState = tuple[int, int, int]  # time of the last change, size and inode of a file
-NO_FILE: FileState = (0, 0, 0)
-
-IsOwn = Callable[
-    [Record], bool
-]  # whether an observation is a call of Ralph itself, which is not worth remembering
+IsOwn = Callable[[Record], bool]
+"""Whether an observation is a call of Ralph itself, which is not worth remembering."""
 
 EVENT = "event"  # the type of a raw line
+
+SHARED = (f"{paths.LOG}/", ".ralph/tasks/")
+"""Prefixes of the sources that all worktrees share: logs, and tasks in the main checkout."""
 
 
 class Format(StrEnum):
@@ -65,15 +66,41 @@ OUTSIDE = {
     Format.ENCLOSING_GUARDRAILS: Scope.ENCLOSING,
     Format.PERSONAL: Scope.PERSONAL,
 }
-"""Memory files that a project reads and that are not its own, with the scope of their records."""
+"""Memory files that a project reads but does not own, with the scope of their records."""
 
 
 class Source(NamedTuple):
-    """A file that holds records, and its name relative to the project."""
+    """A file that contains records, and its name relative to the project."""
 
     path: Path
     name: str
     format: Format
+
+
+class FileState(NamedTuple):
+    """What shows that a file has changed."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+NO_FILE = FileState(0, 0, 0)
+
+
+class FoundSource(NamedTuple):
+    """A source and the state of its file."""
+
+    source: Source
+    state: FileState
+
+
+class FoundLog(NamedTuple):
+    """A log and the state of its file; there may be thousands, so the path is a string."""
+
+    path: str
+    name: str
+    state: FileState
 
 
 class Placed(NamedTuple):
@@ -85,95 +112,117 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one source has: records, tasks, and the other lines of a log by their type."""
+    """What one source contains: records, tasks, and the other lines of a log with their types."""
 
     records: tuple[Placed, ...] = ()
     tasks: tuple[Task, ...] = ()
     lines: tuple[tuple[str, Mapping[str, object]], ...] = ()
-    in_own_turn: bool = (
-        False  # it ends in the turn of a slash command of Ralph's that did nothing else
-    )
+    in_own_turn: bool = False  # it ends in a turn in which the agent only called Ralph
     problems: int = 0
-    events: int = 0  # lines of hooks
-    hosts: frozenset[str] = frozenset()  # their agents
+    events: int = 0  # lines that hooks wrote
+    hosts: frozenset[str] = frozenset()  # the agents whose hooks wrote them
+
+
+# --- listing ------------------------------------------------------------------------------------
 
 
 def sources(root: Path) -> Iterator[Source]:
     """Yield every existing source in a fixed order; two names of one file count once."""
-    return (source for source, _ in scan(root))
+    for found in scan(root):
+        yield found.source
 
 
-def scan(root: Path, *, logs: bool = True) -> Iterator[tuple[Source, FileState]]:
-    """Yield every source with its file's state, one `stat` each; or all but logs."""
+def scan(root: Path, *, logs: bool = True) -> Iterator[FoundSource]:
+    """Yield every source with the state of its file; without `logs`, all but the logs."""
     seen: set[str] = set()
-    folders: dict[str, str] = {}
-    name = source_names(root)
+    real_folders: dict[str, str] = {}
+    name_of = source_names(root)
     for path, form in _places(root):
-        real, state = _file(os.fspath(path), folders)
-        if real and real not in seen:
-            seen.add(real)
-            yield Source(path, name(path), form), state
-    for place, log_name, state in scan_logs(root) if logs else ():
-        yield Source(Path(place), log_name, Format.LOG), state
+        file = _regular_file(os.fspath(path), real_folders)
+        if file is not None and file.path not in seen:
+            seen.add(file.path)
+            yield FoundSource(Source(path, name_of(path), form), file.state)
+    if logs:
+        for log in scan_logs(root):
+            yield FoundSource(Source(Path(log.path), log.name, Format.LOG), log.state)
 
 
-def scan_logs(root: Path) -> Iterator[tuple[str, str, FileState]]:
-    """Yield path, name and state of every log; there may be thousands."""
+def scan_logs(root: Path) -> Iterator[FoundLog]:
+    """Yield every log; two names of one file count once."""
     seen: set[str] = set()
-    folders: dict[str, str] = {}
-    name = source_names(root)
+    real_folders: dict[str, str] = {}
+    name_of = source_names(root)
     for folder in sorted(log_folders(root)):
-        try:
-            entries = [entry for entry in os.listdir(folder) if entry.endswith(paths.LOG_SUFFIXES)]  # noqa: PTH208 - thousands of logs: no Path for each
-        except OSError:
-            continue
-        beginning = name(folder)
-        entries.sort(
-            key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz"))
-        )  # imports are older
-        for entry in entries:
+        folder_name = name_of(folder)
+        for entry in _log_entries(folder):
             path = f"{folder}{os.sep}{entry}"
-            real, state = _file(path, folders)
-            if real and real not in seen:
-                seen.add(real)
-                yield path, f"{beginning}/{entry}" if entry.isascii() else name(Path(path)), state
+            file = _regular_file(path, real_folders)
+            if file is None or file.path in seen:
+                continue
+            seen.add(file.path)
+            name = f"{folder_name}/{entry}" if entry.isascii() else name_of(Path(path))
+            yield FoundLog(path, name, file.state)
 
 
-def file_state(status: os.stat_result) -> FileState:
-    """Return time, size and inode."""
-    return status.st_mtime_ns, status.st_size, status.st_ino
+def _log_entries(folder: Path) -> list[str]:
+    """Return the names of the logs in a folder, sorted."""
+    try:
+        entries = os.listdir(folder)  # noqa: PTH208 - thousands of logs: no Path for each
+    except OSError:
+        return []
+    logs = [entry for entry in entries if entry.endswith(paths.LOG_SUFFIXES)]
+    # Of two logs with one name, the packed one comes first: it was imported, so it is older.
+    logs.sort(key=lambda entry: (entry.removesuffix(".gz"), not entry.endswith(".gz")))
+    return logs
 
 
-def _file(path: str, folders: dict[str, str]) -> tuple[str, FileState]:
-    """The file that a path leads to, "" for none; each folder is followed once."""
-    folder, sep, name = path.rpartition(os.sep)
+class _RegularFile(NamedTuple):
+    path: str  # without symbolic links
+    state: FileState
+
+
+def _regular_file(path: str, real_folders: dict[str, str]) -> _RegularFile | None:
+    """Return the regular file that a path leads to, or None.
+
+    `real_folders` remembers the real paths of folders, so that each is resolved once.
+    """
     try:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             real = os.path.realpath(path)
-            status = os.stat(real)  # noqa: PTH116 - as above
-            return (real, file_state(status)) if stat.S_ISREG(status.st_mode) else ("", NO_FILE)
+            status = os.stat(real)  # noqa: PTH116 - thousands of logs: no Path for each
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            return _RegularFile(real, file_state(status))
     except (OSError, ValueError):
-        return "", NO_FILE
-    if folder not in folders:
-        folders[folder] = os.path.realpath(folder + sep)
-    return f"{folders[folder]}{os.sep}{name}", file_state(status)
+        return None
+    folder, separator, name = path.rpartition(os.sep)
+    if folder not in real_folders:
+        real_folders[folder] = os.path.realpath(folder + separator)
+    return _RegularFile(f"{real_folders[folder]}{os.sep}{name}", file_state(status))
+
+
+def file_state(status: os.stat_result) -> FileState:
+    """Return the state of a file from its status."""
+    return FileState(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def source_names(root: Path) -> Callable[[Path], str]:
-    """Return the function that names sources alike in all checkouts."""
+    """Return the function that names sources, with the same names in all checkouts."""
     location = paths.location(root)
-    state, here, main = (f"{folder}/" for folder in (location.state, location.root, location.main))
+    state = f"{location.state}/"
+    here = f"{location.root}/"
+    main = f"{location.main}/"
     top = f"{location.top}/" if location.top else main
 
     def name(path: Path) -> str:
         text = path.as_posix()
         if text.startswith(state):
-            text = text[len(state) :]
+            text = text.removeprefix(state)
         elif text.startswith(here):
-            text = text[len(here) :]
-        elif text.startswith(main) and text[len(main) :].startswith(SHARED):
-            text = text[len(main) :]
+            text = text.removeprefix(here)
+        elif text.startswith(main) and text.removeprefix(main).startswith(SHARED):
+            text = text.removeprefix(main)
         elif text.startswith((main, top)):
             text = Path(os.path.relpath(path, root)).as_posix()
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -181,17 +230,8 @@ def source_names(root: Path) -> Callable[[Path], str]:
     return name
 
 
-def read_source(
-    source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None
-) -> Contents:
-    """Read a source; of a log without a last line that is still being written."""
-    text = files.read(source.path) or ""
-    text = text[: text.rfind("\n") + 1] if source.format is Format.LOG else text
-    return contents(source, text, interpret, is_own)
-
-
 def memory_files(root: Path) -> Iterator[tuple[Path, Format]]:
-    """Yield the files that may have memories; a worktree may have the main checkout's."""
+    """Yield the files that may contain memories; a worktree may use the main checkout's."""
     yield from _entry_files(root, Format.MEMORIES, Format.GUARDRAILS)
     for path in sorted(paths.knowledge_folder(paths.knowledge_root(root)).glob("*.md")):
         yield path, Format.KNOWLEDGE
@@ -210,16 +250,18 @@ def has_own(root: Path) -> bool:
 
 
 def log_folders(root: Path) -> tuple[Path, Path]:
-    """Return the folders of the logs of sessions and of runs."""
+    """Return the folders with the logs of sessions and of runs."""
     log = paths.log_folder(root)
     return log / "sessions", log / "runs"
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:
+    """Yield every path at which a source may be, except the logs of sessions and runs."""
     yield from memory_files(root)
     for outer in paths.enclosing_projects(root):
         yield from _entry_files(outer, Format.ENCLOSING_MEMORIES, Format.ENCLOSING_GUARDRAILS)
-    if personal := paths.personal_memories():
+    personal = paths.personal_memories()
+    if personal:
         yield personal, Format.PERSONAL
     for path in paths.progress_files(root):
         yield path, Format.PROGRESS
@@ -227,23 +269,37 @@ def _places(root: Path) -> Iterator[tuple[Path, Format]]:
     for name, form in _TASK_FILES.items():
         for path in sorted(tasks.glob(f"*/{name}")):
             yield path, form
-    # bodies that were replaced: retired, so that search does not offer them
+    # Replaced bodies of knowledge entries. They are retired, so that search does not offer them.
     yield paths.log_folder(root) / "knowledge.jsonl", Format.LOG
 
 
 def format_of(root: Path, path: Path) -> Format | None:
-    """Return the format of a source by its path, also where there is no file yet; None for another file."""
+    """Return the format of the source at a path, even if there is no file yet.
+
+    Return None for a file that is not a source.
+    """
     if path.name.endswith(paths.LOG_SUFFIXES):
         return Format.LOG
     if path.suffix == ".md" and path.parent == paths.knowledge_folder(paths.knowledge_root(root)):
         return Format.KNOWLEDGE
-    tasks = paths.tasks_folder(root)
-    of_task = (
-        form
-        for name, form in _TASK_FILES.items()
-        if tasks in path.parents and path.match(f"*/{name}")
-    )
-    return next(of_task, None) or dict(_places(root)).get(path)
+    if paths.tasks_folder(root) in path.parents:
+        for name, form in _TASK_FILES.items():
+            if path.match(f"*/{name}"):
+                return form
+    return dict(_places(root)).get(path)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read_source(
+    source: Source, interpret: Interpret | None = None, is_own: IsOwn | None = None
+) -> Contents:
+    """Read a source; the unfinished last line of a log is left out."""
+    text = files.read(source.path) or ""
+    if source.format is Format.LOG:
+        text = text[: text.rfind("\n") + 1]
+    return contents(source, text, interpret, is_own)
 
 
 def contents(
@@ -254,29 +310,35 @@ def contents(
     *,
     in_own_turn: bool = False,
 ) -> Contents:
-    """Read a source's text; of a log a part will do, with the state before it."""
+    """Parse a source's text, or a portion of a log.
+
+    `in_own_turn` is that member of the contents of the log's previous portion.
+    """
     if source.format is Format.LOG:
-        read = _log_contents(text, interpret)
-        return read if is_own is None else _without_own(read, is_own, in_own_turn)
+        log = _log_contents(text, interpret)
+        if is_own is None:
+            return log
+        return _without_own(log, is_own, in_own_turn)
     if source.format is Format.TASK:
         from ralph.formats.work import parse_task
 
         task = parse_task(text).task
-        return Contents(tasks=(task,) if task is not None else ())
+        return Contents(tasks=() if task is None else (task,))
     document = parse_source(source, text)
     entries = document.entries
     if source.format is Format.PROGRESS:
         from ralph.formats.progress import searchable_entries
 
         entries = searchable_entries(document)
-    return Contents(
-        tuple(Placed(scoped(entry.record, source.format), entry.line) for entry in entries)
-    )
+    placed = [Placed(scoped(entry.record, source.format), entry.line) for entry in entries]
+    return Contents(tuple(placed))
 
 
 def scoped(record: Record, form: Format) -> Record:
-    """Return a record with the scope that its file gives it."""
-    return replace(record, scope=OUTSIDE[form]) if form in OUTSIDE else record
+    """Return a record with the scope that its file implies."""
+    if form not in OUTSIDE:
+        return record
+    return replace(record, scope=OUTSIDE[form])
 
 
 def parse_source(source: Source, text: str) -> Document:
@@ -289,7 +351,8 @@ def parse_source(source: Source, text: str) -> Document:
 
 
 def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
-    """Parse a file of memories; codecs are imported when needed: hooks read logs alone."""
+    """Parse a file of memories; `slug` is the name of a knowledge file without its suffix."""
+    # Codecs are imported when needed, because hooks only read logs.
     if form is Format.KNOWLEDGE:
         from ralph.formats.knowledge import parse_knowledge
 
@@ -302,47 +365,76 @@ def parse_editable(form: Format, text: str, slug: str = "") -> EditableDocument:
         from ralph.formats.work import parse_insights
 
         return parse_insights(text)
-    is_guardrails = form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS)
-    return parse_memories(text, GUARDRAILS if is_guardrails else MEMORIES)
+    if form in (Format.GUARDRAILS, Format.ENCLOSING_GUARDRAILS):
+        return parse_memories(text, GUARDRAILS)
+    return parse_memories(text, MEMORIES)
 
 
 def _log_contents(text: str, interpret: Interpret | None) -> Contents:
     from ralph.formats.log import parse_log
 
     document = parse_log(text)
-    placed = [(entry.start, Placed(entry.record, entry.line)) for entry in document.entries]
+    placed: list[tuple[int, Placed]] = []  # each with its position in the text
+    for entry in document.entries:
+        placed.append((entry.start, Placed(entry.record, entry.line)))
     lines: list[tuple[str, Mapping[str, object]]] = []
-    raw = [line.value for line in document.lines if line.type == EVENT]
-    events = len(raw) + sum(entry.record.family is Family.OBSERVATION for entry in document.entries)
-    hosts = frozenset(
-        host for value in raw if isinstance(host := value.get("host"), str) and host.isidentifier()
-    )
     for line in document.lines:
         if line.type != EVENT or interpret is None:
             lines.append((line.type, line.value))
             continue
         records, session = interpret(line.value)
-        placed += ((line.start, Placed(record, line.line)) for record in records)
+        for record in records:
+            placed.append((line.start, Placed(record, line.line)))
         if session is not None:
             lines.append(("session", session))
-    placed.sort(key=itemgetter(0))  # as they happened, whoever wrote them
-    ordered = tuple(each for _, each in placed)
+    placed.sort(key=itemgetter(0))  # in the order in which they happened, whoever wrote them
     return Contents(
-        ordered, (), tuple(lines), problems=len(document.problems), events=events, hosts=hosts
+        records=tuple(record for _, record in placed),
+        lines=tuple(lines),
+        problems=len(document.problems),
+        events=_count_events(document),
+        hosts=_event_hosts(document),
     )
 
 
-def _without_own(read: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
-    """Leave out Ralph's own traffic, and the answer to a command that did nothing else."""
+def _count_events(document: LogDocument) -> int:
+    """Count the lines that hooks wrote: raw lines, and observations."""
+    events = 0
+    for line in document.lines:
+        if line.type == EVENT:
+            events += 1
+    for entry in document.entries:
+        if entry.record.family is Family.OBSERVATION:
+            events += 1
+    return events
+
+
+def _event_hosts(document: LogDocument) -> frozenset[str]:
+    """Return the agents whose hooks wrote raw lines."""
+    hosts: set[str] = set()
+    for line in document.lines:
+        if line.type == EVENT:
+            host = line.value.get("host")
+            if isinstance(host, str) and host.isidentifier():
+                hosts.add(host)
+    return frozenset(hosts)
+
+
+def _without_own(log: Contents, is_own: IsOwn, in_own_turn: bool) -> Contents:
+    """Leave out calls of Ralph itself, and the agent's answer to a command that only called it."""
     kept: list[Placed] = []
-    for each in read.records:
-        record = each.record
-        is_note = record.kind is ObservationKind.NOTE
+    for placed in log.records:
+        record = placed.record
         if record.family is not Family.OBSERVATION:
-            kept.append(each)
-        elif is_own(record):
+            kept.append(placed)
+            continue
+        is_note = record.kind is ObservationKind.NOTE
+        if is_own(record):
             in_own_turn = in_own_turn or is_note
-        elif not (in_own_turn and is_note and record.origin.by == "agent"):
-            kept.append(each)
-            in_own_turn = False
-    return replace(read, records=tuple(kept), in_own_turn=in_own_turn)
+            continue
+        is_answer = is_note and record.origin.by == "agent"
+        if in_own_turn and is_answer:
+            continue
+        kept.append(placed)
+        in_own_turn = False
+    return replace(log, records=tuple(kept), in_own_turn=in_own_turn)

@@ -1,7 +1,8 @@
-"""`team.db`, the rows of other machines in the schema of the index; and what of the index there is to share.
+"""`team.db`, which has the rows of other machines, and the rows of the index that can be shared.
 
-A source here is one of the server's: `digest` is its generation, `offset` the last key that was pulled. It is written
-with the index's own writer, so that searching pulled rows is searching the same rows locally.
+`team.db` has the schema of the index and is written with the index's own writer, so pulled rows are
+searched like local ones. A source in it is a source of the server: `digest` is its generation and
+`offset` the last key that was pulled.
 """
 
 from __future__ import annotations
@@ -16,15 +17,31 @@ from typing import NamedTuple
 from ralph.errors import NotFound
 from ralph.model.record import Family, Record
 from ralph.store import db, queries
-from ralph.store.index import PATIENCE, SCHEMA_VERSION, IndexWriter, sole_writer
+from ralph.store.index import PATIENCE, SCHEMA_VERSION, IndexWriter, ReadState, sole_writer
 from ralph.store.queries import Terms
 from ralph.store.sources import Format, Source, contents
 
 PREFIX = "team/"
+"""How the names of pulled sources begin."""
+
+_INDEXED_SOURCES = """
+SELECT key, path, format, digest, offset, lines,
+    EXISTS (SELECT 1 FROM journal WHERE source = s.key),
+    EXISTS (SELECT 1 FROM observations WHERE source = s.key),
+    key IN (SELECT source FROM sessions WHERE coalesce(summary, '') <> '')
+FROM sources s ORDER BY key
+"""
+_SUMMARIZED_SESSIONS = """
+SELECT id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary
+FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''
+"""
+
+
+# --- rows of other machines ---------------------------------------------------------------------
 
 
 class PulledState(NamedTuple):
-    """What was pulled of a source."""
+    """How much of a source was pulled; `key` is 0 if nothing was."""
 
     key: int
     generation: str
@@ -32,48 +49,59 @@ class PulledState(NamedTuple):
 
 
 class TeamDatabase:
-    """The rows of other machines, for one writer."""
+    """The rows of other machines, opened by their only writer."""
 
     def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
         self.connection = connection
         self.writer = writer
 
     def states(self) -> dict[str, PulledState]:
-        """Return what was pulled, by the names of the sources."""
-        rows = self.connection.execute("SELECT path, key, digest, offset FROM sources")
-        return {row[0]: PulledState(*row[1:]) for row in rows}
+        """Return what was pulled of each source, by the source's name."""
+        states: dict[str, PulledState] = {}
+        for row in self.connection.execute("SELECT path, key, digest, offset FROM sources"):
+            states[row["path"]] = PulledState(row["key"], row["digest"], row["offset"])
+        return states
 
     def put(
         self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]
     ) -> None:
-        """Add lines with their ids to a source, behind those that it has, or instead of all where `state` has no key.
+        """Add lines, each with its id, to a source; if `state` has no key, replace the source.
 
-        A line of another id than the server says is dropped: nobody could forget it.
+        A line whose id is not the one that the server names is dropped, because nobody could
+        forget it.
         """
         key = state.key
-        values = (state.generation, state.last, len(lines))
         if key:
-            sql = "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?"
-            self.connection.execute(sql, (*values, key))
+            self.connection.execute(
+                "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?",
+                (state.generation, state.last, len(lines), key),
+            )
         else:
-            for row in self.connection.execute(
-                "SELECT key FROM sources WHERE path = ?", (name,)
-            ).fetchall():
-                self.writer.clear(row[0])
-            key = self.writer.add_source(name, form, (0, 0, 0, *values))
-        source = Source(Path(name), name, Format.LOG)
-        read = contents(source, "".join(f"{line}\n" for _, line in lines))
-        names = {each for each, _ in lines}
-        records = tuple(item for item in read.records if item.record.id in names)
-        others = tuple(item for item in read.lines if item[1].get("id") in names)
-        self.writer.put(key, replace(read, records=records, lines=others))
+            key = self._replace_source(name, form, state, len(lines))
+        text = "".join(f"{line}\n" for _, line in lines)
+        read = contents(Source(Path(name), name, Format.LOG), text)
+        named_ids = {record_id for record_id, _ in lines}
+        records = [item for item in read.records if item.record.id in named_ids]
+        others = [(kind, line) for kind, line in read.lines if line.get("id") in named_ids]
+        self.writer.put(key, replace(read, records=tuple(records), lines=tuple(others)))
+
+    def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
+        """Add a source without rows in place of the one with its name; return its key."""
+        rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
+        for row in rows:
+            self.writer.clear(row["key"])
+        read_state = ReadState(digest=state.generation, offset=state.last, lines=lines)
+        return self.writer.add_source(name, form, read_state)
 
 
 @contextmanager
 def open_team(
     path: Path, terms: Terms, is_order: Callable[[Record], bool]
 ) -> Iterator[TeamDatabase]:
-    """Open `team.db` for writing, which makes it, also anew after damage or a change of the schema."""
+    """Open `team.db` for writing; create it if it is missing, damaged or of another version.
+
+    Raise Busy if another process keeps writing it.
+    """
     with (
         sole_writer(path, patience=PATIENCE),
         db.explained(path),
@@ -84,7 +112,7 @@ def open_team(
 
 @contextmanager
 def read_team(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open `team.db` for reading; NotFound when there is none, or one of another version."""
+    """Open `team.db` for reading; raise NotFound if it is missing or of another version."""
     with (
         suppress(sqlite3.OperationalError),
         closing(db.connect(path, read_only=True)) as connection,
@@ -92,11 +120,31 @@ def read_team(path: Path) -> Iterator[sqlite3.Connection]:
         if db.version_of(connection) == SCHEMA_VERSION:
             yield connection
             return
-    raise NotFound("nothing was pulled yet", hint="`ralph team pull` fetches what the team shares")
+    raise NotFound(
+        "nothing has been pulled yet", hint="`ralph team pull` fetches what the team shares"
+    )
+
+
+def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of rows of every pulled source, by the source's name."""
+    rows = connection.execute("SELECT path, lines FROM sources")
+    return {row["path"]: int(row["lines"]) for row in rows}
+
+
+def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    """Yield id, title with tags, and text of every record and of every session's summary."""
+    for family in Family:
+        for _, record in queries.select_records(connection, family, "1", ()):
+            yield record.id, " ".join((record.title, *record.tags)), record.text
+    sql = "SELECT id, '', summary FROM sessions WHERE summary > ''"
+    yield from connection.execute(sql).fetchall()
+
+
+# --- rows of the index to share -----------------------------------------------------------------
 
 
 class IndexedSource(NamedTuple):
-    """A source of the index: how far it was read, and what of it there is to share."""
+    """A source of the index: how far it was read, and which of its rows can be shared."""
 
     key: int
     path: str
@@ -110,50 +158,25 @@ class IndexedSource(NamedTuple):
 
 
 def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
-    """Return every source of the index."""
-    sql = (
-        "SELECT key, path, format, digest, offset, lines, EXISTS (SELECT 1 FROM journal WHERE source = s.key), "
-        "EXISTS (SELECT 1 FROM observations WHERE source = s.key), "
-        "key IN (SELECT source FROM sessions WHERE coalesce(summary, '') <> '') FROM sources s ORDER BY key"
-    )
-    return map(IndexedSource._make, connection.execute(sql))
+    """Yield every source of the index."""
+    return map(IndexedSource._make, connection.execute(_INDEXED_SOURCES))
 
 
 def records_behind(
     connection: sqlite3.Connection, source: int, family: Family, line: int
 ) -> Iterator[tuple[Record, int]]:
-    """Yield the records of a family behind a line of a source, each with its place in its session."""
-    places: dict[int, int] = {}
+    """Yield a source's records after a given line, with their positions in the session."""
+    positions: dict[int, int] = {}
     if family is Family.OBSERVATION:
         sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
-        places = {row[0]: row[1] for row in connection.execute(sql, (source, line))}
-    key = queries.TABLES[family][1]
-    for number, record in queries.select_records(
-        connection, family, f"source = ? AND line > ? ORDER BY {key}", (source, line)
-    ):
-        yield record, places.get(number, 0)
-
-
-_SESSION = "id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary"
+        positions = dict(connection.execute(sql, (source, line)).fetchall())
+    _, key_column = queries.TABLES[family]
+    condition = f"source = ? AND line > ? ORDER BY {key_column}"
+    for key, record in queries.select_records(connection, family, condition, (source, line)):
+        yield record, positions.get(key, 0)
 
 
 def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator[dict[str, str]]:
-    """Yield the sessions of a source that have a summary."""
-    sql = f"SELECT {_SESSION} FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''"
-    for row in connection.execute(sql, (source,)):
-        yield {name: str(row[name]) for name in row.keys() if row[name]}  # noqa: SIM118  (a Row is no mapping)
-
-
-def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
-    """Count the rows of every pulled source, by its name."""
-    return {row[0]: int(row[1]) for row in connection.execute("SELECT path, lines FROM sources")}
-
-
-def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
-    """Yield id, title with tags, and text of every record and of the summaries of sessions."""
-    for family in Family:
-        for _, record in queries.select_records(connection, family, "1", ()):
-            yield record.id, " ".join((record.title, *record.tags)), record.text
-    yield from connection.execute(
-        "SELECT id, '', summary FROM sessions WHERE summary > ''"
-    ).fetchall()
+    """Yield the sessions of a source that have a summary, without empty columns."""
+    for row in connection.execute(_SUMMARIZED_SESSIONS, (source,)):
+        yield {name: str(value) for name, value in dict(row).items() if value}

@@ -1,7 +1,8 @@
-"""The PostgreSQL server of a team: connections, its versioned schema, and a call for each of its functions.
+"""The PostgreSQL server of a team: connections, its versioned schema, and calls of its functions.
 
-Auth is libpq's: service file, .pgpass, certificates. The TLS certificate of a server elsewhere is verified.
-Whatever psycopg raises becomes one line: server away, slow, full, restarted, of another version, not a member.
+Authentication is left to libpq: service files, .pgpass and certificates. The TLS certificate of a
+remote server is verified. Every error of psycopg becomes one line with advice: the server does not
+answer, is slow or full, was restarted, has another version, or the user is not a member.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
@@ -23,34 +23,43 @@ if TYPE_CHECKING:
     import psycopg
 
 VERSION = 1
-"""Of the schema: the number of the last file in `store/team/`."""
-_SECONDS = 120
-_CONNECT = 10
-_LONGEST_CONNECT = 60
-PATIENCE = _SECONDS + 10.0
-"""Seconds until a statement is given up here, where the server did not do that itself."""
-_SECRET = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_STRICT = "verify-full"
-_MIGRATE = "its administrator runs `ralph team migrate URL`"
-_KEEP = {
-    "keepalives_idle": 20,
-    "keepalives_interval": 5,
+"""The version of the schema: the number of the last file in `store/team/`."""
+LARGEST = 1 << 20
+"""Maximum size in bytes of a shared row; its terms may have twice that."""
+_STATEMENT_SECONDS = 120
+PATIENCE = _STATEMENT_SECONDS + 10.0
+"""Seconds after which Ralph gives up on a statement that the server has not cancelled itself."""
+_CONNECT_SECONDS = 10
+_MAX_CONNECT_SECONDS = 60  # for a `connect_timeout` in the URL
+_KEEPALIVE = {
+    "keepalives_idle": 20,  # seconds
+    "keepalives_interval": 5,  # seconds
     "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
+    "tcp_user_timeout": 30_000,  # milliseconds
 }
+_SECRET_PARAMETERS = (
+    "password",
+    "sslpassword",
+    "oauth_client_secret",
+    "scram_client_key",
+    "scram_server_key",
+)
+_LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
+_STRICT_SSLMODE = "verify-full"
+_MIGRATE_HINT = "its administrator runs `ralph team migrate URL`"
 _FUNCTION = re.compile(
-    r"^CREATE FUNCTION (\w+)\((?:(?!\$\$).)*?(SECURITY DEFINER[^$]*?)?AS \$\$(.*?)\$\$;",
+    r"^CREATE FUNCTION (?P<name>\w+)\((?:(?!\$\$).)*?(?P<definer>SECURITY DEFINER[^$]*?)?"
+    r"AS \$\$(?P<body>.*?)\$\$;",
     re.DOTALL | re.MULTILINE,
 )
 
 
 class ServerError(RalphError):
-    """The team's server did not do what it was asked to."""
+    """The team's server did not do what it was asked to do."""
 
 
 class SourceRefused(ServerError):
-    """The server does not take one source; others it may."""
+    """The server refused one source; it may accept others."""
 
 
 class ServerSource(NamedTuple):
@@ -72,12 +81,12 @@ class ServerSource(NamedTuple):
     last: int
 
 
-LARGEST = 1 << 20
-"""Bytes of a row that is shared; its terms may have twice that."""
-
-
 class PushedRow(NamedTuple):
-    """A row that is pushed: family (3: a session), id, place in its session, line of the log format, and its terms."""
+    """A row to push.
+
+    `family` is the place of a record's family, or 3 for a session. `seq` is the position in the
+    session. `body` is a line in the format of logs, and the rest are its search terms.
+    """
 
     family: int
     id: str
@@ -89,93 +98,157 @@ class PushedRow(NamedTuple):
     length: int = 0
 
 
+_PUSHED_TYPES = ("smallint", "text", "text", "int", "text", "text", "text", "int")
+"""The PostgreSQL types of the fields of `PushedRow`."""
+
+
+# --- connecting ---------------------------------------------------------------------------------
+
+
 def check_url(url: str) -> dict[str, Any]:
-    """Return the parameters of a URL; UsageError for one with a password, Refused for one without TLS elsewhere."""
+    """Return the connection parameters of a URL; for a remote server they demand verified TLS.
+
+    Raise UsageError for a URL that is malformed or contains a password, and Refused for one that
+    turns the verification off for a remote server.
+    """
+    given = _parse_url(url)
+    for name in _SECRET_PARAMETERS:
+        if given.get(name):
+            raise UsageError(
+                f"the URL has a password ({name})",
+                hint="put it in ~/.pgpass or a service file, as for psql; "
+                "Ralph does not store passwords",
+            )
+    used = _with_defaults(given)
+    if _is_local(used):
+        return given
+    mode = given.get("sslmode")
+    if mode not in (None, _STRICT_SSLMODE):
+        raise Refused(
+            f"sslmode={mode} does not check the identity of the server",
+            hint=f"use sslmode={_STRICT_SSLMODE}; only a server on this machine may go without",
+        )
+    users_certificate = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
+    if not used.get("sslrootcert") and not users_certificate.exists():
+        given["sslrootcert"] = "system"
+    given["sslmode"] = _STRICT_SSLMODE
+    return given
+
+
+def _parse_url(url: str) -> dict[str, Any]:
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        given = conninfo_to_dict(url)
+        return conninfo_to_dict(url)
     except Error as error:
-        hint = "such as postgresql://ann@db.example.com/ralph, or service=ralph"
-        raise UsageError(f"this is no PostgreSQL URL: {_first_line(error)}", hint=hint) from error
-    if secret := next((name for name in _SECRET if given.get(name)), ""):
-        hint = "put it into ~/.pgpass or a service file, as for psql; Ralph stores no password"
-        raise UsageError(f"the URL has a password ({secret})", hint=hint)
-    used = _with_defaults(given)
-    addresses = [each for name in ("host", "hostaddr") for each in used.get(name, "").split(",")]
-    is_local = all(host in ("", *_LOOPBACK) or host.startswith(("/", "@")) for host in addresses)
-    if not is_local or (used.get("service") and not any(addresses)):
-        mode = given.get("sslmode")
-        if mode not in (None, _STRICT):
-            what = f"sslmode={mode} does not check which server it is"
-            raise Refused(
-                what, hint=f"use sslmode={_STRICT}; only a server on this machine may do without"
-            )
-        own_root = Path("~/.postgresql/root.crt").expanduser()  # where libpq looks for it
-        if not (used.get("sslrootcert") or own_root.exists()):
-            given["sslrootcert"] = "system"
-        given["sslmode"] = _STRICT
-    return given
+        raise UsageError(
+            f"this is not a PostgreSQL URL: {_first_line(error)}",
+            hint="such as postgresql://ann@db.example.com/ralph, or service=ralph",
+        ) from error
 
 
-def _with_defaults(given: dict[str, Any]) -> dict[str, str]:
-    """Return the parameters that libpq will use: those of a service and of the environment count as well."""
+def _is_local(used: Mapping[str, str]) -> bool:
+    """Whether every address is on this machine; a service without an address may be anywhere."""
+    hosts = [*used.get("host", "").split(","), *used.get("hostaddr", "").split(",")]
+    if used.get("service") and not any(hosts):
+        return False
+    return all(host in _LOCAL_HOSTS or host.startswith(("/", "@")) for host in hosts)
+
+
+def _with_defaults(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters that libpq will use, with those of a service and the environment."""
     from psycopg import pq
 
     before = os.environ.get("PGSERVICE")
     try:
-        if given.get(
-            "service"
-        ):  # libpq reads the service for its defaults only where the environment names it
+        # libpq reads a service for its defaults only if the environment names it.
+        if given.get("service"):
             os.environ["PGSERVICE"] = str(given["service"])
-        defaults = {
-            each.keyword.decode(): each.val.decode()
-            for each in pq.Conninfo.get_defaults()
-            if each.val
-        }
+        defaults = pq.Conninfo.get_defaults()
     finally:
         os.environ.pop("PGSERVICE", None)
         if before is not None:
             os.environ["PGSERVICE"] = before
-    return {**defaults, **{name: str(value) for name, value in given.items()}}
+    used: dict[str, str] = {}
+    for option in defaults:
+        if option.val:
+            used[option.keyword.decode()] = option.val.decode()
+    for name, value in given.items():
+        used[name] = str(value)
+    return used
 
 
 def shown_url(url: str) -> str:
-    """Return a URL for messages; it has no password, but an earlier version of a file may."""
-    return re.sub(
-        r"(://[^:/@]*):[^@]*@", r"\1:***@", re.sub(rf"({'|'.join(_SECRET)})=\S+", r"\1=***", url)
-    )
+    """Return a URL for messages, with any password hidden.
+
+    Ralph accepts no password, but a file that an earlier version wrote may contain one.
+    """
+    hidden = re.sub(rf"({'|'.join(_SECRET_PARAMETERS)})=\S+", r"\1=***", url)
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", hidden)
 
 
 @contextmanager
 def connect(url: str, *, any_version: bool = False) -> Iterator[TeamServer]:
-    """Connect to a server whose schema is of this version, unless `any_version`; ServerError when that fails."""
+    """Connect to a server.
+
+    Raise ServerError if that fails or, unless `any_version`, if its schema has another version.
+    """
     import psycopg
 
-    with _explained(url):
-        options = f"-c statement_timeout={_SECONDS * 1000} -c idle_in_transaction_session_timeout={_SECONDS * 1000}"
-        given = {"application_name": "ralph", **_KEEP, **check_url(url)}
-        seconds = str(given.get("connect_timeout", ""))
-        given["connect_timeout"] = (
-            min(int(seconds) if seconds.isdecimal() else 0, _LONGEST_CONNECT) or _CONNECT
-        )
-        given["options"] = f"{given.get('options', '')} {options}".strip()
-        with psycopg.connect(**given, autocommit=True) as connection:
-            connection.prepare_threshold = None  # poolers such as PgBouncer
-            server = TeamServer(connection, url)
-            number = VERSION if any_version else server.version()
-            if number != VERSION:
-                age, todo = ("newer", "update Ralph") if number > VERSION else ("older", _MIGRATE)
-                what = f"the server's schema is {age} ({number}) than this Ralph's ({VERSION})"
-                raise ServerError(
-                    what if number else "the server has no tables of Ralph's", hint=todo
-                )
-            yield server
+    with (
+        _explained(url),
+        psycopg.connect(**_connection_parameters(url), autocommit=True) as connection,
+    ):
+        connection.prepare_threshold = None  # for poolers such as PgBouncer
+        server = TeamServer(connection, url)
+        if not any_version:
+            _require_version(server.version())
+        yield server
+
+
+def _connection_parameters(url: str) -> dict[str, Any]:
+    parameters = {"application_name": "ralph", **_KEEPALIVE, **check_url(url)}
+    parameters["connect_timeout"] = _connect_seconds(parameters)
+    milliseconds = _STATEMENT_SECONDS * 1000
+    timeouts = (
+        f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout={milliseconds}"
+    )
+    parameters["options"] = f"{parameters.get('options', '')} {timeouts}".strip()
+    return parameters
+
+
+def _connect_seconds(parameters: Mapping[str, Any]) -> int:
+    """Return the time limit for connecting: the URL's, within limits, or the default."""
+    text = str(parameters.get("connect_timeout", ""))
+    seconds = int(text) if text.isdecimal() else 0
+    if seconds == 0:
+        return _CONNECT_SECONDS
+    return min(seconds, _MAX_CONNECT_SECONDS)
+
+
+def _require_version(version: int) -> None:
+    """Raise ServerError unless this is the version of the schema that Ralph uses."""
+    if version == VERSION:
+        return
+    if version == 0:
+        raise ServerError("the server has no Ralph tables", hint=_MIGRATE_HINT)
+    if version > VERSION:
+        comparison = "newer"
+        hint = "update Ralph"
+    else:
+        comparison = "older"
+        hint = _MIGRATE_HINT
+    raise ServerError(
+        f"the server's schema ({version}) is {comparison} than this Ralph's ({VERSION})", hint=hint
+    )
+
+
+# --- the server ---------------------------------------------------------------------------------
 
 
 class TeamServer:
-    """A connection to the team's server."""
+    """A connection to the team's server; its methods raise ServerError."""
 
     def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection = connection
@@ -183,7 +256,7 @@ class TeamServer:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Explain errors, and hang up on a server that stays silent though the connection is open."""
+        """Explain errors, and hang up on a server that stays silent on an open connection."""
         from psycopg import OperationalError, errors
 
         given_up = Event()
@@ -201,24 +274,29 @@ class TeamServer:
                 timer.cancel()
 
     def call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
-        """Call a function of the schema."""
+        """Call a function of the schema and return its rows."""
         marks = ", ".join(["%s"] * len(values))
+        sql = f"SELECT * FROM ralph_team.{name}({marks})"
         with self._asking():
-            return self.connection.execute(
-                f"SELECT * FROM ralph_team.{name}({marks})", values
-            ).fetchall()
+            return self.connection.execute(sql, values).fetchall()
 
     def version(self) -> int:
-        """Return the version of the server's schema; 0 without one."""
+        """Return the version of the server's schema, or 0 if it has none."""
         with self._asking():
             sql = "SELECT to_regproc('ralph_team.schema_version') IS NOT NULL"
-            exists = (self.connection.execute(sql).fetchone() or (False,))[0]
-        return int(self.call("schema_version")[0][0]) if exists else 0
+            row = self.connection.execute(sql).fetchone()
+        has_schema = row is not None and row[0]
+        if not has_schema:
+            return 0
+        return int(self.call("schema_version")[0][0])
 
     def sources(self, project: str) -> list[ServerSource]:
         """Return every source of a project."""
-        rows = (ServerSource(*row) for row in self.call("sources_of", project))
-        return [row._replace(generation=str(row.generation)) for row in rows]
+        sources = []
+        for row in self.call("sources_of", project):
+            source = ServerSource(*row)
+            sources.append(source._replace(generation=str(source.generation)))
+        return sources
 
     def push(
         self,
@@ -228,81 +306,116 @@ class TeamServer:
         before: str | None,
         rows: Sequence[PushedRow],
     ) -> int:
-        """Store rows of a source (`SharedRows.describe`) behind those with the digest `before`, or instead of all."""
-        columns = (
-            [list(column) for column in zip(*rows, strict=True)]
-            if rows
-            else [[] for _ in PushedRow._fields]
-        )
-        types = ("smallint", "text", "text", "int", "text", "text", "text", "int")
-        arrays = ", ".join(f"%b::{name}[]" for name in types)
-        marks = ", ".join(["%s"] * (3 + len(source)))
+        """Store rows of a source, which `SharedRows.describe` describes; return how many.
+
+        They are added to the rows with the digest `before`, or replace all rows if it is None.
+        """
+        columns: list[list[object]] = [[] for _ in PushedRow._fields]
+        for row in rows:
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+        values = (project, machine, *source, before)
+        marks = ", ".join(["%s"] * len(values))
+        arrays = ", ".join(f"%b::{name}[]" for name in _PUSHED_TYPES)
+        sql = f"SELECT ralph_team.push({marks}, {arrays})"
         with self._asking():
-            sql = f"SELECT ralph_team.push({marks}, {arrays})"
-            row = self.connection.execute(
-                sql, (project, machine, *source, before, *columns)
-            ).fetchone()
-        return int(row[0]) if row else 0
+            result = self.connection.execute(sql, (*values, *columns)).fetchone()
+        return int(result[0]) if result else 0
 
     def rows(
         self, project: str, wanted: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, int, str, str]]:
-        """Yield source, key, id and line of the rows of some sources behind a key each, by source and key."""
-        pairs = list(wanted)
-        values = (project, [source for source, _ in pairs], [after for _, after in pairs])
-        with self._asking(), self.connection.cursor() as cursor:
-            called = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
-            with cursor.copy(
-                f"COPY (SELECT source, key, id, body FROM {called}) TO STDOUT", values
-            ) as copy:
-                copy.set_types(["int8", "int8", "text", "text"])
-                yield from copy.rows()
+        """Yield source, key, id and line of rows, ordered by source and key.
+
+        `wanted` has pairs of a source and a key, after which the source's rows are wanted.
+        """
+        sources = []
+        last_keys = []
+        for source, last_key in wanted:
+            sources.append(source)
+            last_keys.append(last_key)
+        call = "ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])"
+        sql = f"COPY (SELECT source, key, id, body FROM {call}) TO STDOUT"
+        with (
+            self._asking(),
+            self.connection.cursor() as cursor,
+            cursor.copy(sql, (project, sources, last_keys)) as copy,
+        ):
+            copy.set_types(["int8", "int8", "text", "text"])
+            yield from copy.rows()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let everything that is read within be of one moment."""
+        """Read everything within the block as of one moment."""
         with _explained(self.url), self.connection.transaction():
             self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
 
-    # --- for the administrator -------------------------------------------------------------------
+    # --- for the administrator ------------------------------------------------------------------
 
     def migrate(self) -> list[int]:
-        """Run the schema files that the server does not have yet, all or none; return their numbers."""
-        made = []
+        """Run the schema files that the server lacks, all or none; return their numbers."""
+        migrated = []
         with _explained(self.url), self.connection.transaction():
             self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('ralph team migrate'))")
             for number in range(self.version() + 1, VERSION + 1):
                 self.connection.execute(_script(f"{number:04}"))
-                made.append(number)
-        return made
+                migrated.append(number)
+        return migrated
 
     def add_member(self, project: str, role: str, *, may_write: bool = True) -> None:
-        """Add a role to a project, which is made if there is none."""
+        """Add a role to a project, which is created if it does not exist."""
         with _explained(self.url):
             sql = "SELECT 1 FROM pg_roles WHERE rolname = %s"
             if self.connection.execute(sql, (role,)).fetchone() is None:
-                hint = f'CREATE ROLE "{role}" LOGIN; makes it, with the auth of your choice'
-                raise ServerError(f"the server has no role {role}", hint=hint)
+                raise ServerError(
+                    f"the server has no role {role}",
+                    hint=f'create it with `CREATE ROLE "{role}" LOGIN;` '
+                    "and the authentication of your choice",
+                )
             self.call("add_member", project, role, may_write)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the schema: rights, functions that are not those of its files, wrong counts."""
-        sql = "SELECT proname, prosecdef, prosrc FROM pg_proc WHERE pronamespace = 'ralph_team'::regnamespace"
+        """Return what is wrong with the schema: permissions, changed functions and counts."""
         with _explained(self.url):
             problems = [str(row[0]) for row in self.connection.execute(_script("check"))]
-            found: list[tuple[str, bool, str]] = self.connection.execute(sql).fetchall()
-        ours = {
-            match[1]: (bool(match[2]), match[3])
-            for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode())
-        }
-        kinds = {name for name, is_definer, text in found if ours.get(name) != (is_definer, text)}
-        kinds |= {name for name, number in Counter(row[0] for row in found).items() if number > 1}
-        problems += [f"the function {name} is not Ralph's" for name in sorted(kinds)]
-        return problems + [
-            f"the function {name} is missing"
-            for name in sorted(ours.keys() - {row[0] for row in found})
-        ]
+            found = self._functions()
+        expected = _schema_functions()
+        foreign: set[str] = set()
+        seen: set[str] = set()
+        for name, function in found:
+            if name in seen or expected.get(name) != function:  # overloaded, or changed
+                foreign.add(name)
+            seen.add(name)
+        problems += [f"the function {name} is not Ralph's" for name in sorted(foreign)]
+        problems += [f"the function {name} is missing" for name in sorted(expected.keys() - seen)]
+        return problems
+
+    def _functions(self) -> list[tuple[str, _Function]]:
+        """Return the functions of the schema as the server has them, by name."""
+        sql = (
+            "SELECT proname, prosecdef, prosrc FROM pg_proc "
+            "WHERE pronamespace = 'ralph_team'::regnamespace"
+        )
+        rows = self.connection.execute(sql).fetchall()
+        return [(name, _Function(is_definer, body)) for name, is_definer, body in rows]
+
+
+class _Function(NamedTuple):
+    is_definer: bool  # whether it runs with the rights of its owner
+    body: str
+
+
+def _schema_functions() -> dict[str, _Function]:
+    """Return the functions in the last schema file by name."""
+    functions: dict[str, _Function] = {}
+    for match in _FUNCTION.finditer(_script(f"{VERSION:04}").decode()):
+        functions[match["name"]] = _Function(bool(match["definer"]), match["body"])
+    return functions
+
+
+def _script(name: str) -> bytes:
+    return resources.files("ralph.store").joinpath(f"team/{name}.sql").read_bytes()
 
 
 def _hang_up(number: int, given_up: Event) -> None:
@@ -311,70 +424,91 @@ def _hang_up(number: int, given_up: Event) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _script(name: str) -> bytes:
-    return resources.files("ralph.store").joinpath(f"team/{name}.sql").read_bytes()
+# --- errors -------------------------------------------------------------------------------------
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+class _Explanation(NamedTuple):
+    """An error in the user's terms; `{}` is psycopg's message and `{url}` the server's address."""
+
+    message: str
+    hint: str
 
 
-_KEPT = "nothing is lost: what was pushed before is there, the rest goes with the next push"
-_MEANINGS = {
-    "InsufficientPrivilege": (
+_NOTHING_LOST = "nothing is lost: the next push sends what is missing"
+_BROKEN_SCHEMA = _Explanation(
+    "the server's schema is incomplete", "its administrator runs `ralph team check URL`"
+)
+_EXPLANATIONS = {
+    "InsufficientPrivilege": _Explanation(
         "the server refused: {}",
         "its administrator adds members: `ralph team migrate URL --project NAME --member ROLE`",
     ),
-    "UniqueViolation": (
+    "UniqueViolation": _Explanation(
         "the server refused: {}",
-        "a machine is its first member's; the administrator deletes it from ralph_team.machines and .sources otherwise",
+        "a machine belongs to the first member that used it; to change that, the administrator "
+        "deletes it from ralph_team.machines and ralph_team.sources",
     ),
-    "CheckViolation": (
-        "the server refused: {}",
-        "update Ralph; `ralph team push --dry-run` shows the rows",
+    "CheckViolation": _Explanation(
+        "the server refused: {}", "update Ralph; `ralph team push --dry-run` shows the rows"
     ),
-    "LockNotAvailable": ("somebody else is pushing to this project", f"run it again; {_KEPT}"),
-    "DiskFull": ("the server's disk is full", _KEPT),
-    "QueryCanceled": (f"the server took longer than {_SECONDS} seconds", _KEPT),
-    "ReadOnlySqlTransaction": (
-        "this server is a read-only replica",
-        "team.url must be the primary server",
+    "LockNotAvailable": _Explanation(
+        "somebody else is pushing to this project", f"run it again; {_NOTHING_LOST}"
     ),
-    "SerializationFailure": ("{}", "run it again"),
-    "DeadlockDetected": ("{}", "run it again"),
-    **dict.fromkeys(
-        ("UndefinedFunction", "InvalidSchemaName", "UndefinedTable"),
-        (
-            "the server's schema is not as it should be",
-            "its administrator runs `ralph team check URL`",
-        ),
+    "DiskFull": _Explanation("the server's disk is full", _NOTHING_LOST),
+    "QueryCanceled": _Explanation(
+        f"the server took longer than {_STATEMENT_SECONDS} seconds", _NOTHING_LOST
     ),
-    "Refusal": (
+    "ReadOnlySqlTransaction": _Explanation(
+        "this server is a read-only replica", "set team.url to the primary server"
+    ),
+    "SerializationFailure": _Explanation("{}", "run it again"),
+    "DeadlockDetected": _Explanation("{}", "run it again"),
+    "UndefinedFunction": _BROKEN_SCHEMA,
+    "InvalidSchemaName": _BROKEN_SCHEMA,
+    "UndefinedTable": _BROKEN_SCHEMA,
+    "Refusal": _Explanation(
         "the team's server refused the connection ({url}): {}",
-        f"see the address; passwords are libpq's: ~/.pgpass or a service file; {_KEPT}",
+        "check the address and the password, which libpq reads from ~/.pgpass or a service file; "
+        f"{_NOTHING_LOST}",
     ),
-    "OperationalError": (
-        "the team's server does not answer ({url}): {}",
-        f"is the address right? {_KEPT}",
+    "OperationalError": _Explanation(
+        "the team's server does not answer ({url}): {}", f"check the address; {_NOTHING_LOST}"
     ),
-    "Error": ("the server answered: {}", _KEPT),
+    "Error": _Explanation("the server answered: {}", _NOTHING_LOST),
 }
-"""Errors of psycopg, the narrower first: what they mean for the user, and what to do."""
+"""Explanations of psycopg's errors by class name; `Refusal` is a name of our own."""
 
 
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
-    """Turn psycopg's errors into one line and what to do."""
+    """Turn psycopg's errors into ServerError or SourceRefused, with one line and advice."""
     from psycopg import DataError, Error, IntegrityError
 
     try:
         yield
     except Error as error:
-        names = [each.__name__ for each in type(error).__mro__]
-        if names[0] == "OperationalError" and (
-            "FATAL:" in str(error) or "no password" in str(error)
-        ):
-            names[0] = "Refusal"  # by a server that did answer
-        what, hint = next(_MEANINGS[name] for name in names if name in _MEANINGS)
-        kind = SourceRefused if isinstance(error, IntegrityError | DataError) else ServerError
-        raise kind(what.format(_first_line(error), url=shown_url(url)), hint=hint) from error
+        explanation = _explanation_of(error)
+        message = explanation.message.format(_first_line(error), url=shown_url(url))
+        if isinstance(error, IntegrityError | DataError):
+            raise SourceRefused(message, hint=explanation.hint) from error
+        raise ServerError(message, hint=explanation.hint) from error
+
+
+def _explanation_of(error: Exception) -> _Explanation:
+    """Return the explanation of an error's class, or of the nearest class it inherits from."""
+    names = [base.__name__ for base in type(error).__mro__]
+    if names[0] == "OperationalError" and _is_refusal(str(error)):
+        return _EXPLANATIONS["Refusal"]
+    for name in names:
+        if name in _EXPLANATIONS:
+            return _EXPLANATIONS[name]
+    return _EXPLANATIONS["Error"]
+
+
+def _is_refusal(message: str) -> bool:
+    """Whether a server did answer, but refused the connection."""
+    return "FATAL:" in message or "no password" in message
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

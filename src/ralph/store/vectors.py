@@ -1,6 +1,7 @@
-"""The vectors of embedded texts: a cache by model and content.
+"""A cache of the vectors of embedded texts.
 
-A vector is expensive and depends only on the model and the text, so it is kept over rebuilds of the index.
+A vector is expensive and depends only on the model and the text, so it outlives rebuilds of the
+index.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _Result = TypeVar("_Result")
 
 
 class VectorCache(AbstractContextManager["VectorCache"]):
-    """Vectors by model and digest, in a file that only its owner may read."""
+    """Vectors by model and digest of the text, in a file that only its owner may read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,8 +31,11 @@ class VectorCache(AbstractContextManager["VectorCache"]):
             self._connection = db.connect_cache(path, "vectors.sql", VERSION)
 
     def get(self, model: str, digests: Iterable[str]) -> dict[str, bytes]:
-        """Return the vectors that are cached; digests without one are left out."""
-        sql = "SELECT digest, vector FROM vectors WHERE model = ? AND digest IN (SELECT value FROM json_each(?))"
+        """Return the cached vectors of some digests; the others are left out."""
+        sql = (
+            "SELECT digest, vector FROM vectors "
+            "WHERE model = ? AND digest IN (SELECT value FROM json_each(?))"
+        )
         return self._select(sql, model, json.dumps(list(digests)))
 
     def all(self, model: str) -> dict[str, bytes]:
@@ -39,7 +43,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         return self._select("SELECT digest, vector FROM vectors WHERE model = ?", model)
 
     def put(self, model: str, vectors: Mapping[str, bytes]) -> None:
-        """Store vectors, all of them or none; the newer one wins."""
+        """Store all of these vectors or none; they replace older ones."""
         rows = [(model, digest, vector) for digest, vector in vectors.items()]
         self._write("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
@@ -48,10 +52,11 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self._write("DELETE FROM vectors WHERE digest = ?", [(digest,) for digest in digests])
 
     def prune(self, keep: Collection[str]) -> int:
-        """Delete every digest that is not to be kept; return how many there were."""
-        gone = self._select("SELECT DISTINCT digest, 0 FROM vectors").keys() - set(keep)
-        self.forget(gone)
-        return len(gone)
+        """Delete the vectors of all digests except those to keep; return how many digests."""
+        cached = self._select("SELECT DISTINCT digest, 0 FROM vectors").keys()
+        unused = cached - set(keep)
+        self.forget(unused)
+        return len(unused)
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
@@ -67,6 +72,7 @@ class VectorCache(AbstractContextManager["VectorCache"]):
         self._retry(write)
 
     def _retry(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Do some work with the database; if it is damaged, recreate it and do the work again."""
         try:
             with db.explained(self._path):
                 return work(self._connection)
