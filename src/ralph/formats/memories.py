@@ -143,8 +143,8 @@ class _Span(NamedTuple):
     start: int
     end: int
 
-    def __contains__(self, position: object) -> bool:
-        return isinstance(position, int) and self.start <= position <= self.end
+    def covers(self, position: int) -> bool:
+        return self.start <= position <= self.end
 
 
 class _Scan:
@@ -734,7 +734,7 @@ class MemoriesDocument:
     def _outside(self, position: int) -> int:
         """Return a position, or the end of the text above the barred span that contains it."""
         for span in self._scan.barred:
-            if position in span:
+            if span.covers(position):
                 position = markdown.text_end(self.text, span.start)
         return position
 
