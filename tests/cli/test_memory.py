@@ -491,7 +491,7 @@ def test_an_entry_with_a_malformed_heading_is_warned_about(ralph: Project, verb:
         said = ralph("memory", verb, "--format", form)
         assert (said.code, "lost" in said.out) == (0, False)
         assert said.err.startswith(
-            f"warning: .agent/memories.md:{line}: `### mem-oops` is not `### ` and an id"
+            f"warning: .agent/memories.md:{line}: `### mem-oops` is not `### `"
         )
     assert ralph("memory", verb, "--in", "guardrails").err == ""
 

@@ -432,5 +432,5 @@ def test_a_run_summary_or_a_record_without_iteration_is_no_journal_entry() -> No
     assert not is_journal_entry(replace(record, origin=replace(record.origin, iteration=None)))
     assert not is_journal_entry(replace(record, origin=replace(record.origin, run="")))
     assert not is_journal_entry(replace(record, family=Family.MEMORY))
-    with pytest.raises(TypeError, match="no record of the journal"):
+    with pytest.raises(TypeError, match="record of the journal"):
         journal_entry(Record("mem-1", MemoryKind.FIX, "x"))

@@ -1,6 +1,6 @@
-"""Readers of the configuration files: YAML and KEY=VALUE, with the line of every value, and TOML.
+"""The readers of configuration files: YAML and KEY=VALUE with the line of every value, and TOML.
 
-A value has the type that its key declares; a mismatch is reported with file and line.
+A value has the type that its key declares. A mismatch is reported with the file and the line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ralph.formats.text import BOM, Problem
 FLOW_ROOT = "flow-root"
 Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
 
-_DEPTH = 50
+_MAX_DEPTH = 50  # containers within containers
+_MAX_SHOWN_VALUE = 40  # characters of a value in an error
+_NO_LIMIT = 10**12  # the highest number of a setting without a limit
 _UNPRINTABLE = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -28,13 +30,20 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]
 _TRUE = {"true", "yes", "on"}
 _FALSE = {"false", "no", "off"}
 _NULL = {"", "~", "null"}
+_SCALAR_STYLES = {None: "plain", "": "plain", "|": "literal", ">": "literal"}
+_TOML_LINE = re.compile(r"\(at line (\d+)")
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
 _SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
+_SHELL_ESCAPE = re.compile(r'\\([\\"$`\n])')
+_SHELL_EXPANSION = re.compile(r"[$`]")
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value and its key with their positions; `shared` ones (anchor, tag) must not be edited."""
+    """A value and its key with their positions.
+
+    A `shared` node has an anchor or a tag, and must not be edited.
+    """
 
     value: Value
     line: int = 0
@@ -48,18 +57,17 @@ class ConfigNode:
 
 
 class ParsedConfig(NamedTuple):
-    """A file's root mapping and its problems."""
+    """The root mapping of a file, and its problems."""
 
     entries: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...] = ()
 
 
 def config_node(value: object, line: int = 0) -> ConfigNode:
-    """A Python value as a tree; an unknown type becomes its text."""
+    """Return a Python value as a tree of nodes; a value of an unknown type becomes text."""
     if isinstance(value, Mapping):
-        return ConfigNode(
-            {str(name): config_node(item, line) for name, item in value.items()}, line
-        )
+        members = {str(name): config_node(item, line) for name, item in value.items()}
+        return ConfigNode(members, line)
     if isinstance(value, list | tuple):
         return ConfigNode(tuple(config_node(item, line) for item in value), line)
     if isinstance(value, str | int | float | None):
@@ -67,8 +75,11 @@ def config_node(value: object, line: int = 0) -> ConfigNode:
     return ConfigNode(str(value), line)
 
 
+# --- YAML --------------------------------------------------------------------------------------
+
+
 class YamlError(ValueError):
-    """A text is not YAML: at which line, and why."""
+    """A text is not YAML; `line` says where."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
@@ -76,112 +87,169 @@ class YamlError(ValueError):
 
 
 def parse_yaml(text: str, where: str) -> ParsedConfig:
-    """The settings of a YAML text; ConfigError with `where:line`."""
+    """Return the settings in a YAML text; raises ConfigError, which names `where:line`."""
     try:
         root, problems = read_yaml(text.removeprefix(BOM))
     except YamlError as error:
-        hint = "mend this line, or quote a value that has special characters"
-        raise ConfigError(f"{where}:{error.line}: not valid YAML: {error}", hint=hint) from error
+        raise ConfigError(
+            f"{where}:{error.line}: not valid YAML: {error}",
+            hint="fix this line, or quote a value that has special characters",
+        ) from error
     if root.value is None:
         return ParsedConfig({}, ())
     if not isinstance(root.value, Mapping):
-        message = f"{where}:{root.line}: expected settings, got {_describe_value(root)}"
-        raise ConfigError(message, hint="write `key: value` lines; see `ralph config`")
+        raise ConfigError(
+            f"{where}:{root.line}: expected settings, got {_describe_value(root)}",
+            hint="write `key: value` lines; see `ralph config`",
+        )
     if root.style != "block" or root.shared:
         problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
     return ParsedConfig(root.value, tuple(problems))
 
 
 def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
-    """The root of a YAML text with all positions, and duplicate keys as problems."""
-    breaks = [match.start() for match in re.finditer("\n", text)]
-    problems: list[Problem] = []
-    composed: set[int] = set()
+    """Return the root of a YAML text with all positions, and duplicate keys as problems.
 
-    def line(index: int) -> int:
-        return bisect_left(breaks, index) + 1
+    Raises YamlError when the text is not YAML, or uses aliases.
+    """
+    reader = _YamlReader(text)
+    forbidden = _UNPRINTABLE.search(text)
+    if forbidden is not None:
+        what = f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
+        raise reader.error(forbidden.start(), what)
+    # `ralph init` writes a file of comments. As long as nobody sets anything, YAML is not loaded.
+    if all(line.lstrip(" ")[:1] in ("", "#") for line in text.splitlines()):
+        return ConfigNode(None), []
+    root = reader.compose()
+    if root is None:
+        return ConfigNode(None), []
+    node = reader.convert(root, 1)
+    return node, reader.problems
 
-    def error(index: int, what: str) -> YamlError:
-        return YamlError(line(index), " ".join(what.split()))
 
-    def convert(node: Any, depth: int) -> ConfigNode:
+class _YamlReader:
+    """Converts the nodes that PyYAML composes into nodes with values and positions."""
+
+    def __init__(self, text: str) -> None:
+        self.problems: list[Problem] = []
+        self._text = text
+        self._line_breaks = [match.start() for match in re.finditer("\n", text)]
+        self._converted: set[int] = set()
+
+    def compose(self) -> Any:
+        import yaml
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            return yaml.compose(self._text, Loader=loader)
+        except yaml.MarkedYAMLError as failure:
+            mark = failure.problem_mark or failure.context_mark
+            index = mark.index if mark else 0
+            raise self.error(index, failure.problem or failure.context or "") from failure
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
+            raise self.error(0, str(failure)) from failure
+
+    def error(self, index: int, what: str) -> YamlError:
+        return YamlError(self._line_of(index), " ".join(what.split()))
+
+    def _line_of(self, index: int) -> int:
+        return bisect_left(self._line_breaks, index) + 1
+
+    def convert(self, node: Any, depth: int) -> ConfigNode:
         start = node.start_mark.index
-        end = node.end_mark.index
-        if id(node) in composed:  # aliases of aliases would grow without bound
-            raise error(
+        if id(node) in self._converted:  # aliases of aliases would grow without bound
+            raise self.error(
                 start,
-                "an alias repeats this value, and aliases are not read here: write the value itself",
+                "an alias repeats this value, and aliases are not supported: "
+                "write the value itself",
             )
-        if depth > _DEPTH:
-            raise error(start, f"nested deeper than {_DEPTH} levels")
-        composed.add(id(node))
-        shared = text[start : start + 1] in ("&", "!")  # an anchor or a tag
+        if depth > _MAX_DEPTH:
+            raise self.error(start, f"nested deeper than {_MAX_DEPTH} levels")
+        self._converted.add(id(node))
         if isinstance(node.value, str):
-            style = {None: "plain", "": "plain", "|": "literal", ">": "literal"}.get(
-                node.style, "quoted"
-            )
-            value: Value = (
-                parse_scalar(node.value) if style == "plain" and not shared else node.value
-            )
-            return ConfigNode(
-                value, line(start), node.value, start, end, style=style, shared=shared
-            )
+            return self._convert_scalar(node)
+        value: Value
         if node.id == "sequence":
-            items = [convert(item, depth + 1) for item in node.value]
+            items = [self.convert(item, depth + 1) for item in node.value]
             value = tuple(items)
         else:
-            items = []
-            value = {}
-            for key, item in (
-                (convert(key, depth + 1), convert(item, depth + 1)) for key, item in node.value
-            ):
-                if isinstance(key.value, tuple | Mapping):
-                    raise error(key.start, "a key must be a word, not a list or mapping")
-                if (name := key.source) in value:
-                    what = f"{name}: also at line {value[name].line}; the last one counts"
-                    problems.append(
-                        Problem(key.line, what, "remove one of them", code="duplicate-key")
-                    )
-                is_shared = item.shared or key.shared
-                value[name] = replace(
-                    item, line=key.line, key_start=key.start, key_end=key.end, shared=is_shared
-                )
-                items.append(item)
-        end = items[-1].end if items and not node.flow_style else end
-        style = "flow" if node.flow_style else "block"
-        return ConfigNode(value, line(start), start=start, end=end, style=style, shared=shared)
-
-    if (forbidden := _UNPRINTABLE.search(text)) is not None:
-        raise error(
-            forbidden.start(), f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
-        )
-    if all(each.lstrip(" ")[:1] in ("", "#") for each in text.splitlines()):
+            members = self._convert_members(node, depth)
+            items = list(members.values())
+            value = members
         return ConfigNode(
-            None
-        ), []  # a file as `ralph init` makes it, in which nobody has set anything yet
-    import yaml
+            value,
+            self._line_of(start),
+            start=start,
+            end=self._container_end(node, items),
+            style="flow" if node.flow_style else "block",
+            shared=self._is_shared(start),
+        )
 
-    try:
-        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.MarkedYAMLError as failure:
-        mark = failure.problem_mark or failure.context_mark
-        raise error(
-            mark.index if mark else 0, failure.problem or failure.context or ""
-        ) from failure
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
-        raise error(0, str(failure)) from failure
-    return convert(root, 1) if root is not None else ConfigNode(None), problems
+    def _convert_scalar(self, node: Any) -> ConfigNode:
+        start = node.start_mark.index
+        shared = self._is_shared(start)
+        style = _SCALAR_STYLES.get(node.style, "quoted")
+        value: Value = node.value
+        if style == "plain" and not shared:
+            value = parse_scalar(node.value)
+        return ConfigNode(
+            value,
+            self._line_of(start),
+            node.value,
+            start,
+            node.end_mark.index,
+            style=style,
+            shared=shared,
+        )
+
+    def _convert_members(self, node: Any, depth: int) -> dict[str, ConfigNode]:
+        members: dict[str, ConfigNode] = {}
+        for key_node, item_node in node.value:
+            key = self.convert(key_node, depth + 1)
+            item = self.convert(item_node, depth + 1)
+            if isinstance(key.value, tuple | Mapping):
+                raise self.error(key.start, "a key must be a word, not a list or mapping")
+            name = key.source
+            previous = members.get(name)
+            if previous is not None:
+                what = f"{name}: also at line {previous.line}; the last one counts"
+                self.problems.append(
+                    Problem(key.line, what, "remove one of them", code="duplicate-key")
+                )
+            members[name] = replace(
+                item,
+                line=key.line,
+                key_start=key.start,
+                key_end=key.end,
+                shared=item.shared or key.shared,
+            )
+        return members
+
+    def _container_end(self, node: Any, items: list[ConfigNode]) -> int:
+        """Return the end of a container; a block ends with its last value, not below it."""
+        if items and not node.flow_style:
+            return max(item.end for item in items)
+        end: int = node.end_mark.index
+        return end
+
+    def _is_shared(self, start: int) -> bool:
+        return self._text[start : start + 1] in ("&", "!")  # an anchor or a tag
 
 
 def parse_scalar(text: str) -> str | int | float | bool | None:
-    """The value of an unquoted word."""
-    if (word := text.lower()) in _NULL:
+    """Return the value of an unquoted word."""
+    word = text.lower()
+    if word in _NULL:
         return None
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
     if _INT.fullmatch(text):
         return int(text.replace("_", ""))
-    return float(text) if _FLOAT.fullmatch(text) else text
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
 
 
 def _describe_value(node: ConfigNode) -> str:
@@ -194,51 +262,81 @@ def _describe_value(node: ConfigNode) -> str:
     if isinstance(node.value, bool) and not node.source:
         return "true" if node.value else "false"
     text = repr(node.source or node.value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    if len(text) > _MAX_SHOWN_VALUE:
+        text = text[: _MAX_SHOWN_VALUE - len("...")] + "..."
+    return text
+
+
+# --- TOML and shell ----------------------------------------------------------------------------
 
 
 def parse_toml(text: str, where: str) -> ParsedConfig:
-    """The settings of a TOML text, without lines; ConfigError with `where:line`."""
+    """Return the settings in a TOML text, without lines.
+
+    Raises ConfigError, which names `where:line`.
+    """
     import tomllib
 
     body = text.removeprefix(BOM).replace("\r\n", "\n")
     try:
         table = tomllib.loads(body)
     except (ValueError, RecursionError) as error:
-        match = re.search(r"\(at line (\d+)", str(error))
+        match = _TOML_LINE.search(str(error))
         line = int(match[1]) if match else body.count("\n") + 1
-        what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deep"
-        hint = "mend this line, or quote the value"
-        raise ConfigError(f"{where}:{line}: not valid TOML: {what}", hint=hint) from error
+        what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deeply"
+        raise ConfigError(
+            f"{where}:{line}: not valid TOML: {what}", hint="fix this line, or quote the value"
+        ) from error
     return ParsedConfig({name: config_node(value) for name, value in table.items()})
 
 
+class _ShellWord(NamedTuple):
+    """The word after an assignment, its end, and whether a shell would use it as written."""
+
+    text: str
+    end: int
+    is_literal: bool
+
+
 def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
-    """The assignments of a shell file; None where a shell would have to expand."""
-    assignments = []
+    """Return the assignments in a shell file; None where a shell would have to expand a value."""
+    assignments: list[tuple[str, ConfigNode]] = []
     position = 0
     line = 1
-    counted = 0
-    while (match := _ASSIGNMENT.search(text, position)) is not None:
-        line = line + text.count("\n", counted, match.start(1))
-        counted = match.start(1)
-        word = ""
-        position = match.end()
-        is_literal = True
-        while (piece := _SHELL_PIECE.match(text, position)) is not None:
-            single, double, escaped, unquoted = piece.groups()
-            is_literal &= not re.search(r"[$`]", double or unquoted or "")
-            word += (
-                single or re.sub(r'\\([\\"$`\n])', r"\1", double or "") or escaped or unquoted or ""
-            )
-            position = piece.end()
-        is_literal &= position == len(text) or text[position] in " \t\r\n;&|"
-        assignments.append((match[1], ConfigNode(word if is_literal else None, line)))
-    return tuple(assignments)
+    counted_to = 0
+    while True:
+        match = _ASSIGNMENT.search(text, position)
+        if match is None:
+            return tuple(assignments)
+        line += text.count("\n", counted_to, match.start(1))
+        counted_to = match.start(1)
+        word = _read_shell_word(text, match.end())
+        position = word.end
+        assignments.append((match[1], ConfigNode(word.text if word.is_literal else None, line)))
+
+
+def _read_shell_word(text: str, position: int) -> _ShellWord:
+    word = ""
+    is_literal = True
+    while (piece := _SHELL_PIECE.match(text, position)) is not None:
+        single, double, escaped, unquoted = piece.groups()
+        if double is not None:
+            word += _SHELL_ESCAPE.sub(r"\1", double)
+        else:
+            word += single or escaped or unquoted or ""
+        if _SHELL_EXPANSION.search(double or unquoted or ""):
+            is_literal = False
+        position = piece.end()
+    if position < len(text) and text[position] not in " \t\r\n;&|":
+        is_literal = False
+    return _ShellWord(word, position, is_literal)
+
+
+# --- settings ----------------------------------------------------------------------------------
 
 
 class ValueType(StrEnum):
-    """What a key's value must be."""
+    """The types that the value of a key can have."""
 
     FLAG = "true or false"
     NUMBER = "a whole number"
@@ -253,7 +351,7 @@ class ValueType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting: its name, what it must be, its default and one line about it."""
+    """One setting: its name, its type, its default, and a line of documentation."""
 
     name: str
     kind: ValueType
@@ -261,7 +359,7 @@ class ConfigKey:
     doc: str
     choices: tuple[StrEnum, ...] = ()
     lowest: float = 0
-    highest: float = 10**12
+    highest: float = _NO_LIMIT
     parts: tuple[ConfigKey, ...] = ()
     make: Callable[..., object] = dict
     ignored: bool = False
@@ -269,24 +367,24 @@ class ConfigKey:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that overrides the setting."""
         return "RALPH_" + self.name.upper().replace(".", "_")
 
     @property
     def expected(self) -> str:
-        """What the value must be, in words."""
+        """The expected value, in words."""
         if self.choices:
             return f"{self.kind.value} of {', '.join(self.choices)}"
         if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
             return self.kind.value
-        upward = self.highest >= 10**12
-        return (
-            f"{self.kind.value} from {self.lowest:g} {'up' if upward else f'to {self.highest:g}'}"
-        )
+        limit = f"to {self.highest:g}"
+        if self.highest >= _NO_LIMIT:
+            limit = "up"
+        return f"{self.kind.value} from {self.lowest:g} {limit}"
 
 
 class ValueMismatch(Exception):
-    """A value is not what its key expects; `ralph.config` knows the file."""
+    """A value does not have the type of its key; `ralph.config` adds the file."""
 
     def __init__(self, expected: str, node: ConfigNode) -> None:
         super().__init__(f"expected {expected}, got {_describe_value(node)}")
@@ -294,7 +392,7 @@ class ValueMismatch(Exception):
 
 
 def check_value(key: ConfigKey, node: ConfigNode) -> object:
-    """The value for this key; ValueMismatch when it is not what it expects."""
+    """Return the value for a key; raises ValueMismatch when it does not have its type."""
     value = node.value
     check_item = _ITEM_CHECKS.get(key.kind)
     if check_item is not None and isinstance(value, tuple):
@@ -305,15 +403,21 @@ def check_value(key: ConfigKey, node: ConfigNode) -> object:
         return _check_choice(key, node)
     if key.kind is ValueType.FLAG and isinstance(value, bool):
         return value
-    types = {ValueType.NUMBER: int, ValueType.FRACTION: int | float}.get(key.kind)
-    is_number = types is not None and isinstance(value, types) and not isinstance(value, bool)
-    if is_number and key.lowest <= cast("float", value) <= key.highest:
+    if _is_number_for(key, value) and key.lowest <= cast("float", value) <= key.highest:
         return value
     raise ValueMismatch(key.expected, node)
 
 
+def _is_number_for(key: ConfigKey, value: Value) -> bool:
+    if isinstance(value, bool):
+        return False
+    if key.kind is ValueType.NUMBER:
+        return isinstance(value, int)
+    return key.kind is ValueType.FRACTION and isinstance(value, int | float)
+
+
 def _check_text(key: ConfigKey, node: ConfigNode) -> str:
-    """Text as written: in YAML, `1.10` and `yes` are what was typed."""
+    """Return text as it was typed: `1.10` and `yes` in YAML are texts here."""
     if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
         return node.source or str(node.value)
     raise ValueMismatch(key.expected, node)
@@ -340,7 +444,9 @@ def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
 def _check_table(key: ConfigKey, node: ConfigNode) -> object:
     parts = {part.name: part for part in key.parts}
     first = key.parts[0].name
-    members = node.value if isinstance(node.value, Mapping) else {first: node}
+    members: Mapping[str, ConfigNode] = {first: node}
+    if isinstance(node.value, Mapping):
+        members = node.value
     for name, item in members.items():
         if name not in parts:
             raise ValueMismatch(f"one of the keys {', '.join(parts)}", ConfigNode(name, item.line))

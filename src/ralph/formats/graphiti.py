@@ -1,6 +1,7 @@
-"""Graph exports (nodes.json, edges.json, embeddings.bin), and edges stated in records.
+"""The codecs of the graph: nodes.json, edges.json, embeddings.bin, and edges stated in records.
 
-The same records give the same bytes. A stated edge is a link with a relation and times in a record's metadata.
+The three files are derived, and the same records give the same bytes. A stated edge is a link with
+a relation and times in the metadata of a record.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from ralph.formats.text import DATE
 from ralph.model.graph import Edge, Node, Relation, parse_relation
 from ralph.model.record import Record
 
+# --- exports -----------------------------------------------------------------------------------
+
 VERSION = 1
 MAGIC = b"RALPHVEC"
+_BYTES_PER_NUMBER = 4  # a float32
 _TIMES = ("recorded", "valid_from", "valid_until")
 
 
@@ -31,53 +35,52 @@ class Embeddings(NamedTuple):
 
 
 def sort_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes in the order of the file and of the embeddings' rows."""
+    """Return nodes in the order of the file and of the rows of the embeddings."""
     return sorted(nodes, key=lambda node: node.id)
 
 
 def nodes_text(nodes: Iterable[Node]) -> str:
-    """nodes.json."""
-    return _render("nodes", map(_node_members, sort_nodes(nodes)))
+    """Return the content of nodes.json."""
+    return _render("nodes", [_node_members(node) for node in sort_nodes(nodes)])
 
 
 def edges_text(edges: Iterable[Edge]) -> str:
-    """edges.json, each edge once."""
-    lines = {
-        json.dumps(_edge_members(edge), ensure_ascii=False, sort_keys=True): edge for edge in edges
-    }
-    ordered = sorted(
-        lines, key=lambda line: (lines[line].source, lines[line].relation, lines[line].target, line)
-    )
-    return _render("edges", (_edge_members(lines[line]) for line in ordered))
+    """Return the content of edges.json, with each edge once."""
+    unique: dict[str, Edge] = {}
+    for edge in edges:
+        line = json.dumps(_edge_members(edge), ensure_ascii=False, sort_keys=True)
+        unique[line] = edge
+
+    def sort_key(line: str) -> tuple[str, str, str, str]:
+        edge = unique[line]
+        return edge.source, edge.relation, edge.target, line
+
+    return _render("edges", [_edge_members(unique[line]) for line in sorted(unique, key=sort_key)])
 
 
 def embeddings_bytes(embeddings: Embeddings) -> bytes:
-    """embeddings.bin."""
+    """Return the content of embeddings.bin: a header, the name of the model, and the rows."""
     name = embeddings.model.encode("utf-8")
-    size = 4 * embeddings.dimensions
-    count = len(embeddings.rows) // size if size else 0
-    return (
-        MAGIC
-        + struct.pack("<IIII", VERSION, embeddings.dimensions, count, len(name))
-        + name
-        + embeddings.rows
-    )
+    row_size = _BYTES_PER_NUMBER * embeddings.dimensions
+    count = 0
+    if row_size:
+        count = len(embeddings.rows) // row_size
+    header = struct.pack("<IIII", VERSION, embeddings.dimensions, count, len(name))
+    return MAGIC + header + name + embeddings.rows
 
 
-def _render(name: str, members: Iterable[Mapping[str, object]]) -> str:
-    lines = ",\n".join(map(dump_json, members))
+def _render(name: str, objects: Iterable[Mapping[str, object]]) -> str:
+    lines = ",\n".join(dump_json(members) for members in objects)
     content = f"\n{lines}\n" if lines else ""
     return f'{{"version": {VERSION}, "{name}": [{content}]}}\n'
 
 
 def _node_members(node: Node) -> dict[str, object]:
     members: dict[str, object] = {"id": node.id, "type": node.type.value, "name": node.name}
-    members |= {key: value for key in (*_TIMES, "since") if (value := getattr(node, key))}
+    members |= _set_fields(node, (*_TIMES, "since"))
     if node.replaced is not None:
         members["replaced"] = node.replaced
-    return members | {
-        key: value for key in ("retired", "task", "text") if (value := getattr(node, key))
-    }
+    return members | _set_fields(node, ("retired", "task", "text"))
 
 
 def _edge_members(edge: Edge) -> dict[str, object]:
@@ -86,11 +89,20 @@ def _edge_members(edge: Edge) -> dict[str, object]:
         "relation": edge.relation.value,
         "target": edge.target,
     }
-    return members | {key: value for key in (*_TIMES, "explicit") if (value := getattr(edge, key))}
+    return members | _set_fields(edge, (*_TIMES, "explicit"))
 
+
+def _set_fields(value: Node | Edge, names: Iterable[str]) -> dict[str, object]:
+    """Return the fields that are set, by name."""
+    fields = {name: getattr(value, name) for name in names}
+    return {name: field for name, field in fields.items() if field}
+
+
+# --- stated edges ------------------------------------------------------------------------------
 
 _VALIDITY = re.compile(rf" @({DATE})?(?:\.\.({DATE}))?\Z")
 _CODES = {"%": "%25", ",": "%2C", "|": "%7C", " @": "%20@"}
+"""The characters that separate edges and times in metadata, and their codes in a target."""
 _CODE = re.compile("%(25|2C|7C|3E|20)", re.IGNORECASE)
 
 
@@ -105,48 +117,74 @@ class StatedEdge:
 
 
 def stated_edges(record: Record) -> list[StatedEdge]:
-    """Every edge that the record's metadata state, in their order."""
+    """Return every edge that the metadata of a record state, in order."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in record.extra.items():
+        for text in _split_targets(value):
+            pairs.append((key, text))
+    for link in record.links:
+        pairs.append((link.relation, link.target))
     edges: dict[tuple[Relation, str], StatedEdge] = {}
-    pairs = [(key, text) for key, value in record.extra.items() for text in _texts(value)]
-    for word, text in [*pairs, *((link.relation, link.target) for link in record.links)]:
-        if (relation := parse_relation(word)) is not None:
-            edge = _parse_stated(relation, text)
+    for word, text in pairs:
+        relation = parse_relation(word)
+        if relation is None:
+            continue
+        edge = _parse_stated(relation, text)
+        if edge.target:
             edges.setdefault((relation, edge.target), edge)
-    return [edge for edge in edges.values() if edge.target]
+    return list(edges.values())
 
 
 def with_edge(record: Record, edge: StatedEdge, *, remove: bool = False) -> Record:
-    """The record with an edge, in place of one with the same relation and target, or without it."""
-    key = next(
-        (key for key in record.extra if parse_relation(key) is edge.relation), edge.relation.value
-    )
-    stated = _texts(record.extra.get(key))
-    texts = [text for text in stated if _parse_stated(edge.relation, text).target != edge.target]
+    """Return a record with an edge, which replaces one with the same relation and target.
+
+    With `remove`, return the record without such an edge.
+    """
+    key = _key_for(record, edge.relation)
+    texts: list[str] = []
+    for text in _split_targets(record.extra.get(key)):
+        if _parse_stated(edge.relation, text).target != edge.target:
+            texts.append(text)
     if not remove:
-        name = edge.target
-        for character, code in _CODES.items():
-            name = name.replace(character, code)
-        texts.append(f"{name} @{edge.since}{f'..{edge.until}' if edge.until else ''}")
+        texts.append(_render_stated(edge))
     extra = {name: value for name, value in record.extra.items() if name != key}
-    return replace(record, extra=extra | ({key: ", ".join(texts)} if texts else {}))
+    if texts:
+        extra[key] = ", ".join(texts)
+    return replace(record, extra=extra)
 
 
-def _texts(value: object) -> list[str]:
-    parts = (
-        value.split(",")
-        if isinstance(value, str)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    return [text.strip() for text in parts if isinstance(text, str) and text.strip()]
+def _key_for(record: Record, relation: Relation) -> str:
+    """Return the key under which a record states a relation, in the author's own spelling."""
+    for key in record.extra:
+        if parse_relation(key) is relation:
+            return key
+    return relation.value
+
+
+def _split_targets(value: object) -> list[str]:
+    parts: Iterable[object] = ()
+    if isinstance(value, str):
+        parts = value.split(",")
+    elif isinstance(value, list | tuple):
+        parts = value
+    return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
+
+
+def _render_stated(edge: StatedEdge) -> str:
+    target = edge.target
+    for character, code in _CODES.items():
+        target = target.replace(character, code)
+    until = f"..{edge.until}" if edge.until else ""
+    return f"{target} @{edge.since}{until}"
 
 
 def _parse_stated(relation: Relation, text: str) -> StatedEdge:
-    times = _VALIDITY.search(text)
-    target, since, until = (
-        (text[: times.start()], times[1] or "", times[2] or "") if times else (text, "", "")
-    )
-    return StatedEdge(
-        relation, _CODE.sub(lambda code: chr(int(code[1], 16)), target).strip(), since, until
-    )
+    since = ""
+    until = ""
+    validity = _VALIDITY.search(text)
+    if validity is not None:
+        text = text[: validity.start()]
+        since = validity[1] or ""
+        until = validity[2] or ""
+    target = _CODE.sub(lambda code: chr(int(code[1], 16)), text).strip()
+    return StatedEdge(relation, target, since, until)

@@ -1,7 +1,9 @@
 """Hooks and MCP servers in the settings files of coding agents.
 
-An edit only inserts, and removing the entry restores the old bytes: a container that we create has white space behind
-its opening bracket, one that was there and empty has our entry right behind it. Comments are blanked for reading only.
+An edit only inserts, and removing the entry restores the old bytes. To recognise a container that
+Ralph created, such a container has whitespace after its opening bracket; in a container that was
+there and empty, the entry follows the bracket immediately. Comments are blanked out for reading,
+and stay in the file.
 """
 
 from __future__ import annotations
@@ -24,327 +26,462 @@ from ralph.formats.json_text import (
 from ralph.formats.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
-_TABLE = "mcp_servers"
 STATUS_LINE = ("statusLine",)
+_TOML_TABLE = "mcp_servers"
 _RALPH_HOOK = re.compile(
     r"(?:^|[\s'\"/\\])ralph[/\\](?:bin[/\\]ralph-hook|hooks[/\\]run\.py)(?=$|[\s'\"])"
 )
 _COMMENT = re.compile(r'"(?:[^"\\\r\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\\r\n]|\\.)*")|,(?=\s*[}\]])')
-_LENIENT = (
-    "mcp",
-    "context_servers",
-    "servers",
-)  # first keys in files of clients that allow trailing commas
-_BLANKS = " \t\r\n"
-_VERSION_ALONE = '{\n  "version": 1\n}\n'
-_BLANK_FILE_MARK = "  "  # behind the opening bracket when the file was there but empty
-
-
-def _without_comments(text: str) -> str:
-    """Comments, which Gemini allows, as spaces, so that every position stays."""
-    return _COMMENT.sub(
-        lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text
-    )
-
-
-class _HostFile:
-    def __init__(self, text: str, *, lenient: bool = False) -> None:
-        self.text = text
-        self.json = _without_comments(text)
-        if lenient:
-            self.json = _TRAILING_COMMA.sub(lambda match: match[1] or " ", self.json)
-        root = read_json(self.json)
-        if isinstance(root, Problem):
-            raise Unreadable(
-                f"line {root.line}: {root.what}", hint="mend the file by hand; nothing was written"
-            )
-        self.root = self.check_type(root, dict, "the file")
-        indented = re.search(r"\n([ \t]+)[^ \t\r\n]", self.json)
-        self.unit = indented[1] if indented is not None else "  "
-
-    def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
-        if not isinstance(node.value, kind):
-            expected = "an object" if kind is dict else "a list"
-            line = self.text.count("\n", 0, node.start) + 1
-            raise Unreadable(
-                f"line {line}: {name} should be {expected}",
-                hint="mend it by hand; nothing was written",
-            )
-        return node
-
-    def find_nodes(self, path: Sequence[str]) -> tuple[list[JsonNode], list[int]]:
-        nodes = [self.root]
-        positions = []
-        for depth, key in enumerate(path):
-            self.check_type(nodes[-1], dict, f"`{'.'.join(path[:depth])}`" if depth else "the file")
-            matches = [
-                position for position, member in enumerate(nodes[-1].members) if member.key == key
-            ]
-            if not matches:
-                break
-            positions.append(matches[-1])
-            nodes.append(nodes[-1].members[matches[-1]].node)
-        return nodes, positions
-
-    def ralph_hooks(self) -> Iterator[tuple[tuple[int, ...], HookEntry]]:
-        nodes, positions = self.find_nodes(["hooks"])
-        hooks = self.check_type(nodes[-1], dict, "`hooks`").members if positions else ()
-        for event, member in enumerate(hooks):
-            for number, group in enumerate(member.node.items):
-                at = next(
-                    (
-                        n
-                        for n, inner in reversed(list(enumerate(group.members)))
-                        if inner.key == "hooks"
-                    ),
-                    0,
-                )
-                items = (
-                    group.members[at].node.items
-                    if group.members and group.members[at].key == "hooks"
-                    else ()
-                )
-                if is_ralph_hook(group.value):  # clients without groups
-                    yield (positions[0], event, number), HookEntry(member.key, group.value)
-                alone = all(is_ralph_hook(item.value) for item in items)
-                for position, item in enumerate(items):
-                    if is_ralph_hook(item.value):
-                        path = (positions[0], event, number)
-                        yield (
-                            path if alone else (*path, at, position),
-                            HookEntry(member.key, group.value),
-                        )
-
-    def without(self, path: Sequence[int]) -> str | None:
-        """The text without a node; containers that were made to hold it go with it."""
-        containers = [self.root]
-        for position in path[:-1]:
-            child = containers[-1].children[position]
-            containers.append(child.node if isinstance(child, JsonMember) else child)
-        for container, position in reversed(list(zip(containers, path, strict=True))):
-            children = container.children
-            child = container.children[position]
-            if len(children) > 1:
-                return self._without_one(children, position)
-            before = self.text[container.start + 1 : child.start]
-            if not before or before.strip(
-                _BLANKS
-            ):  # it was there and empty, or somebody's comment is in it
-                return self.text[: child.start] + self.text[child.end :]
-        head = self.text[: self.root.start]
-        tail = self.text[self.root.end :]
-        if before == _BLANK_FILE_MARK:
-            return head + tail
-        return None if is_blank(head + tail) else f"{head}{{}}{tail}"
-
-    def _without_one(self, children: Sequence[JsonMember | JsonNode], position: int) -> str:
-        """A comment between the child and its comma stays."""
-        child = children[position]
-        start = children[position - 1].end if position else child.start
-        end = child.end if position else children[position + 1].start
-        around = self.text[start : child.start] + self.text[child.end : end]
-        if around.strip(_BLANKS) == ",":
-            return self.text[:start] + self.text[end:]
-        comma = self.json.index(",", start if position else child.end)
-        first, second = sorted([(comma, comma + 1), (child.start, child.end)])
-        return self.text[: first[0]] + self.text[first[1] : second[0]] + self.text[second[1] :]
-
-    def insertion_point(self, container: JsonNode, depth: int) -> tuple[int, str, str]:
-        pad = self.unit * depth
-        if not container.children:
-            return container.start + 1, "", pad
-        last = container.children[-1]
-        gap = self.text[len(self.text[: last.start].rstrip(_BLANKS)) : last.start]
-        if "\n" not in gap:
-            return last.end, f",{newline_of(self.text)}{pad}", pad
-        return last.end, "," + gap, gap.rpartition("\n")[2]
-
-
-def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
-    if text is None or is_blank(_without_comments(text)):
-        return None
-    return _HostFile(text, lenient=bool(keys) and keys[0] in _LENIENT)
-
-
-def _insert_value(
-    text: str | None, path: Sequence[str], value: object, *, in_list: bool = False
-) -> str:
-    page = _open_file(text, path)
-    nodes = page.find_nodes(path)[0] if page is not None else []
-    key = ""
-    if len(nodes) <= len(path):
-        value = [value] if in_list else value
-        for name in reversed(path[len(nodes) :]):
-            value = {name: value}
-        key = dump_json(path[len(nodes) - 1]) + ": "
-    elif not in_list:
-        raise Conflict(
-            f"there is a member `{'.'.join(path)}` already",
-            hint="take it out first; nothing was written",
-        )
-    elif page is not None:
-        page.check_type(nodes[-1], list, f"`{'.'.join(path)}`")
-    written = dump_json(
-        value, indent=page.unit if page is not None else "  ", separators=(",", ": ")
-    )
-    if text is None:
-        return written + "\n"
-    if page is None:
-        return f"{text}{{{_BLANK_FILE_MARK}{written[1:].lstrip()}"
-    # Lines of their own put white space behind the brackets that we create, by which `without` recognises them.
-    at, gap, pad = page.insertion_point(nodes[-1], len(nodes))
-    return text[:at] + gap + key + written.replace("\n", newline_of(text) + pad) + text[at:]
+_LENIENT_KEYS = ("mcp", "context_servers", "servers")
+"""The first keys in files of clients that allow trailing commas."""
+_WHITESPACE = " \t\r\n"
+_DEFAULT_INDENT = "  "
+_ONLY_VERSION = '{\n  "version": 1\n}\n'
+# Whitespace after the opening bracket says that the file was there, but empty.
+_BLANK_FILE_MARK = "  "
 
 
 class HookEntry(NamedTuple):
-    """One of our hooks: its event, and the group around it."""
+    """One of Ralph's hooks: its event, and the group around it."""
 
     event: str
     group: object
 
 
-def _command_words(entry: object) -> list[object]:
-    if not isinstance(entry, Mapping):
-        return []
-    arguments = entry.get("args")
-    command = entry.get("command")
-    words = command if isinstance(command, list) else [command]
-    return [*words, *(arguments if isinstance(arguments, list) else [])]
+# --- hooks -------------------------------------------------------------------------------------
 
 
 def is_ralph_hook(hook: object) -> bool:
-    """Whether a hook's command or arguments start Ralph."""
+    """Whether the command or the arguments of a hook start Ralph."""
     return any(isinstance(word, str) and _RALPH_HOOK.search(word) for word in _command_words(hook))
 
 
+def _command_words(entry: object) -> list[object]:
+    if not isinstance(entry, Mapping):
+        return []
+    words: list[object] = []
+    command = entry.get("command")
+    if isinstance(command, list):
+        words += command
+    else:
+        words.append(command)
+    arguments = entry.get("args")
+    if isinstance(arguments, list):
+        words += arguments
+    return words
+
+
 def ralph_hooks(text: str | None) -> tuple[HookEntry, ...]:
-    """Our hooks in a file, in its order."""
+    """Return Ralph's hooks in a file, in file order; raises Unreadable."""
     page = _open_file(text)
-    return tuple(entry for _, entry in page.ralph_hooks()) if page is not None else ()
+    if page is None:
+        return ()
+    return tuple(hook.entry for hook in page.find_ralph_hooks())
 
 
 def has_current_hooks(text: str | None, groups: Mapping[str, object]) -> bool:
-    """Whether a file holds exactly these groups of ours, in any order."""
+    """Whether Ralph's hooks in a file are exactly these groups, in any order; raises Unreadable."""
     entries = ralph_hooks(text)
-    return len(entries) == len(groups) and all(
-        any(entry.event == event and same_json(entry.group, check_json(group)) for entry in entries)
-        for event, group in groups.items()
-    )
+    if len(entries) != len(groups):
+        return False
+    return all(_has_hook(entries, event, group) for event, group in groups.items())
+
+
+def _has_hook(entries: Sequence[HookEntry], event: str, group: object) -> bool:
+    expected = check_json(group)
+    return any(entry.event == event and same_json(entry.group, expected) for entry in entries)
 
 
 def with_hooks(text: str | None, groups: Mapping[str, object]) -> str:
-    """The text with one group for each event; a new file of entries without groups has the version of its form."""
-    if text is None and any(
-        isinstance(group, Mapping) and "hooks" not in group for group in groups.values()
-    ):
+    """Return the text with one group for each event; raises Unreadable.
+
+    A new file whose entries have no groups gets the version that its client expects.
+    """
+    if text is None and any(_is_ungrouped(group) for group in groups.values()):
         entries = {event: [check_json(entry)] for event, entry in groups.items()}
-        return (
-            dump_json({"hooks": entries, "version": 1}, indent="  ", separators=(",", ": ")) + "\n"
-        )
+        return _dump({"hooks": entries, "version": 1}, _DEFAULT_INDENT) + "\n"
     for event, group in groups.items():
         text = _insert_value(text, ["hooks", event], check_json(group), in_list=True)
     return text or ""
 
 
+def _is_ungrouped(group: object) -> bool:
+    return isinstance(group, Mapping) and "hooks" not in group
+
+
 def without_hooks(text: str) -> str | None:
-    """The text without our hooks; None when the file was made for them."""
+    """Return the text without Ralph's hooks; None when the file was created for them.
+
+    Raises Unreadable.
+    """
     page = _open_file(text)
-    path = next((path for path, _ in page.ralph_hooks()), None) if page is not None else None
-    if page is None or path is None:
+    if page is None:
         return text
-    rest = page.without(path)
-    if rest == _VERSION_ALONE and page.root.members[0].key == "hooks":  # we put it there
+    hook = next(page.find_ralph_hooks(), None)
+    if hook is None:
+        return text
+    rest = page.without(hook.path)
+    if rest is None:
         return None
-    return None if rest is None else without_hooks(rest)
+    if rest == _ONLY_VERSION and page.root.members[0].key == "hooks":  # we wrote the version
+        return None
+    return without_hooks(rest)
+
+
+# --- JSON entries ------------------------------------------------------------------------------
 
 
 def is_ralph_server(entry: object) -> bool:
-    """Whether an entry starts our server."""
+    """Whether an entry starts Ralph's MCP server."""
     words = [str(word) for word in _command_words(entry)]
-    return any(
-        re.split(r"[/\\]", first)[-1] == "ralph" and (second, third) == ("mcp", "serve")
-        for first, second, third in zip(words, words[1:], words[2:], strict=False)
-    )
+    for first, second, third in zip(words, words[1:], words[2:], strict=False):
+        program = re.split(r"[/\\]", first)[-1]
+        if (program, second, third) == ("ralph", "mcp", "serve"):
+            return True
+    return False
 
 
 def json_entry(text: str | None, path: Sequence[str]) -> object | None:
-    """The value below these keys, whoever wrote it."""
+    """Return the value below these keys, no matter who wrote it; raises Unreadable."""
     page = _open_file(text, path)
-    nodes = page.find_nodes(path)[0] if page is not None else []
-    return nodes[-1].value if len(nodes) > len(path) else None
+    if page is None:
+        return None
+    found = page.find_nodes(path)
+    return found.nodes[-1].value if found.is_complete else None
 
 
 def with_json_entry(text: str | None, path: Sequence[str], entry: Mapping[str, object]) -> str:
-    """The text with our entry below these keys."""
+    """Return the text with an entry below these keys.
+
+    Raises Unreadable, or Conflict when there is a value already.
+    """
     return _insert_value(text, path, check_json(entry))
 
 
 def without_json_entry(text: str, path: Sequence[str]) -> str | None:
-    """The text without an entry of ours and the containers made for it; None when the file was made for it."""
+    """Return the text without an entry of Ralph and the containers created for it.
+
+    Returns None when the file was created for the entry. Raises Unreadable.
+    """
     page = _open_file(text, path)
-    nodes, positions = page.find_nodes(path) if page is not None else ([], [])
-    return page.without(positions) if page is not None and len(nodes) > len(path) else text
+    if page is None:
+        return text
+    found = page.find_nodes(path)
+    if not found.is_complete:
+        return text
+    return page.without(found.positions)
+
+
+def _dump(value: object, indent: str) -> str:
+    return dump_json(value, indent=indent, separators=(",", ": "))
+
+
+def _insert_value(
+    text: str | None, path: Sequence[str], value: object, *, in_list: bool = False
+) -> str:
+    """Insert a value below these keys, or append it to the list there."""
+    page = _open_file(text, path)
+    if page is None or text is None:
+        return _new_file(text, path, [value] if in_list else value)
+    found = page.find_nodes(path)
+    container = found.nodes[-1]
+    key = ""
+    if not found.is_complete:
+        if in_list:
+            value = [value]
+        missing = path[len(found.positions) :]
+        value = _nest(value, missing[1:])
+        key = dump_json(missing[0]) + ": "
+    elif in_list:
+        page.check_type(container, list, f"`{'.'.join(path)}`")
+    else:
+        raise Conflict(
+            f"there is already a member `{'.'.join(path)}`",
+            hint="remove it first; nothing was written",
+        )
+    # On lines of their own, the brackets that we create are followed by whitespace, by which
+    # `without` recognises them.
+    written = _dump(value, page.indent)
+    place = page.insertion_place(container, len(found.nodes))
+    written = written.replace("\n", newline_of(text) + place.indentation)
+    return text[: place.position] + place.separator + key + written + text[place.position :]
+
+
+def _nest(value: object, keys: Sequence[str]) -> object:
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _new_file(text: str | None, path: Sequence[str], value: object) -> str:
+    written = _dump(_nest(value, path), _DEFAULT_INDENT)
+    if text is None:
+        return written + "\n"
+    return f"{text}{{{_BLANK_FILE_MARK}{written[1:].lstrip()}"
+
+
+# --- a file with positions ---------------------------------------------------------------------
+
+
+class _FoundPath(NamedTuple):
+    """The nodes from the root along a path, as far as it exists, and their positions."""
+
+    nodes: list[JsonNode]
+    positions: list[int]
+    is_complete: bool
+
+
+class _FoundHook(NamedTuple):
+    """A hook, and the positions from the root of what must be removed with it."""
+
+    path: tuple[int, ...]
+    entry: HookEntry
+
+
+class _InsertionPlace(NamedTuple):
+    """Where a child can be inserted, the separator before it, and its indentation."""
+
+    position: int
+    separator: str
+    indentation: str
+
+
+def _open_file(text: str | None, keys: Sequence[str] = ()) -> _HostFile | None:
+    """Return a parsed file; None when it does not exist or is empty."""
+    if text is None or is_blank(_blank_comments(text)):
+        return None
+    return _HostFile(text, lenient=bool(keys) and keys[0] in _LENIENT_KEYS)
+
+
+def _blank_comments(text: str) -> str:
+    """Replace comments, which Gemini allows, with spaces, so that every position stays."""
+
+    def blank(match: re.Match[str]) -> str:
+        if match[0].startswith('"'):
+            return match[0]
+        return re.sub(r"[^\r\n]", " ", match[0])
+
+    return _COMMENT.sub(blank, text)
+
+
+class _HostFile:
+    """A settings file with the positions of its values; raises Unreadable if it is not JSON."""
+
+    def __init__(self, text: str, *, lenient: bool = False) -> None:
+        self.text = text
+        self.json = _blank_comments(text)
+        if lenient:
+            self.json = _TRAILING_COMMA.sub(lambda match: match[1] or " ", self.json)
+        root = read_json(self.json)
+        if isinstance(root, Problem):
+            raise Unreadable(
+                f"line {root.line}: {root.what}", hint="fix the file by hand; nothing was written"
+            )
+        self.root = self.check_type(root, dict, "the file")
+        indented = re.search(r"\n([ \t]+)[^ \t\r\n]", self.json)
+        self.indent = indented[1] if indented is not None else _DEFAULT_INDENT
+
+    def check_type(self, node: JsonNode, kind: type, name: str) -> JsonNode:
+        """Return a node that has this type; raises Unreadable if it has another one."""
+        if not isinstance(node.value, kind):
+            expected = "an object" if kind is dict else "a list"
+            line = self.text.count("\n", 0, node.start) + 1
+            raise Unreadable(
+                f"line {line}: {name} should be {expected}",
+                hint="fix it by hand; nothing was written",
+            )
+        return node
+
+    def find_nodes(self, path: Sequence[str]) -> _FoundPath:
+        """Return the nodes below these keys, as far as they exist."""
+        nodes = [self.root]
+        positions: list[int] = []
+        for depth, key in enumerate(path):
+            name = f"`{'.'.join(path[:depth])}`" if depth else "the file"
+            container = self.check_type(nodes[-1], dict, name)
+            position = _find_member(container, key)
+            if position is None:
+                return _FoundPath(nodes, positions, is_complete=False)
+            positions.append(position)
+            nodes.append(container.members[position].node)
+        return _FoundPath(nodes, positions, is_complete=True)
+
+    def find_ralph_hooks(self) -> Iterator[_FoundHook]:
+        """Yield Ralph's hooks in file order."""
+        found = self.find_nodes(["hooks"])
+        if not found.is_complete:
+            return
+        hooks = self.check_type(found.nodes[-1], dict, "`hooks`")
+        for event_position, event in enumerate(hooks.members):
+            for group_position, group in enumerate(event.node.items):
+                path = (found.positions[0], event_position, group_position)
+                entry = HookEntry(event.key, group.value)
+                for inner_path in _paths_in_group(group):
+                    yield _FoundHook((*path, *inner_path), entry)
+
+    def without(self, path: Sequence[int]) -> str | None:
+        """Return the text without a node and without the containers that were created for it.
+
+        Returns None when the whole file was created for it.
+        """
+        containers = [self.root]
+        for position in path[:-1]:
+            child = containers[-1].children[position]
+            containers.append(child.node if isinstance(child, JsonMember) else child)
+        for container, position in reversed(list(zip(containers, path, strict=True))):
+            child = container.children[position]
+            if len(container.children) > 1:
+                return self._without_child(container.children, position)
+            before = self.text[container.start + 1 : child.start]
+            was_empty = not before
+            has_comment = bool(before.strip(_WHITESPACE))
+            if was_empty or has_comment:  # the container was not created for the child
+                return self.text[: child.start] + self.text[child.end :]
+        head = self.text[: self.root.start]
+        tail = self.text[self.root.end :]
+        if self.text[self.root.start + 1 : self.root.children[0].start] == _BLANK_FILE_MARK:
+            return head + tail
+        if is_blank(head + tail):
+            return None
+        return f"{head}{{}}{tail}"
+
+    def _without_child(self, children: Sequence[JsonMember | JsonNode], position: int) -> str:
+        """Return the text without one of several children and without its comma.
+
+        A comment between the child and its comma stays.
+        """
+        child = children[position]
+        if position:
+            start = children[position - 1].end
+            end = child.end
+            comma = self.json.index(",", start)
+        else:
+            start = child.start
+            end = children[position + 1].start
+            comma = self.json.index(",", child.end)
+        around = self.text[start : child.start] + self.text[child.end : end]
+        if around.strip(_WHITESPACE) == ",":
+            return self.text[:start] + self.text[end:]
+        if comma < child.start:
+            between = self.text[comma + 1 : child.start]
+            return self.text[:comma] + between + self.text[child.end :]
+        between = self.text[child.end : comma]
+        return self.text[: child.start] + between + self.text[comma + 1 :]
+
+    def insertion_place(self, container: JsonNode, depth: int) -> _InsertionPlace:
+        """Return the place for a new child at the end of a container."""
+        indentation = self.indent * depth
+        if not container.children:
+            return _InsertionPlace(container.start + 1, "", indentation)
+        last = container.children[-1]
+        gap_start = len(self.text[: last.start].rstrip(_WHITESPACE))
+        gap = self.text[gap_start : last.start]
+        if "\n" not in gap:
+            separator = f",{newline_of(self.text)}{indentation}"
+            return _InsertionPlace(last.end, separator, indentation)
+        return _InsertionPlace(last.end, "," + gap, gap.rpartition("\n")[2])
+
+
+def _find_member(container: JsonNode, key: str) -> int | None:
+    """Return the position of a member; of duplicates, the last one counts."""
+    for position in reversed(range(len(container.members))):
+        if container.members[position].key == key:
+            return position
+    return None
+
+
+def _paths_in_group(group: JsonNode) -> Iterator[tuple[int, ...]]:
+    """Yield what to remove for each of Ralph's hooks in a group: () is the group itself."""
+    if is_ralph_hook(group.value):  # clients without groups
+        yield ()
+    hooks_position = _find_member(group, "hooks")
+    if hooks_position is None:
+        return
+    items = group.members[hooks_position].node.items
+    is_ours_alone = all(is_ralph_hook(item.value) for item in items)
+    for position, item in enumerate(items):
+        if is_ours_alone:
+            yield ()
+        elif is_ralph_hook(item.value):
+            yield (hooks_position, position)
+
+
+# --- TOML --------------------------------------------------------------------------------------
 
 
 def toml_server(text: str | None) -> object | None:
-    """The table with our name, whoever wrote it."""
-    servers = _parse_toml(text or "").get(_TABLE)
+    """Return the server table with Ralph's name, no matter who wrote it; raises Unreadable."""
+    servers = _parse_toml(text or "").get(_TOML_TABLE)
     return servers.get(SERVER_NAME) if isinstance(servers, Mapping) else None
 
 
 def with_toml_server(text: str | None, entry: Mapping[str, object]) -> str:
-    """The text with our table; comments and layout stay."""
-    servers = _parse_toml(text or "").get(_TABLE, {})
+    """Return the text with Ralph's server table; comments and layout stay.
+
+    Raises Unreadable, or Conflict when there is a server of that name already.
+    """
+    servers = _parse_toml(text or "").get(_TOML_TABLE, {})
     if not isinstance(servers, dict) or SERVER_NAME in servers:
-        hint = "mend it by hand, or install with --no-mcp; nothing was written"
         raise Conflict(
-            f"`{_TABLE}` is no table, or has a server called {SERVER_NAME} already", hint=hint
+            f"`{_TOML_TABLE}` is not a table, or already has a server called {SERVER_NAME}",
+            hint="fix it by hand, or install with --no-mcp; nothing was written",
         )
     return _edit_toml(text or "", dict(entry))
 
 
 def without_toml_server(text: str) -> str | None:
-    """The text without our table; None when nothing is left."""
-    servers = _parse_toml(text).get(_TABLE)
+    """Return the text without Ralph's server table; None when nothing is left.
+
+    Raises Unreadable, or Conflict when other values would change.
+    """
+    servers = _parse_toml(text).get(_TOML_TABLE)
     if not isinstance(servers, dict) or not is_ralph_server(servers.get(SERVER_NAME)):
         return text
     after = _edit_toml(text, None)
-    if after.endswith(("\n\n", "\n\r\n")):  # the blank line that set our table off
+    if after.endswith(("\n\n", "\n\r\n")):  # the blank line above the table
         after = after.removesuffix("\n").removesuffix("\r")
     return after if after.strip() else None
 
 
 def _edit_toml(text: str, entry: dict[str, object] | None) -> str:
-    import tomlkit
+    """Return the text with another server table, or with None without it."""
     from tomlkit.exceptions import TOMLKitError
 
     before = _parse_toml(text)
-    expected = {
-        **before,
-        _TABLE: {key: value for key, value in before.get(_TABLE, {}).items() if key != SERVER_NAME},
-    }
+    servers = dict(before.get(_TOML_TABLE, {}))
+    servers.pop(SERVER_NAME, None)
     if entry is not None:
-        expected[_TABLE][SERVER_NAME] = entry
+        servers[SERVER_NAME] = entry
+    expected = {**before, _TOML_TABLE: servers}
+    after = ""
+    values: dict[str, Any] = {}
     try:
-        document: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM))
-        if entry is not None:
-            servers = document.setdefault(_TABLE, tomlkit.table(is_super_table=True))
-            servers[SERVER_NAME] = entry
-        else:
-            del document[_TABLE][SERVER_NAME]
-            if not document[_TABLE]:
-                del document[_TABLE]
-        rendered = tomlkit.dumps(document)
-        after = text[: text.startswith(BOM)] + re.sub(r"\r?\n", newline_of(text), rendered)
+        after = _render_toml(text, entry)
         values = _parse_toml(after)
     except (TOMLKitError, Unreadable):
         values = {}
-        after = ""
-    if {_TABLE: {}} | values != expected:
-        hint = f"change `{_TABLE}` by hand; nothing was written"
-        raise Conflict("the change would alter other values of this file", hint=hint)
+    if {_TOML_TABLE: {}, **values} != expected:
+        raise Conflict(
+            "the change would alter other values of this file",
+            hint=f"change `{_TOML_TABLE}` by hand; nothing was written",
+        )
     return after
+
+
+def _render_toml(text: str, entry: dict[str, object] | None) -> str:
+    import tomlkit
+
+    document: dict[str, Any] = tomlkit.parse(text.removeprefix(BOM))
+    if entry is not None:
+        servers = document.setdefault(_TOML_TABLE, tomlkit.table(is_super_table=True))
+        servers[SERVER_NAME] = entry
+    else:
+        del document[_TOML_TABLE][SERVER_NAME]
+        if not document[_TOML_TABLE]:
+            del document[_TOML_TABLE]
+    rendered = re.sub(r"\r?\n", newline_of(text), tomlkit.dumps(document))
+    return BOM + rendered if text.startswith(BOM) else rendered
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
@@ -352,5 +489,5 @@ def _parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(
-            f"this is no TOML: {error}", hint="mend the file by hand; nothing was written"
+            f"not valid TOML: {error}", hint="fix the file by hand; nothing was written"
         ) from error

@@ -1,6 +1,7 @@
-"""JSON with positions: read a text into nodes, read members by their types, and serialise values.
+"""JSON with positions: read a text into nodes, read members by type, and serialise values.
 
-`json` forgets positions, which edits and reports need; a text without problems is decoded by `json` alone.
+`json` does not keep positions, which edits and reports need. A text without problems is decoded by
+`json` alone.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from ralph.formats.text import BOM, Problem
 Members = dict[str, Any]
 Path = tuple[str | int, ...]
 
-MAX_DEPTH = 200  # containers within containers that are read; people's files have five
-_DEEPEST = (
-    MAX_DEPTH // 2
-)  # what is written stays well below what is read, as values are parts of others
-_LARGEST = 10**4000  # Python itself reads no number that is much longer
+MAX_DEPTH = 200  # containers within containers that are read; people's files have about five
+# A value that is written may become part of another one, so it stays well below that limit.
+_MAX_WRITTEN_DEPTH = MAX_DEPTH // 2
+_MAX_NUMBER = 10**4000  # Python does not read numbers that are much longer
+_WHITESPACE = (" ", "\t", "\n", "\r")
 _COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
-_AFTER = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # what follows a value; matches everywhere
-_CONFLICT = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
+_AFTER_VALUE = re.compile(r"[ \t\n\r]*([,\]}]?)[ \t\n\r]*")  # matches everywhere
+_CONFLICT_MARKER = re.compile(r"^(?:<{7} |>{7} |={7}\r?$)", re.MULTILINE)
 _ESCAPED = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class JsonNode(NamedTuple):
-    """One JSON value at `text[start:end]`; containers have members or items."""
+    """One JSON value at `text[start:end]`; a container has members or items."""
 
     start: int
     end: int
@@ -41,7 +42,7 @@ class JsonNode(NamedTuple):
 
     @property
     def children(self) -> Sequence[JsonMember | JsonNode]:
-        """The members of an object or the elements of an array."""
+        """The members of an object or the items of an array."""
         return self.members or self.items
 
 
@@ -55,8 +56,11 @@ class JsonMember(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the value ends."""
+        """The end of the value."""
         return self.node.end
+
+
+# --- reading with positions --------------------------------------------------------------------
 
 
 def _refuse_constant(name: str) -> object:
@@ -66,15 +70,55 @@ def _refuse_constant(name: str) -> object:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _skip_blanks(text: str, position: int) -> int:
-    while text[position : position + 1] in (" ", "\t", "\n", "\r"):
+def read_json(text: str) -> JsonNode | Problem:
+    """Return the value of a text with all positions, or the problem when it is not JSON."""
+    begin = len(BOM) if text.startswith(BOM) else 0
+    try:
+        root = _read_value(text, _skip_whitespace(text, begin))
+        rest = _skip_whitespace(text, root.end)
+        if rest != len(text):
+            raise json.JSONDecodeError("there is text after the end of the value", text, rest)
+        return root
+    except json.JSONDecodeError as error:
+        conflict = _CONFLICT_MARKER.search(text)
+        if conflict is not None:
+            return Problem(
+                text.count("\n", 0, conflict.start()) + 1,
+                "there is a git conflict marker in this JSON file",
+                "choose a side, delete the marker lines, and save the file",
+                "error",
+                "conflict-marker",
+            )
+        return Problem(
+            error.lineno,
+            f"this is not JSON: {error.msg} (column {error.colno})",
+            "fix the file by hand; until then it is left as it is and not read",
+            "error",
+            "not-json",
+        )
+
+
+def _skip_whitespace(text: str, position: int) -> int:
+    while text[position : position + 1] in _WHITESPACE:
         position += 1
     return position
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text holds nothing; a byte order mark does not count."""
-    return not text.removeprefix(BOM).strip(" \t\n\r")
+    """Whether a text is empty apart from whitespace and a byte order mark."""
+    return not text.removeprefix(BOM).strip("".join(_WHITESPACE))
+
+
+def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
+    opening = text[start : start + 1]
+    if opening not in ("{", "["):
+        value, end = _read_scalar(text, start)
+        return JsonNode(start, end, value)
+    if depth >= MAX_DEPTH:
+        raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, start)
+    if opening == "{":
+        return _read_object(text, start, depth)
+    return _read_array(text, start, depth)
 
 
 def _read_scalar(text: str, start: int) -> tuple[object, int]:
@@ -86,75 +130,67 @@ def _read_scalar(text: str, start: int) -> tuple[object, int]:
         raise json.JSONDecodeError(str(error).partition(";")[0], text, start) from error
 
 
-def _read_value(text: str, start: int, depth: int = 0) -> JsonNode:
-    if (closer := {"{": "}", "[": "]"}.get(text[start : start + 1])) is None:
-        value, end = _read_scalar(text, start)
-        return JsonNode(start, end, value)
-    if depth >= MAX_DEPTH:
-        raise json.JSONDecodeError(f"nested deeper than {MAX_DEPTH} levels", text, start)
+def _read_object(text: str, start: int, depth: int) -> JsonNode:
     members: list[JsonMember] = []
+    position = _skip_whitespace(text, start + 1)
+    has_more = not text.startswith("}", position)
+    while has_more:
+        member = _read_member(text, position, depth)
+        members.append(member)
+        position, has_more = _read_separator(text, member.end, "}")
+    values = {member.key: member.node.value for member in members}
+    return JsonNode(start, position + 1, values, members=tuple(members))
+
+
+def _read_array(text: str, start: int, depth: int) -> JsonNode:
     items: list[JsonNode] = []
-    at = _skip_blanks(text, start + 1)
-    more = not text.startswith(closer, at)
-    while more:
-        if closer == "]":
-            node = _read_value(text, at, depth + 1)
-            items.append(node)
-        else:
-            if not text.startswith('"', at):
-                raise json.JSONDecodeError("expected a key in double quotes", text, at)
-            key, key_end = _read_scalar(text, at)
-            if (colon := _COLON.match(text, key_end)) is None:
-                raise json.JSONDecodeError(
-                    "expected a colon after the key", text, _skip_blanks(text, key_end)
-                )
-            node = _read_value(text, colon.end(), depth + 1)
-            members.append(JsonMember(str(key), at, key_end, node))
-        if (after := _AFTER.match(text, node.end)) is None or after[1] not in (",", closer):
-            raise json.JSONDecodeError(
-                f"expected a comma or {closer}", text, _skip_blanks(text, node.end)
-            )
-        more = after[1] == ","
-        at = after.end() if more else after.start(1)
-    values = (
-        {member.key: member.node.value for member in members}
-        if closer == "}"
-        else [item.value for item in items]
-    )
-    return JsonNode(start, at + 1, values, tuple(members), tuple(items))
+    position = _skip_whitespace(text, start + 1)
+    has_more = not text.startswith("]", position)
+    while has_more:
+        item = _read_value(text, position, depth + 1)
+        items.append(item)
+        position, has_more = _read_separator(text, item.end, "]")
+    values = [item.value for item in items]
+    return JsonNode(start, position + 1, values, items=tuple(items))
 
 
-def read_json(text: str) -> JsonNode | Problem:
-    """The value of a text with all positions; a Problem when it is not JSON."""
-    try:
-        root = _read_value(text, _skip_blanks(text, 1 if text.startswith(BOM) else 0))
-        if (rest := _skip_blanks(text, root.end)) != len(text):
-            raise json.JSONDecodeError("there is text after the end of the value", text, rest)
-        return root
-    except json.JSONDecodeError as error:
-        if (conflict := _CONFLICT.search(text)) is not None:
-            line = text.count("\n", 0, conflict.start()) + 1
-            hint = "choose a side, delete the marker lines, and save the file"
-            return Problem(
-                line,
-                "there is a git conflict marker in this JSON file",
-                hint,
-                "error",
-                "conflict-marker",
-            )
-        what = f"this is not JSON: {error.msg} (column {error.colno})"
-        hint = "mend the file by hand; until then it is left as it is and not read"
-        return Problem(error.lineno, what, hint, "error", "not-json")
+def _read_member(text: str, start: int, depth: int) -> JsonMember:
+    if not text.startswith('"', start):
+        raise json.JSONDecodeError("expected a key in double quotes", text, start)
+    key, key_end = _read_scalar(text, start)
+    colon = _COLON.match(text, key_end)
+    if colon is None:
+        position = _skip_whitespace(text, key_end)
+        raise json.JSONDecodeError("expected a colon after the key", text, position)
+    return JsonMember(str(key), start, key_end, _read_value(text, colon.end(), depth + 1))
 
 
-_EXPECTED: dict[str, tuple[type, str]] = {
-    "text": (str, "text"),
-    "number": (int, "a whole number"),
-    "flag": (bool, "true or false"),
-    "texts": (list, "a list of texts"),
-    "list": (list, "a list"),
-    "object": (dict, "an object"),
-    "any": (object, ""),
+def _read_separator(text: str, end: int, closer: str) -> tuple[int, bool]:
+    """Return the position of the next value, or of the closing bracket, and whether one follows."""
+    after = _AFTER_VALUE.match(text, end)
+    if after is None or after[1] not in (",", closer):
+        position = _skip_whitespace(text, end)
+        raise json.JSONDecodeError(f"expected a comma or {closer}", text, position)
+    if after[1] == ",":
+        return after.end(), True
+    return after.start(1), False
+
+
+# --- members by type ---------------------------------------------------------------------------
+
+
+class _ExpectedType(NamedTuple):
+    type: type
+    words: str
+
+
+_EXPECTED: dict[str, _ExpectedType] = {
+    "text": _ExpectedType(str, "text"),
+    "number": _ExpectedType(int, "a whole number"),
+    "flag": _ExpectedType(bool, "true or false"),
+    "texts": _ExpectedType(list, "a list of texts"),
+    "list": _ExpectedType(list, "a list"),
+    "object": _ExpectedType(dict, "an object"),
 }
 _TYPE_NAMES = {
     str: "text",
@@ -165,36 +201,50 @@ _TYPE_NAMES = {
 }
 
 
+Report = Callable[[Path, str, str, object], None]
+"""Gets the path and the name of a value of the wrong type, the expected type, and the value."""
+
+
 def read_members(
-    members: Members, kinds: Mapping[str, str], report: Callable[[Path, str, str, object], None]
+    members: Members, kinds: Mapping[str, str], report: Report
 ) -> tuple[Members, Members]:
-    """The members that a format names, and the others; `report` gets path, name, expected type and a wrong value."""
+    """Return the members that a format names, and all others.
+
+    A value of the wrong type is passed to `report` and left out. A null counts as absent.
+    """
     values: Members = {}
     others: Members = {}
     for key, value in members.items():
-        kind = kinds.get(key)
-        expected, words = _EXPECTED[kind or "any"]
-        if kind is None:
+        if key not in kinds:
             others[key] = value
-        elif value is None:
             continue
-        elif expected is int and isinstance(value, float) and value.is_integer():
+        if value is None:
+            continue
+        kind = kinds[key]
+        expected = _EXPECTED[kind]
+        if expected.type is int and isinstance(value, float) and value.is_integer():
             values[key] = int(value)
-        elif type(value) is not expected:
-            report((key,), key, words, value)
+        elif type(value) is not expected.type:
+            report((key,), key, expected.words, value)
         elif kind == "texts":
-            items = cast("list[Any]", value)
-            for number, item in enumerate(items):
-                if not isinstance(item, str):
-                    report((key, number), f"{key}[]", "text", item)
-            values[key] = tuple(item for item in items if isinstance(item, str))
+            values[key] = _read_texts(key, cast("list[Any]", value), report)
         else:
             values[key] = value
     return values, others
 
 
+def _read_texts(key: str, items: list[Any], report: Report) -> tuple[str, ...]:
+    texts: list[str] = []
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            texts.append(item)
+        else:
+            report((key, number), f"{key}[]", "text", item)
+    return tuple(texts)
+
+
 class JsonReader:
-    """Typed reading of members; a wrong type is reported and counts as absent."""
+    """Reads members by type; a value of the wrong type is reported and counts as absent."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
@@ -202,7 +252,9 @@ class JsonReader:
         try:
             self.value = _DECODER.decode(text.removeprefix(BOM))
         except (ValueError, RecursionError):
-            self.value = None if isinstance(self._root, Problem) else self._root.value
+            self.value = None
+            if isinstance(self._root, JsonNode):
+                self.value = self._root.value
 
     @cached_property
     def _root(self) -> JsonNode | Problem:
@@ -213,25 +265,32 @@ class JsonReader:
         return [match.start() for match in re.finditer("\n", self._text)]
 
     def node(self, path: Path) -> JsonNode:
-        """The node at a path, for its position; of a duplicate key the last one."""
-        node = JsonNode(0, 0, None) if isinstance(self._root, Problem) else self._root
-        for key in path if node.children else ():
-            nodes = {member.key: member.node for member in node.members}
-            node = nodes[key] if isinstance(key, str) else node.items[key]
+        """Return the node at a path, for its position; the last one of a duplicate key."""
+        if isinstance(self._root, Problem):
+            return JsonNode(0, 0, None)
+        node = self._root
+        if not node.children:
+            return node
+        for key in path:
+            if isinstance(key, int):
+                node = node.items[key]
+            else:
+                nodes = {member.key: member.node for member in node.members}
+                node = nodes[key]
         return node
 
     def line_of(self, node: JsonNode) -> int:
-        """The line at which a node starts."""
+        """Return the line at which a node starts."""
         return bisect_left(self._line_ends, node.start) + 1
 
     def report(
         self, path: Path, what: str, hint: str, level: str = "warning", code: str = ""
     ) -> None:
-        """Add a Problem at the value of a path."""
+        """Add a problem at the value of a path."""
         self.problems.append(Problem(self.line_of(self.node(path)), what, hint, level, code))
 
     def root_members(self) -> Members | None:
-        """The members of the object; None, with a Problem, when there is none."""
+        """Return the members of the object; when there is none, report that and return None."""
         if is_blank(self._text):
             self.problems.append(
                 Problem(1, "the file is empty", "delete it, or fill it in", "note", "empty-file")
@@ -239,7 +298,7 @@ class JsonReader:
         elif self.value is None and isinstance(self._root, Problem):
             self.problems.append(self._root)
         elif not isinstance(self.value, dict):
-            self.report_no_object((), "the file should hold one object", "not-an-object")
+            self.report_no_object((), "the file should contain one object", "not-an-object")
         return self.value if isinstance(self.value, dict) else None
 
     def report_no_object(self, path: Path, what: str, code: str = "wrong-type") -> None:
@@ -255,10 +314,12 @@ class JsonReader:
     def read_members(
         self, members: Members, kinds: Mapping[str, str], path: Path = ()
     ) -> tuple[Members, Members]:
-        """The members that the format names, of the right type, and the others."""
+        """Return the members that the format names, if they have the right type, and all others."""
 
         def report(where: Path, name: str, expected: str, value: object) -> None:
-            actual = "null" if value is None else _TYPE_NAMES.get(type(value), "an object")
+            actual = "null"
+            if value is not None:
+                actual = _TYPE_NAMES.get(type(value), "an object")
             hint = f"write {expected}; the value is kept but not used"
             what = f"`{name}` should be {expected}, but is {actual}"
             self.report((*path, *where), what, hint, code="wrong-type")
@@ -266,35 +327,49 @@ class JsonReader:
         return read_members(members, kinds, report)
 
     def unreadable_error(self) -> Unreadable:
-        """The first serious Problem as an error, for an edit."""
-        serious = [
-            problem for problem in self.problems if problem.level == "error"
-        ] or self.problems
-        return Unreadable(f"line {serious[0].line}: {serious[0].what}", hint=serious[0].hint)
+        """Return the first problem as an error for an edit; a serious one if there is one."""
+        first = self.problems[0]
+        for problem in self.problems:
+            if problem.level == "error":
+                first = problem
+                break
+        return Unreadable(f"line {first.line}: {first.what}", hint=first.hint)
+
+
+# --- writing -----------------------------------------------------------------------------------
 
 
 def check_json(value: object, *, nul: bool = False, depth: int = 0) -> object:
-    """A value as JSON can hold it, or Refused; `nul` allows NUL characters."""
-    if depth > _DEEPEST:
-        what = f"a value is nested deeper than {_DEEPEST} levels"
-    elif isinstance(value, str):
-        if (nul or "\x00" not in value) and not _PAIR.search(value):
-            return str(value)
-        what = "the text holds a NUL character, or two halves of a character that JSON would join into one"
-    elif value is None or (isinstance(value, int | float) and abs(value) < _LARGEST):
+    """Return a value as JSON can hold it; `nul` allows NUL characters.
+
+    Raises Refused when JSON cannot hold it.
+    """
+    if depth > _MAX_WRITTEN_DEPTH:
+        raise _not_json(f"a value is nested deeper than {_MAX_WRITTEN_DEPTH} levels")
+    if isinstance(value, str):
+        if ("\x00" in value and not nul) or _SURROGATE_PAIR.search(value):
+            raise _not_json(
+                "the text contains a NUL character, or two halves of a character "
+                "that JSON would join into one"
+            )
+        return str(value)
+    if value is None or (isinstance(value, int | float) and abs(value) < _MAX_NUMBER):
         return value
-    elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {
-            str(check_json(key, nul=nul)): check_json(inner, nul=nul, depth=depth + 1)
-            for key, inner in value.items()
-        }
-    elif isinstance(value, list | tuple):
-        return [check_json(inner, nul=nul, depth=depth + 1) for inner in value]
-    else:
-        what = f"JSON has no form for this value of the type {type(value).__name__}"
-    raise Refused(
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        members: Members = {}
+        for key, item in value.items():
+            members[str(check_json(key, nul=nul))] = check_json(item, nul=nul, depth=depth + 1)
+        return members
+    if isinstance(value, list | tuple):
+        return [check_json(item, nul=nul, depth=depth + 1) for item in value]
+    raise _not_json(f"JSON has no form for this value of the type {type(value).__name__}")
+
+
+def _not_json(what: str) -> Refused:
+    return Refused(
         what,
-        hint="use text, whole or finite numbers, true, false, null, lists and mappings with text keys",
+        hint="use text, whole or finite numbers, true, false, null, lists, "
+        "and mappings with text keys",
     )
 
 
@@ -305,7 +380,7 @@ def dump_json(
     separators: tuple[str, str] = (", ", ": "),
     ordered: bool = False,
 ) -> str:
-    """Serialise a value; only lone surrogates and rare line ends are escaped."""
+    """Serialise a value; only lone surrogates and rare line endings are escaped."""
     text = json.dumps(
         value,
         ensure_ascii=False,
@@ -318,18 +393,18 @@ def dump_json(
 
 
 def dump_file(value: object, *, nul: bool = False) -> str:
-    """Serialise a value as a file: key order, indentation 2."""
+    """Serialise a value as a file: members keep their order, indented by two spaces."""
     return dump_json(check_json(value, nul=nul), indent="  ", separators=(",", ": ")) + "\n"
 
 
 def dump_line(value: object, *, nul: bool = False, ordered: bool = False) -> str:
-    """Serialise a value as one line; `ordered` sorts members."""
+    """Serialise a value as one line; `ordered` sorts the members."""
     return dump_json(check_json(value, nul=nul), separators=(",", ":"), ordered=ordered) + "\n"
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether two values are the same JSON; 1, 1.0 and true are three."""
+    """Whether two values are the same JSON; 1, 1.0 and true are three different values."""
     try:
         return one is other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-    except (TypeError, ValueError, RecursionError):  # no JSON at all: `check_json` explains it
+    except (TypeError, ValueError, RecursionError):  # not JSON: `check_json` explains it
         return False

@@ -1,6 +1,7 @@
-"""Codec of knowledge/*.md: YAML front matter and a markdown body.
+"""The codec of knowledge/*.md: YAML front matter and a markdown body.
 
-Edits change only the lines of the fields that differ: YAML is composed, not loaded, for the positions of the values.
+An edit changes only the lines of the fields that differ. To know the positions of the values, the
+YAML is composed, not loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ralph.errors import Conflict, Refused
 from ralph.formats import text as markdown
@@ -25,22 +27,28 @@ from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
 KNOWLEDGE_LABEL = "knowledge"
 TRUNCATED = "[truncated]"
 
-_MAX_FRONT_MATTER = (
-    16_384  # characters: a larger one is an accident, and parsing YAML is not always linear
-)
+# Characters: a larger front matter is an accident, and parsing YAML is not always linear.
+_MAX_FRONT_MATTER = 16_384
+_MAX_SHOWN_VALUE = 60  # characters of a value in an error
+_MAX_SLUG = 80  # characters
+_MAX_SLUG_BYTES = 240  # a file name has at most 255 bytes, and `.md` and a number are added
+_MAX_WORDS = 500  # of a body
+_MIN_SUBSTRING_TITLE = 8  # characters from which a title of one word may be part of another
 _CLOSING_LINE = re.compile(r"^---\r?(?:\n|\Z)", re.MULTILINE)
 _PLAIN_TAG = re.compile(r"[a-z][a-z0-9]*(?:[-_/.][a-z0-9]+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_STATUS = "status"  # somebody's own key, unless its value is `retired`
+_STATUS = "status"  # ours if its value is `retired`, otherwise somebody else's key
 _RECORD_KEYS = frozenset({"title", "tags", "created_at", "updated_at"})
 _LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
+
+# --- front matter ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields with their positions, where it ends and where the body begins."""
+    """The fields with their positions, the end of the front matter, and the start of the body."""
 
     fields: Mapping[str, ConfigNode]
     problems: tuple[Problem, ...]
@@ -48,18 +56,29 @@ class FrontMatter:
     body: int
 
     def text(self, name: str) -> str:
-        """The text of a scalar on one line, or ""."""
+        """Return the text of a scalar as one line, or ""."""
         return " ".join(_scalar_text(self.fields.get(name)).split())
 
     def kind_key(self) -> str:
-        """The key that names a kind of memory, or ""."""
-        return next((name for name in ("kind", "type") if kind_of(self.text(name)) is not None), "")
+        """Return the key whose value names a kind of memory, or ""."""
+        for name in ("kind", "type"):
+            if kind_of(self.text(name)) is not None:
+                return name
+        return ""
 
     def tags(self) -> tuple[str, ...]:
-        """The tags, from a list or a text with commas."""
-        if (field := self.fields.get("tags")) is not None and isinstance(field.value, tuple):
+        """Return the tags, from a list or from a text with commas."""
+        field = self.fields.get("tags")
+        if field is not None and isinstance(field.value, tuple):
             return clean_tags(_scalar_text(item) for item in field.value)
         return clean_tags(_scalar_text(field).split(","))
+
+
+class FrontMatterFault(NamedTuple):
+    """The reason why a front matter cannot be read, and its line."""
+
+    line: int
+    what: str
 
 
 def _scalar_text(node: ConfigNode | None) -> str:
@@ -68,30 +87,36 @@ def _scalar_text(node: ConfigNode | None) -> str:
     return node.source
 
 
-def read_front_matter(text: str) -> FrontMatter | tuple[int, str]:
-    """Return the front matter, or the line and what is wrong there."""
-    begin = len(BOM) if text.startswith(BOM) else 0
+def read_front_matter(text: str) -> FrontMatter | FrontMatterFault:
+    """Return the front matter of a text, or what is wrong with it."""
+    begin = len(_bom_of(text))
     opening = text.find("\n", begin)
-    if text[begin : begin + 3] != "---" or text[begin : max(opening, 0)].rstrip("\r") != "---":
-        return (1, "the first line must be `---`, the start of the front matter")
-    if (closing := _CLOSING_LINE.search(text, opening + 1)) is None:
-        return (1, "the front matter is not closed by a line `---`")
+    if opening < 0 or text[begin:opening].rstrip("\r") != "---":
+        return FrontMatterFault(1, "the first line must be `---`, the start of the front matter")
+    closing = _CLOSING_LINE.search(text, opening + 1)
+    if closing is None:
+        return FrontMatterFault(1, "the front matter is not closed by a line `---`")
     if closing.start() - opening > _MAX_FRONT_MATTER:
-        return (1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters")
-    front = text[opening : closing.start()]
+        return FrontMatterFault(
+            1, f"the front matter is larger than {_MAX_FRONT_MATTER} characters"
+        )
+    # A comment in place of the text above keeps every position.
+    yaml = "#" * opening + text[opening : closing.start()]
     try:
-        root, problems = read_yaml(
-            "#" * opening + front
-        )  # a comment of that length keeps every position
+        root, problems = read_yaml(yaml)
         if not isinstance(root.value, Mapping):
             raise YamlError(2, "it is not a list of `key: value` lines")
     except YamlError as error:
-        return (error.line, f"this front matter cannot be read: {error}")
+        return FrontMatterFault(error.line, f"this front matter cannot be read: {error}")
     return FrontMatter(root.value, tuple(problems), closing.start(), closing.end())
 
 
+def _bom_of(text: str) -> str:
+    return BOM if text.startswith(BOM) else ""
+
+
 def _plain_value(node: ConfigNode) -> object:
-    """A number only where writing it again gives the same characters."""
+    """Return the value of a node; a number only if it is written in its shortest form."""
     if isinstance(node.value, Mapping):
         return {name: _plain_value(item) for name, item in node.value.items()}
     if isinstance(node.value, tuple):
@@ -100,13 +125,18 @@ def _plain_value(node: ConfigNode) -> object:
         return node.value
     with suppress(ValueError):
         number = json.loads(node.source)
-        if (
-            isinstance(number, int | float)
-            and math.isfinite(number)
-            and json.dumps(number) == node.source
-        ):
+        is_number = isinstance(number, int | float) and math.isfinite(number)
+        if is_number and json.dumps(number) == node.source:
             return number
     return node.source
+
+
+class _Edit(NamedTuple):
+    """A text that replaces `text[start:end]`."""
+
+    start: int
+    end: int
+    text: str
 
 
 def _change_fields(
@@ -116,52 +146,62 @@ def _change_fields(
     removed: Iterable[str],
     newline: str,
 ) -> str:
-    edits = []
+    """Return the text with some fields removed, and others changed or added."""
+    edits: list[_Edit] = []
     for name in removed:
-        if (field := matter.fields.get(name)) is not None:
-            edits.append(
-                (
-                    text.rfind("\n", 0, field.key_start) + 1,
-                    text.find("\n", _value_end(text, field)) + 1,
-                    "",
-                )
-            )
-    new = [
+        field = matter.fields.get(name)
+        if field is not None:
+            line_start = text.rfind("\n", 0, field.key_start) + 1
+            line_end = text.find("\n", _value_end(text, field)) + 1
+            edits.append(_Edit(line_start, line_end, ""))
+    for name, value in values.items():
+        field = matter.fields.get(name)
+        if field is not None:
+            edits.append(_change_value(text, field, value, newline))
+    added = [
         write_field(name, value) + newline
         for name, value in values.items()
         if name not in matter.fields
     ]
-    edits.append((matter.end, matter.end, "".join(new)))
-    for name, value in values.items():
-        if (field := matter.fields.get(name)) is None:
-            continue
-        if isinstance(field.value, tuple) and field.style == "block" and isinstance(value, tuple):
-            column = field.start - text.rfind("\n", 0, field.start) - 1
-            written = f"{newline}{' ' * column}".join(
-                f"- {_write_tag(str(item))}" for item in value
-            )
-        else:
-            written = _write_value(value)
-        space = "" if text[field.start - 1] in " \t\n" else " "
-        edits.append((field.start, _value_end(text, field), space + written))
-    for start, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        text = text[:start] + written + text[end:]
+    edits.append(_Edit(matter.end, matter.end, "".join(added)))
+    edits.sort(key=lambda edit: (edit.start, edit.end), reverse=True)
+    for edit in edits:  # from the end, so that the positions before it stay valid
+        text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
+def _change_value(text: str, field: ConfigNode, value: object, newline: str) -> _Edit:
+    is_block_list = isinstance(field.value, tuple) and field.style == "block"
+    if is_block_list and isinstance(value, tuple):
+        column = field.start - text.rfind("\n", 0, field.start) - 1
+        items = [f"- {_write_tag(str(item))}" for item in value]
+        written = f"{newline}{' ' * column}".join(items)
+    else:
+        written = _write_value(value)
+    if text[field.start - 1] not in " \t\n":
+        written = " " + written
+    return _Edit(field.start, _value_end(text, field), written)
+
+
 def _value_end(text: str, field: ConfigNode) -> int:
-    """YAML counts the blank lines below a block scalar as part of it."""
-    return len(text[: field.end].rstrip()) if field.style == "literal" else field.end
+    """Return the end of a value without the blank lines that YAML adds to a block scalar."""
+    if field.style == "literal":
+        return len(text[: field.end].rstrip())
+    return field.end
 
 
 def write_field(name: str, value: object) -> str:
-    """Return a line of front matter."""
-    unquoted = _PLAIN_KEY.fullmatch(name) and name.lower() not in _RESERVED
-    return f"{name if unquoted else _write_value(name)}: {_write_value(value)}"
+    """Return a line of front matter; raises Refused for a value that YAML cannot hold."""
+    key = name
+    if not _PLAIN_KEY.fullmatch(name) or name.lower() in _RESERVED:
+        key = _write_value(name)
+    return f"{key}: {_write_value(value)}"
 
 
 def _write_tag(tag: str) -> str:
-    return tag if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED else _write_value(tag)
+    if _PLAIN_TAG.fullmatch(tag) and tag not in _RESERVED:
+        return tag
+    return _write_value(tag)
 
 
 def _write_value(value: object) -> str:
@@ -170,260 +210,152 @@ def _write_value(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        hint = "use texts, numbers, lists or mappings"
-        raise Refused(f"front matter cannot hold {value!r:.60}", hint=hint) from error
-    if "\\u0000" in text.replace("\\\\", "") or any("\ud800" <= char <= "\udfff" for char in text):
-        what = "the front matter would hold a character that YAML cannot: NUL or half of a surrogate pair"
-        raise Refused(what, hint="remove it from the title, the tags or the other values")
+        raise Refused(
+            f"front matter cannot hold {repr(value)[:_MAX_SHOWN_VALUE]}",
+            hint="use texts, numbers, lists or mappings",
+        ) from error
+    has_nul = "\\u0000" in text.replace("\\\\", "")
+    if has_nul or any("\ud800" <= char <= "\udfff" for char in text):
+        raise Refused(
+            "YAML cannot hold a character of this entry: a NUL or half of a surrogate pair",
+            hint="remove it from the title, the tags or the other values",
+        )
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+# --- the document ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeDocument(TextDocument):
-    """A parsed knowledge file: one entry or none."""
+    """A parsed knowledge file, which has one entry or none."""
 
     slug: str
     matter: FrontMatter | None
 
     def add(self, record: Record) -> KnowledgeDocument:
-        """The file with its entry; Conflict when it is not empty."""
+        """Return the file with its entry.
+
+        Raises Conflict when the file is not empty, and Refused when it cannot hold the record.
+        """
         if self.text.strip(BOM + " \t\r\n"):
-            hint = "write the entry to a file of its own, or replace this one"
-            raise Conflict("a knowledge file holds one entry, and this one is not empty", hint=hint)
-        text = self.text[: self.text.startswith(BOM)] + render_knowledge(record)
+            raise Conflict(
+                "a knowledge file has one entry, and this file is not empty",
+                hint="write the entry to a file of its own, or replace this one",
+            )
+        text = _bom_of(self.text) + render_knowledge(record)
         return self._checked(text, normalise_entry(record, self.slug))
 
     def replace(self, record_id: str, record: Record) -> KnowledgeDocument:
-        """The file with the values and the body that differ changed."""
+        """Return the file with the fields and the body that differ changed.
+
+        Raises NotFound, or Refused when the file cannot hold the record.
+        """
         old = markdown.find_entry(self.entries, record_id).record
         expected = normalise_entry(record, self.slug)
-        text = self.text
-        newline = markdown.newline_of(self.text)
         if self.matter is None or expected == old:
             return self
+        text = self.text
         if expected.text != old.text:
-            start = self.matter.body
-            above, _, below = _split(text[start:])
-            if not text[:start].endswith("\n"):
-                above = newline * 2
-                below = newline
-            elif not above and expected.text.startswith("\n"):
-                above = newline
-            if not below and expected.text.endswith("\n"):
-                below = newline
-            text = text[:start] + above + expected.text.replace("\n", newline) + below
+            text = self._with_body(self.matter.body, expected.text)
         before = _field_values(old)
         after = _field_values(expected)
-        key = self.matter.kind_key() or "kind"
-        written = {
-            name: value
-            for name, value in after.items()
-            if name not in before or before[name] != value
-        }
+        written: dict[str, object] = {}
+        for name, value in after.items():
+            if name not in before or before[name] != value:
+                written[name] = value
+        removed = [name for name in before if name not in after]
+        kind_key = self.matter.kind_key() or "kind"
         if "kind" in written:
-            written[key] = written.pop("kind")
-        removed = [key if name == "kind" else name for name in before if name not in after]
+            written[kind_key] = written.pop("kind")
+        if "kind" in removed:
+            removed[removed.index("kind")] = kind_key
+        newline = markdown.newline_of(self.text)
         return self._checked(_change_fields(text, self.matter, written, removed, newline), expected)
 
+    def _with_body(self, start: int, body: str) -> str:
+        """Return the text with another body; the line endings around it stay where possible."""
+        newline = markdown.newline_of(self.text)
+        front = self.text[:start]
+        old = _split_body(self.text[start:])
+        above = old.above
+        below = old.below
+        if not front.endswith("\n"):
+            above = newline * 2
+            below = newline
+        elif not above and body.startswith("\n"):
+            above = newline
+        if not below and body.endswith("\n"):
+            below = newline
+        return front + above + body.replace("\n", newline) + below
+
     def remove(self, record_id: str) -> KnowledgeDocument:
-        """The empty file; a byte order mark stays."""
+        """Return the empty file, with its byte order mark if it had one; raises NotFound."""
         markdown.find_entry(self.entries, record_id)
-        return parse_knowledge(self.text[: self.text.startswith(BOM)], self.slug)
+        return parse_knowledge(_bom_of(self.text), self.slug)
 
     def _checked(self, text: str, expected: Record) -> KnowledgeDocument:
         after = parse_knowledge(text, self.slug)
         if [entry.record for entry in after.entries] != [expected]:
-            hint = "look for unusual characters in its title, tags and text"
-            raise Refused("this entry cannot be written so that it reads back the same", hint=hint)
+            raise Refused(
+                "this entry cannot be written so that it reads back the same",
+                hint="look for unusual characters in its title, tags and text",
+            )
         return after
 
 
 def parse_knowledge(text: str, slug: str = "") -> KnowledgeDocument:
     """Parse a knowledge file; `slug` is its name without `.md`."""
 
-    def no_entry(line: int, what: str, code: str) -> KnowledgeDocument:
+    def without_entry(line: int, what: str, code: str) -> KnowledgeDocument:
         hint = "begin the file with `---`, a `title:` and `tags:`, and `---` again"
         return KnowledgeDocument(text, (), (Problem(line, what, hint, "error", code),), slug, None)
 
     matter = read_front_matter(text)
-    if isinstance(matter, tuple):
-        return no_entry(*matter, "bad-front-matter")
+    if isinstance(matter, FrontMatterFault):
+        return without_entry(matter.line, matter.what, "bad-front-matter")
     for name, value in (("title", matter.text("title")), ("tags", matter.tags())):
         if not value:
-            line = matter.fields[name].line if name in matter.fields else 1
-            return no_entry(line, f"the entry has no `{name}`", f"no-{name}")
-    body = _split(text[matter.body :])[1].replace("\r\n", "\n")
+            number = matter.fields[name].line if name in matter.fields else 1
+            return without_entry(number, f"the entry has no `{name}`", f"no-{name}")
+    body = _split_body(text[matter.body :]).text.replace("\r\n", "\n")
     problems = list(matter.problems)
     if not body.strip():
         problems.append(
             Problem(1, "the entry has no text", "write it below the front matter", code="no-text")
         )
-    above = text.count("\n", 0, matter.body)
-    in_body = filter(None, map(markdown.line_problem, markdown.scan_lines(text[matter.body :])))
-    problems += [replace(problem, line=problem.line + above) for problem in in_body]
-    start = len(BOM) if text.startswith(BOM) else 0
-    entry = Entry(_build_record(matter, slug, body), start, len(text), 1)
+    lines_above = text.count("\n", 0, matter.body)
+    for line in markdown.scan_lines(text[matter.body :]):
+        problem = markdown.line_problem(line)
+        if problem is not None:
+            problems.append(replace(problem, line=problem.line + lines_above))
+    entry = Entry(_build_record(matter, slug, body), len(_bom_of(text)), len(text), 1)
     return KnowledgeDocument(text, (entry,), markdown.sort_problems(problems), slug, matter)
 
 
-def render_knowledge(record: Record) -> str:
-    """A record as a file."""
-    expected = normalise_entry(record, "")
-    front = "".join(
-        f"{write_field(name, value)}\n" for name, value in _field_values(expected).items()
-    )
-    return f"---\n{front}---\n\n{expected.text}\n"
+class _Body(NamedTuple):
+    """A body without its first and last line ending, and those two."""
+
+    above: str
+    text: str
+    below: str
 
 
-def normalise_entry(record: Record, slug: str) -> Record:
-    """A record as a knowledge file can hold it, or Refused."""
-    if not isinstance(record.kind, MemoryKind):
-        raise Refused(f"{record.id} is no memory", hint="only memories are knowledge")
-    title = " ".join(record.title.split())
-    tags = clean_tags(record.tags)
-    if not title or not tags:
-        raise Refused("a knowledge entry needs a title and at least one tag", hint="give it both")
-    text = markdown.check_text(record.text, "entry")
-    label = (
-        " ".join(record.label.split())
-        if kind_of(record.label) is record.kind
-        else record.kind.value
-    )
-    if label == MemoryKind.CONTEXT.value and record.label != label:
-        label = KNOWLEDGE_LABEL
-    extra = {name: value for name, value in record.extra.items() if name not in _RECORD_KEYS}
-    if label != KNOWLEDGE_LABEL:
-        extra.pop("kind", None)
-    if not extra.get("feature"):
-        extra.pop("feature", None)
-    if record.status is Status.RETIRED:
-        extra.pop(_STATUS, None)
-    return Record(
-        id=f"know-{slug}",
-        kind=record.kind,
-        text=text,
-        label=label,
-        title=title,
-        tags=tags,
-        status=record.status if record.status is Status.RETIRED else Status.ACCEPTED,
-        created_at=record.created_at.strip(),
-        updated_at=record.updated_at.strip(),
-        links=_links(text),
-        extra=extra,
-    )
-
-
-def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags in lowercase, each once, none empty."""
-    return tuple(dict.fromkeys(filter(None, (" ".join(tag.lower().split()) for tag in tags))))
-
-
-def slug_for(title: str, taken: Mapping[str, str]) -> str:
-    """The name of a new entry's file; `taken` has titles by slug."""
-    title = unicodedata.normalize("NFC", title)
-    fitting = (
-        ids.slug(title).encode("utf-8")[:240].decode("utf-8", "ignore").strip("-")
-    )  # `.md` must fit, too
-    base = fitting or ids.derived("entry", title)
-    slug = base
-    number = 1
-    while slug in taken and fold_title(taken[slug]) != fold_title(title):
-        number += 1
-        suffix = f"-{number}"
-        slug = base[: 80 - len(suffix)].rstrip("-") + suffix
-    return slug
-
-
-def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
-    """Whether two entries have equal titles, or similar ones and most tags shared."""
-    one, other = sorted((fold_title(title_a), fold_title(title_b)), key=len)
-    if one == other:
-        return True
-    first = set(clean_tags(tags_a))
-    second = set(clean_tags(tags_b))
-    if not first or not second or 2 * len(first & second) <= min(len(first), len(second)):
-        return False
-    return one in other and (len(one) >= 8 or len(one.split()) >= 2)
-
-
-def shorten(body: str, words: int = 500) -> str:
-    """A body of at most so many words, cut between two blocks where possible."""
-    counted = body.rstrip().removesuffix(TRUNCATED)
-    if len(counted.split()) <= words:
-        return body
-    total = block_end = line_end = 0
-    closer = ""
-    for line in markdown.scan_lines(body):
-        total += len(line.text.split())
-        if total > words:
-            break
-        if line.blank and not line.closer and total:
-            block_end = line.start
-        if not line.blank and total + bool(line.closer) <= words:
-            line_end = line.start + len(line.text)
-            closer = line.closer
-    newline = markdown.newline_of(body)
-    if block_end:
-        result = body[:block_end].rstrip()
-    elif line_end:
-        result = body[:line_end] + (newline + closer if closer else "")
-    else:
-        matches = itertools.islice(re.finditer(r"\S+", body), max(words, 1))
-        result = body[: max(match.end() for match in matches)]
-    return f"{result}{newline}{newline}{TRUNCATED}"
-
-
-def links_in(body: str) -> tuple[str, ...]:
-    """The titles in `[[...]]` outside code and comments, each once."""
-    titles: dict[str, str] = {}
-    for line in markdown.scan_lines(body) if "[[" in body else ():
-        if line.is_markdown and "[[" in line.text:
-            edges = [0, *itertools.chain.from_iterable(code_spans(line.text)), len(line.text)]
-            outside_code = "`".join(
-                line.text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)
-            )
-            for link in _LINK.findall(outside_code):
-                if title := " ".join(link.split()):
-                    titles.setdefault(title.casefold(), title)
-    return tuple(titles.values())
-
-
-def code_spans(line: str) -> list[tuple[int, int]]:
-    """The spans of inline code: from a run of backticks to the next of its length."""
-    runs = [match.span() for match in re.finditer(r"`+", line)]
-    by_length: dict[int, list[int]] = {}
-    for number, (start, end) in enumerate(runs):
-        by_length.setdefault(end - start, []).append(number)
-    spans: list[tuple[int, int]] = []
-    at = 0
-    while at < len(runs):
-        alike = by_length[runs[at][1] - runs[at][0]]
-        after = bisect_right(alike, at)
-        if after < len(alike):
-            spans.append((runs[at][0], runs[alike[after]][1]))
-            at = alike[after]
-        at += 1
-    return spans
-
-
-def _links(body: str) -> tuple[Link, ...]:
-    return tuple(Link("links_to", title) for title in links_in(body))
-
-
-def fold_title(title: str) -> str:
-    """A title as links are compared: in any case and spacing."""
-    return " ".join(unicodedata.normalize("NFC", title).casefold().split())
-
-
-def _split(body: str) -> tuple[str, str, str]:
-    above = next((end for end in ("\n", "\r\n") if body.startswith(end)), "")
+def _split_body(body: str) -> _Body:
+    above = ""
+    if body.startswith(("\n", "\r\n")):
+        above = body[: body.index("\n") + 1]
     text = body[len(above) :]
-    below = next((end for end in ("\r\n", "\n") if text.endswith(end)), "")
-    return above, text[: len(text) - len(below)], below
+    below = ""
+    if text.endswith("\r\n"):
+        below = "\r\n"
+    elif text.endswith("\n"):
+        below = "\n"
+    return _Body(above, text.removesuffix(below), below)
 
 
 def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
-    key = matter.kind_key()
+    kind_key = matter.kind_key()
     extra: dict[str, object] = {}
     status = Status.ACCEPTED
     for name, field in matter.fields.items():
@@ -432,13 +364,13 @@ def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
                 extra["feature"] = field.source
         elif name == _STATUS and matter.text(name).lower() == Status.RETIRED.value:
             status = Status.RETIRED
-        elif name not in _RECORD_KEYS and (not key or name != key):
+        elif name not in _RECORD_KEYS and (not kind_key or name != kind_key):
             extra[name] = _plain_value(field)
     return Record(
         id=f"know-{slug}",
-        kind=kind_of(matter.text(key)) or MemoryKind.CONTEXT,
+        kind=kind_of(matter.text(kind_key)) or MemoryKind.CONTEXT,
         text=body,
-        label=matter.text(key) if key else KNOWLEDGE_LABEL,
+        label=matter.text(kind_key) if kind_key else KNOWLEDGE_LABEL,
         title=matter.text("title"),
         tags=matter.tags(),
         status=status,
@@ -449,17 +381,205 @@ def _build_record(matter: FrontMatter, slug: str, body: str) -> Record:
     )
 
 
+def render_knowledge(record: Record) -> str:
+    """Return a record as a file; raises Refused when a file cannot hold it."""
+    expected = normalise_entry(record, "")
+    fields = [f"{write_field(name, value)}\n" for name, value in _field_values(expected).items()]
+    return f"---\n{''.join(fields)}---\n\n{expected.text}\n"
+
+
 def _field_values(record: Record) -> dict[str, object]:
+    """Return the fields of a record in the order in which a new file has them."""
     values: dict[str, object] = {"title": record.title, "tags": record.tags}
     if record.label != KNOWLEDGE_LABEL or record.kind is not MemoryKind.CONTEXT:
         values["kind"] = record.label
     extra = dict(record.extra)
-    dated = {
-        "feature": extra.pop("feature", None),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-    }
-    values |= {name: value for name, value in dated.items() if value}
+    feature = extra.pop("feature", None)
+    if feature:
+        values["feature"] = feature
+    if record.created_at:
+        values["created_at"] = record.created_at
+    if record.updated_at:
+        values["updated_at"] = record.updated_at
     if record.status is Status.RETIRED:
         values[_STATUS] = record.status.value
     return {**values, **extra}
+
+
+def normalise_entry(record: Record, slug: str) -> Record:
+    """Return a record as a knowledge file can hold it.
+
+    Raises Refused when it is not a memory, or has no title, tags or text.
+    """
+    if not isinstance(record.kind, MemoryKind):
+        raise Refused(f"{record.id} is not a memory", hint="only memories can be knowledge")
+    title = " ".join(record.title.split())
+    tags = clean_tags(record.tags)
+    if not title or not tags:
+        raise Refused("a knowledge entry needs a title and at least one tag", hint="give it both")
+    text = markdown.check_text(record.text, "entry")
+    label = _normalise_label(record)
+    extra = {name: value for name, value in record.extra.items() if name not in _RECORD_KEYS}
+    if label != KNOWLEDGE_LABEL:
+        extra.pop("kind", None)
+    if not extra.get("feature"):
+        extra.pop("feature", None)
+    status = Status.ACCEPTED
+    if record.status is Status.RETIRED:
+        status = Status.RETIRED
+        extra.pop(_STATUS, None)
+    return Record(
+        id=f"know-{slug}",
+        kind=record.kind,
+        text=text,
+        label=label,
+        title=title,
+        tags=tags,
+        status=status,
+        created_at=record.created_at.strip(),
+        updated_at=record.updated_at.strip(),
+        links=_links(text),
+        extra=extra,
+    )
+
+
+def _normalise_label(record: Record) -> str:
+    label: str = record.kind.value
+    if kind_of(record.label) is record.kind:
+        label = " ".join(record.label.split())
+    if label == MemoryKind.CONTEXT.value and record.label != label:
+        return KNOWLEDGE_LABEL
+    return label
+
+
+# --- titles, tags and slugs --------------------------------------------------------------------
+
+
+def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return tags in lowercase, each once, without empty ones."""
+    cleaned = [" ".join(tag.lower().split()) for tag in tags]
+    return tuple(dict.fromkeys(tag for tag in cleaned if tag))
+
+
+def fold_title(title: str) -> str:
+    """Return a title in the form in which links are compared, without case and spacing."""
+    return " ".join(unicodedata.normalize("NFC", title).casefold().split())
+
+
+def slug_for(title: str, taken: Mapping[str, str]) -> str:
+    """Return the slug for the file of a new entry; `taken` maps slugs to titles."""
+    title = unicodedata.normalize("NFC", title)
+    encoded = ids.slug(title).encode("utf-8")[:_MAX_SLUG_BYTES]
+    base = encoded.decode("utf-8", "ignore").strip("-") or ids.derived("entry", title)
+    slug = base
+    number = 1
+    while slug in taken and fold_title(taken[slug]) != fold_title(title):
+        number += 1
+        suffix = f"-{number}"
+        slug = base[: _MAX_SLUG - len(suffix)].rstrip("-") + suffix
+    return slug
+
+
+def same_entry(title_a: str, tags_a: Iterable[str], title_b: str, tags_b: Iterable[str]) -> bool:
+    """Whether two entries have equal titles, or similar titles and most tags in common."""
+    shorter, longer = sorted((fold_title(title_a), fold_title(title_b)), key=len)
+    if shorter == longer:
+        return True
+    first_tags = set(clean_tags(tags_a))
+    second_tags = set(clean_tags(tags_b))
+    if not first_tags or not second_tags:
+        return False
+    common = len(first_tags & second_tags)
+    if 2 * common <= min(len(first_tags), len(second_tags)):
+        return False
+    is_distinctive = len(shorter) >= _MIN_SUBSTRING_TITLE or len(shorter.split()) >= 2
+    return shorter in longer and is_distinctive
+
+
+# --- bodies ------------------------------------------------------------------------------------
+
+
+def shorten(body: str, words: int = _MAX_WORDS) -> str:
+    """Return a body with at most N words, cut between two blocks where possible."""
+    if len(body.rstrip().removesuffix(TRUNCATED).split()) <= words:
+        return body
+    newline = markdown.newline_of(body)
+    return f"{_cut_body(body, words, newline)}{newline}{newline}{TRUNCATED}"
+
+
+def _cut_body(body: str, words: int, newline: str) -> str:
+    total = 0
+    block_end = 0
+    line_end = 0
+    closer = ""  # closes the fence or comment that is open at `line_end`
+    for line in markdown.scan_lines(body):
+        total += len(line.text.split())
+        if total > words:
+            break
+        if line.blank:
+            if total and not line.closer:
+                block_end = line.start
+            continue
+        needed = total
+        if line.closer:
+            needed += 1  # the closer counts as a word
+        if needed <= words:
+            line_end = line.start + len(line.text)
+            closer = line.closer
+    if block_end:
+        return body[:block_end].rstrip()
+    if line_end and closer:
+        return body[:line_end] + newline + closer
+    if line_end:
+        return body[:line_end]
+    first_words = list(itertools.islice(re.finditer(r"\S+", body), max(words, 1)))
+    return body[: first_words[-1].end()]
+
+
+def links_in(body: str) -> tuple[str, ...]:
+    """Return the titles in `[[...]]` outside code and comments, each once."""
+    if "[[" not in body:
+        return ()
+    titles: dict[str, str] = {}
+    for line in markdown.scan_lines(body):
+        if not line.is_markdown or "[[" not in line.text:
+            continue
+        for link in _LINK.findall(_without_code(line.text)):
+            title = " ".join(link.split())
+            if title:
+                titles.setdefault(title.casefold(), title)
+    return tuple(titles.values())
+
+
+def _without_code(line: str) -> str:
+    """Return a line with a backtick in place of each code span."""
+    pieces: list[str] = []
+    copied_to = 0
+    for start, end in code_spans(line):
+        pieces.append(line[copied_to:start])
+        copied_to = end
+    pieces.append(line[copied_to:])
+    return "`".join(pieces)
+
+
+def code_spans(line: str) -> list[tuple[int, int]]:
+    """Return the spans of inline code, from a run of backticks to the next one of its length."""
+    runs = list(re.finditer(r"`+", line))
+    numbers_by_length: dict[int, list[int]] = {}
+    for number, run in enumerate(runs):
+        numbers_by_length.setdefault(len(run[0]), []).append(number)
+    spans: list[tuple[int, int]] = []
+    number = 0
+    while number < len(runs):
+        opening = runs[number]
+        alike = numbers_by_length[len(opening[0])]
+        following = bisect_right(alike, number)
+        if following < len(alike):
+            number = alike[following]
+            spans.append((opening.start(), runs[number].end()))
+        number += 1
+    return spans
+
+
+def _links(body: str) -> tuple[Link, ...]:
+    return tuple(Link("links_to", title) for title in links_in(body))

@@ -1,7 +1,8 @@
-"""Codec of the logs: one JSON object a line, and journal entries as records of them.
+"""The codec of the logs: one JSON object per line, and the records of the journal among them.
 
-A torn line (crash, full disk) is reported and kept, and what can be read on it is read. A journal entry's id is made of
-run and iteration, so that writing it again after a crash gives the same id.
+A torn line (after a crash or on a full disk) is reported and kept, and what can be read on it is
+read. The id of a journal entry is made of its run and iteration, so writing it again after a crash
+gives the same id.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats.json_text import dump_line, read_members
@@ -18,32 +20,51 @@ from ralph.formats.text import BOM, Entry, Problem
 from ralph.model.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
 from ralph.model.work import JournalEntry
 
-LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-"""For what a host wrote into a log: NaN and Infinity, which only Python accepts, are read as null."""
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"
 
+# A host may write NaN and Infinity into a log, which only Python accepts; they are read as null.
+_LENIENT_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_MAX_SHOWN_VALUE = 60  # characters of a value in a problem
+_MAX_SHOWN_LINE = 40  # characters of a torn line in a problem
+_MAX_NUMBER = 1e300  # a larger number may not fit into a float
 _FAMILIES: dict[str, Family] = {family.value: family for family in Family}
-_CHOICES: dict[str, dict[str, Status | Scope]] = {
-    "status": {status.value: status for status in Status},
-    "scope": {scope.value: scope for scope in Scope},
-}
+_STATUSES: dict[str, Status] = {status.value: status for status in Status}
+_SCOPES: dict[str, Scope] = {scope.value: scope for scope in Scope}
 _TEXTS = ("text", "label", "title", "created_at", "updated_at", "valid_until")
-_RECORD = dict.fromkeys((*_TEXTS, "id", "kind", "status", "scope"), "text")
-_RECORD |= {"tags": "texts", "origin": "object", "links": "list", "extra": "object"}
-_ORIGIN = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text")
-_ORIGIN |= {"iteration": "number", "files": "texts"}
+_RECORD = {
+    **dict.fromkeys((*_TEXTS, "id", "kind", "status", "scope"), "text"),
+    "tags": "texts",
+    "origin": "object",
+    "links": "list",
+    "extra": "object",
+}
+_ORIGIN = {
+    **dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text"),
+    "iteration": "number",
+    "files": "texts",
+}
 _LINK = {"relation": "text", "target": "text"}
-_OPENING = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
-_EXTRA_KEYS = ("feature", "model", "duration_secs", "cost_usd")
+_LINE_START = re.compile(r'\{"v": ?[0-9]{1,9}, ?"type": ?"')
+_JOURNAL_EXTRA = ("feature", "model", "duration_secs", "cost_usd")
 
 Value = dict[str, object]
-Faults = list[tuple[str, str]]
+
+
+class _Fault(NamedTuple):
+    code: str
+    what: str
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """An object of the log that is no record."""
+    """An object in the log that is not a record."""
 
     type: str
     value: Mapping[str, object]
@@ -52,111 +73,9 @@ class LogLine:
     line: int
 
 
-def _build_record(value: Value, family: Family, faults: Faults) -> Record | None:
-    def report(_path: object, name: str, expected: str, _value: object) -> None:
-        faults.append(("wrong-type", f"`{name}` should be {expected}"))
-
-    kinds = KINDS[family]
-    kind = kinds.get(str(value.get("kind")))
-    if not isinstance(value.get("id"), str) or not value["id"]:
-        faults.append(("no-id", f"a record of the type {family} needs an `id`"))
-        return None
-    if kind is None:
-        what = f"{value.get('kind')!r:.60} is no kind of {family}; the kinds are {', '.join(kinds)}"
-        faults.append(("unknown-kind", what))
-        return None
-    fields, others = read_members(value, _RECORD, report)
-    for key, default in zip(
-        ("status", "scope"), USUAL[family][:2], strict=True
-    ):  # Ralph itself writes both
-        choices = _CHOICES[key]
-        if fields.get(key, default) not in choices:
-            report((), key, f"one of {', '.join(choices)}", None)
-        fields[key] = choices.get(fields.get(key, default), default)
-    if "origin" in fields:
-        fields["origin"] = Origin(**read_members(fields["origin"], _ORIGIN, report)[0])
-    links = [
-        read_members(link if isinstance(link, dict) else {}, _LINK, report)[0]
-        for link in fields.get("links", ())
-    ]
-    fields["links"] = tuple(Link(**link) for link in links if len(link) == len(_LINK))
-    if len(fields["links"]) != len(links):
-        report((), "links", "a list of objects with a relation and a target", None)
-    fields |= {"kind": kind, "family": family}
-    extra = {
-        key: member for key, member in others.items() if key not in ("v", "type")
-    }  # another writer's members
-    fields["extra"] = extra | fields.get("extra", {})
-    fields.setdefault("text", "")
-    return Record(**fields)
-
-
-def _join_line(first: Value, others: Mapping[str, object]) -> str:
-    # NUL is escaped in a log: what a tool printed is kept, and no such byte reaches the file.
-    head = dump_line(first, nul=True)
-    rest = dump_line(others, nul=True, ordered=True)
-    return head if rest == "{}\n" else f"{head[:-2]},{rest[1:]}"
-
-
-def encode_record(record: Record) -> str:
-    """The line of one record; the same record always gives the same bytes."""
-    kinds = KINDS[record.family]
-    if record.kind not in kinds.values() or not record.id:
-        what = f"a record of the family {record.family} needs an id and one of the kinds {', '.join(kinds)}"
-        raise Refused(what, hint=f"it has the id {record.id!r:.60} and the kind {record.kind!r}")
-    members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
-    origin = {key: getattr(record.origin, key) for key in _ORIGIN}
-    members["origin"] = {key: member for key, member in origin.items() if member or member == 0}
-    members["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]
-    members |= {"scope": record.scope.value, "status": record.status.value}
-    first: Value = {
-        "v": LOG_VERSION,
-        "type": record.family.value,
-        "id": record.id,
-        "kind": record.kind.value,
-    }
-    return _join_line(first, {key: value for key, value in members.items() if value})
-
-
-def encode_line(line_type: str, value: Mapping[str, object]) -> str:
-    """The line of something that is no record: a session, an injection."""
-    if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
-        hint = "records are written with `encode_record`; `v` and `type` are set here"
-        raise Refused(f"this cannot be a log line of the type {line_type!r:.60}", hint=hint)
-    return _join_line({"v": LOG_VERSION, "type": line_type}, value)
-
-
-def put_record(text: str, record: Record) -> str:
-    """The log with this record last, and without older ones of its id."""
-    for entry in reversed(parse_log(text).entries):
-        if entry.record.id == record.id:
-            text = text[: entry.start] + text[entry.end :].removeprefix("\n")
-    return join_lines(text, encode_record(record))
-
-
-def join_lines(text: str, lines: str) -> str:
-    """The log with these lines at its end; a torn line before them is closed."""
-    return text + ("" if text in ("", BOM) or text.endswith("\n") else "\n") + lines
-
-
-def _read_object(line: str) -> tuple[int, Value | None]:
-    """Where the object on a line begins; half a line of a crash may be before it."""
-    start = int(line.startswith(BOM))
-    while start < len(line):
-        with suppress(ValueError, RecursionError):  # also: a number too long for Python
-            value = LENIENT_DECODER.decode(line[start:])
-            if isinstance(value, dict):
-                return start, value
-        *_, start = (
-            len(line),
-            *(opening.start() for opening in _OPENING.finditer(line, start + 1)),
-        )
-    return len(line), None
-
-
 @dataclass(slots=True)
 class LogDocument:
-    """Records, other lines, and the spans of torn lines."""
+    """A parsed log: its records, its other lines, and the spans of torn lines."""
 
     text: str
     entries: list[Entry] = field(default_factory=list)
@@ -168,81 +87,238 @@ class LogDocument:
         return self.text
 
 
+# --- reading -----------------------------------------------------------------------------------
+
+
 def parse_log(text: str) -> LogDocument:
-    """Parse a log; of a torn line what can be read."""
+    """Parse a log; what can be read on a torn line is read."""
     document = LogDocument(text)
     ids: set[str] = set()
-    at = 0
+    position = 0
     for number, line in enumerate(text.split("\n"), 1):
         start, value = _read_object(line)
         if line[:start].strip(BOM + " \t\r"):
-            document.torn.append((at, at + start))
-            hint = "a crash or a full disk left it; it is kept, and the lines after it are read"
-            what = f"half a line, or no JSON object: {line[: min(start, 40)]!r}"
-            document.problems.append(Problem(number, what, hint, "error", "torn-line"))
+            document.torn.append((position, position + start))
+            document.problems.append(
+                Problem(
+                    number,
+                    f"half a line, or not a JSON object: {line[: min(start, _MAX_SHOWN_LINE)]!r}",
+                    "a crash or a full disk left it; it is kept, and the lines after it are read",
+                    "error",
+                    "torn-line",
+                )
+            )
         if value is not None:
-            _take_object(document, value, (at + start, at + len(line.rstrip()), number), ids)
-        at += len(line) + 1
+            span = _Span(position + start, position + len(line.rstrip()), number)
+            _take_object(document, value, span, ids)
+        position += len(line) + 1
     return document
 
 
-def _take_object(
-    document: LogDocument, value: Value, span: tuple[int, int, int], ids: set[str]
-) -> None:
-    faults: Faults = []
-    record = None
+def _read_object(line: str) -> tuple[int, Value | None]:
+    """Return the object on a line and its start; half a line may precede it after a crash."""
+    start = len(BOM) if line.startswith(BOM) else 0
+    while start < len(line):
+        with suppress(ValueError, RecursionError):  # including a number too long for Python
+            value = _LENIENT_DECODER.decode(line[start:])
+            if isinstance(value, dict):
+                return start, value
+        starts = [match.start() for match in _LINE_START.finditer(line, start + 1)]
+        start = starts[-1] if starts else len(line)
+    return len(line), None
+
+
+def _take_object(document: LogDocument, value: Value, span: _Span, ids: set[str]) -> None:
+    """Add an object to the records or the other lines, and report what is wrong with it."""
+    faults: list[_Fault] = []
+    record: Record | None = None
     line_type = value.get("type")
     version = value.get("v", 0)
     if type(version) is not int or not isinstance(line_type, str):
         faults.append(
-            ("wrong-type", "a line needs a `type` that is text and a `v` that is a whole number")
+            _Fault("wrong-type", "a line needs a text as `type` and a whole number as `v`")
         )
     elif version > LOG_VERSION:
-        what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph knows"
+        what = f"version {version} is newer than {LOG_VERSION}, the newest that this Ralph reads"
         document.problems.append(
-            Problem(span[2], what, "update Ralph to read this line", "note", "newer-version")
+            Problem(span.line, what, "update Ralph to read this line", "note", "newer-version")
         )
     elif line_type in _FAMILIES:
         record = _build_record(value, _FAMILIES[line_type], faults)
-    read, level = ("used", "warning") if record is not None else ("read", "error")
-    for code, what in faults:
-        document.problems.append(Problem(span[2], what, f"it is kept but not {read}", level, code))
+    for fault in faults:
+        document.problems.append(_fault_problem(fault, span.line, is_read=record is not None))
     if record is None:
-        document.lines.append(
-            LogLine(line_type if isinstance(line_type, str) else "", value, *span)
-        )
+        known_type = line_type if isinstance(line_type, str) else ""
+        document.lines.append(LogLine(known_type, value, span.start, span.end, span.line))
         return
-    document.entries.append(Entry(record, *span))
+    document.entries.append(Entry(record, span.start, span.end, span.line))
     if record.id in ids:
         what = f"a second record has the id {record.id}"
         hint = "both are read; `forget` removes both"
-        document.problems.append(Problem(span[2], what, hint, "warning", "duplicate-id"))
+        document.problems.append(Problem(span.line, what, hint, "warning", "duplicate-id"))
     ids.add(record.id)
 
 
+def _fault_problem(fault: _Fault, line: int, *, is_read: bool) -> Problem:
+    if is_read:
+        return Problem(line, fault.what, "it is kept but not used", "warning", fault.code)
+    return Problem(line, fault.what, "it is kept but not read", "error", fault.code)
+
+
+def _build_record(value: Value, family: Family, faults: list[_Fault]) -> Record | None:
+    """Return the record that an object holds; None, with a fault, when it has no id or kind."""
+
+    def report(_path: object, name: str, expected: str, _value: object) -> None:
+        faults.append(_Fault("wrong-type", f"`{name}` should be {expected}"))
+
+    kinds = KINDS[family]
+    kind = kinds.get(str(value.get("kind")))
+    if not isinstance(value.get("id"), str) or not value["id"]:
+        faults.append(_Fault("no-id", f"a record of the type {family} needs an `id`"))
+        return None
+    if kind is None:
+        shown = repr(value.get("kind"))[:_MAX_SHOWN_VALUE]
+        what = f"{shown} is not a kind of {family}; the kinds are {', '.join(kinds)}"
+        faults.append(_Fault("unknown-kind", what))
+        return None
+    fields, others = read_members(value, _RECORD, report)
+    usual_status, usual_scope, _ = USUAL[family]
+    status = fields.pop("status", usual_status)
+    if status not in _STATUSES:
+        report((), "status", f"one of {', '.join(_STATUSES)}", None)
+    scope = fields.pop("scope", usual_scope)
+    if scope not in _SCOPES:
+        report((), "scope", f"one of {', '.join(_SCOPES)}", None)
+    origin = Origin()
+    if "origin" in fields:
+        origin_fields, _ = read_members(fields.pop("origin"), _ORIGIN, report)
+        origin = Origin(**origin_fields)
+    links: list[Link] = []
+    stated_links = fields.pop("links", ())
+    for stated in stated_links:
+        link, _ = read_members(stated if isinstance(stated, dict) else {}, _LINK, report)
+        if len(link) == len(_LINK):
+            links.append(Link(**link))
+    if len(links) != len(stated_links):
+        report((), "links", "a list of objects with a relation and a target", None)
+    # Members of another writer are kept as extra.
+    extra = {key: member for key, member in others.items() if key not in ("v", "type")}
+    extra |= fields.pop("extra", {})
+    del fields["kind"]
+    return Record(
+        kind=kind,
+        text=fields.pop("text", ""),
+        family=family,
+        status=_STATUSES.get(status, usual_status),
+        scope=_SCOPES.get(scope, usual_scope),
+        origin=origin,
+        links=tuple(links),
+        extra=extra,
+        **fields,
+    )
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def encode_record(record: Record) -> str:
+    """Return the line of a record; the same record always gives the same bytes.
+
+    Raises Refused when the record has no id, or a kind of another family.
+    """
+    kinds = KINDS[record.family]
+    if record.kind not in kinds.values() or not record.id:
+        shown_id = repr(record.id)[:_MAX_SHOWN_VALUE]
+        raise Refused(
+            f"a record of the family {record.family} needs an id "
+            f"and one of the kinds {', '.join(kinds)}",
+            hint=f"it has the id {shown_id} and the kind {record.kind!r}",
+        )
+    members: Value = {key: getattr(record, key) for key in (*_TEXTS, "tags", "extra")}
+    origin: Value = {}
+    for key in _ORIGIN:
+        member = getattr(record.origin, key)
+        if member or member == 0:
+            origin[key] = member
+    members["origin"] = origin
+    members["links"] = [{"relation": link.relation, "target": link.target} for link in record.links]
+    members["scope"] = record.scope.value
+    members["status"] = record.status.value
+    first: Value = {
+        "v": LOG_VERSION,
+        "type": record.family.value,
+        "id": record.id,
+        "kind": record.kind.value,
+    }
+    return _join_line(first, {key: value for key, value in members.items() if value})
+
+
+def encode_line(line_type: str, value: Mapping[str, object]) -> str:
+    """Return the line of an object that is not a record, such as a session or an injection.
+
+    Raises Refused when the type is that of a record, or when the value sets `v` or `type`.
+    """
+    if line_type in _FAMILIES or not line_type or "v" in value or "type" in value:
+        shown_type = repr(line_type)[:_MAX_SHOWN_VALUE]
+        raise Refused(
+            f"this cannot be a log line of the type {shown_type}",
+            hint="records are written with `encode_record`; `v` and `type` are set here",
+        )
+    return _join_line({"v": LOG_VERSION, "type": line_type}, value)
+
+
+def _join_line(first: Value, others: Mapping[str, object]) -> str:
+    # NUL is escaped: the output of a tool is kept, but no such byte reaches the file.
+    head = dump_line(first, nul=True)
+    rest = dump_line(others, nul=True, ordered=True)
+    if rest == "{}\n":
+        return head
+    open_head = head.removesuffix("}\n")
+    return f"{open_head},{rest.removeprefix('{')}"
+
+
+def put_record(text: str, record: Record) -> str:
+    """Return the log with this record last, and without older records of its id."""
+    for entry in reversed(parse_log(text).entries):
+        if entry.record.id == record.id:
+            text = text[: entry.start] + text[entry.end :].removeprefix("\n")
+    return join_lines(text, encode_record(record))
+
+
+def join_lines(text: str, lines: str) -> str:
+    """Return the log with these lines at its end; they start on a new line after a torn one."""
+    if text in ("", BOM) or text.endswith("\n"):
+        return text + lines
+    return f"{text}\n{lines}"
+
+
+# --- the journal -------------------------------------------------------------------------------
+
+
 def journal_id(run: str, iteration: int) -> str:
-    """The id of the entry for an iteration of a run."""
+    """Return the id of the entry for an iteration of a run."""
     return f"{JOURNAL_PREFIX}-{run}-{iteration}"
 
 
 def is_journal_entry(record: Record) -> bool:
-    """Whether a record is an iteration's; the label `run` marks a run's summary."""
+    """Whether a record is that of an iteration; the label `run` marks the summary of a run."""
     is_iteration = bool(record.origin.run) and record.origin.iteration is not None
     return record.family is Family.JOURNAL and record.label != "run" and is_iteration
 
 
 def journal_record(entry: JournalEntry) -> Record:
-    """The entry as a record; members with the name of one of ours are left out."""
+    """Return a journal entry as a record; extra members with the name of a field are left out."""
     values = (
         entry.feature,
         entry.model,
         _finite_number(entry.duration),
         _finite_number(entry.cost),
     )
-    extra: dict[str, object] = {
-        name: value for name, value in zip(_EXTRA_KEYS, values, strict=True) if value
-    }
-    extra |= {name: value for name, value in entry.extra.items() if name not in _EXTRA_KEYS}
+    extra: dict[str, object] = {}
+    for name, value in zip(_JOURNAL_EXTRA, values, strict=True):
+        if value:
+            extra[name] = value
+    extra |= {name: value for name, value in entry.extra.items() if name not in _JOURNAL_EXTRA}
     return Record(
         journal_id(entry.run, entry.iteration),
         entry.outcome,
@@ -251,7 +327,13 @@ def journal_record(entry: JournalEntry) -> Record:
         title=entry.title,
         scope=Scope.RUN,
         origin=Origin(
-            "agent", entry.session, entry.run, entry.iteration, entry.task, entry.agent, entry.files
+            by="agent",
+            session=entry.session,
+            run=entry.run,
+            iteration=entry.iteration,
+            task=entry.task,
+            agent=entry.agent,
+            files=entry.files,
         ),
         created_at=entry.created_at,
         extra=extra,
@@ -259,31 +341,36 @@ def journal_record(entry: JournalEntry) -> Record:
 
 
 def journal_entry(record: Record) -> JournalEntry:
-    """The entry that a record of the journal holds; see `is_journal_entry`."""
-    origin = record.origin
-    extra = record.extra
+    """Return the journal entry that a record holds; see `is_journal_entry`.
+
+    Raises TypeError when the record is not one of the journal.
+    """
     if not isinstance(record.kind, Outcome):
-        raise TypeError(f"{record.id} is no record of the journal")
-    feature, model, duration, cost = (extra.get(name) for name in _EXTRA_KEYS)
+        raise TypeError(f"{record.id} is not a record of the journal")
+    origin = record.origin
+    feature, model, duration, cost = [record.extra.get(name) for name in _JOURNAL_EXTRA]
+    others = {name: value for name, value in record.extra.items() if name not in _JOURNAL_EXTRA}
     return JournalEntry(
-        origin.run,
-        origin.iteration or 0,
-        record.kind,
-        origin.task,
-        record.title,
-        feature if isinstance(feature, str) else "",
-        origin.agent,
-        model if isinstance(model, str) else "",
-        _finite_number(duration),
-        _finite_number(cost),
-        origin.files,
-        record.text,
-        record.created_at,
-        origin.session,
-        {name: value for name, value in extra.items() if name not in _EXTRA_KEYS},
+        run=origin.run,
+        iteration=origin.iteration or 0,
+        outcome=record.kind,
+        task=origin.task,
+        title=record.title,
+        feature=feature if isinstance(feature, str) else "",
+        agent=origin.agent,
+        model=model if isinstance(model, str) else "",
+        duration=_finite_number(duration),
+        cost=_finite_number(cost),
+        files=origin.files,
+        notes=record.text,
+        created_at=record.created_at,
+        session=origin.session,
+        extra=others,
     )
 
 
 def _finite_number(value: object) -> float:
-    # an agent's own count of its cost may be anything, also a whole number that is larger than a float can be
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else 0.0
+    # An agent reports its own cost, which may be anything, even a whole number beyond any float.
+    if isinstance(value, int | float) and abs(value) < _MAX_NUMBER:
+        return float(value)
+    return 0.0

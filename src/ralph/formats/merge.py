@@ -1,8 +1,10 @@
-"""Merge three versions of a memory file by its entries: an id decides what was added, edited, moved or deleted.
+"""Merge three versions of a memory file by entry.
 
-Entries that all versions have are placeholders while the prose is merged by lines, so that text between them keeps its
-place. A new entry follows the common entry above it, in the order of time: both directions of a merge give the same
-bytes. Whatever is unexpected is left to the merge of lines, never to one side.
+The id of an entry decides whether it was added, edited, moved or deleted. While the prose is
+merged by lines, a placeholder stands for each entry that all versions have, so that the text
+between entries keeps its place. A new entry follows the common entry above it, in order of time,
+so both directions of a merge give the same bytes. Anything unexpected is left to the merge by
+lines, and never decided in favour of one side.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,31 +35,43 @@ from ralph.formats.text import BOM, Entry, normalise_text
 from ralph.model.record import Family, Record, Status
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
-"""Merges base, ours and theirs by lines; returns the text and the number of conflicts, as `git merge-file` does."""
-Parse = Callable[[str], MemoriesDocument | PatternsDocument | RegionDocument | ProgressDocument]
-_MARK = "\ue000"  # around the id of an entry that stands for it while prose is merged
+"""Merges base, ours and theirs by lines, as `git merge-file` does.
+
+Returns the text and the number of conflicts.
+"""
+AnyDocument = MemoriesDocument | PatternsDocument | RegionDocument | ProgressDocument
+Parse = Callable[[str], AnyDocument]
+_T = TypeVar("_T")
+
+
+def _parse_guardrails(text: str) -> MemoriesDocument:
+    return MemoriesDocument(text, GUARDRAILS)
+
+
 _PARSERS: Mapping[str, Parse] = {
     ".agent/memories.md": MemoriesDocument,
     ".ralph/agent/memories.md": MemoriesDocument,
-    "guardrails.md": partial(MemoriesDocument, layout=GUARDRAILS),
+    "guardrails.md": _parse_guardrails,
     ".ralph/global-patterns.md": parse_patterns,
     "AGENTS.md": parse_region,
     "CLAUDE.md": parse_region,
     "progress.txt": parse_progress,
     ".ralph/progress.md": parse_progress,
 }
-_MEMORIES = [
-    parse for name, parse in _PARSERS.items() if name.endswith(("memories.md", "guardrails.md"))
-]
-_NEXT = "\n### "
-_RUN_MARK = "\ue001"
-_HIDDEN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
+_MEMORIES_PARSERS: tuple[Parse, ...] = (MemoriesDocument, _parse_guardrails)
 _KNOWLEDGE = ".ralph/knowledge/*.md"
 _INSIGHTS = ".ralph/tasks/*/memory/insights.json"
+
+_ENTRY_START = "\n### "
+_BLOCKS = "blocks"  # the name of the section for the blocks of a progress.txt
+_MARK = "\ue000"  # around an entry's id in its placeholder; a private-use character
 _PLACEHOLDER = re.compile(f"{_MARK}([^{_MARK}]+){_MARK}")
+_RUN_MARK = "\ue001"  # in the comment that stands for a run of unchanged entries
+_HIDDEN_RUN = re.compile(f"\n<!--{_RUN_MARK}(\\d+)-->\n")
+_MIN_HIDDEN_RUN = 3  # steps from the first entry of a run to its last one
 _FOOTER = re.compile(r"^[_*]+Last updated: (\d{4}-\d{2}-\d{2}) by .*$", re.MULTILINE)
-_BLOCKS = "blocks"
-_T = TypeVar("_T")
+_SURPLUS_BLANK_LINES = re.compile(r"\n+(?=\n\Z)|(?<=\n\n)\n+")
+_COPY_ID_SIZES = range(4, 9)  # hex digits at the end of the id of another wording
 _SIGNATURE = ("via", "who", "session")
 _NO_STATE: Mapping[str, Any] = {
     "status": Status.ACCEPTED,
@@ -70,15 +83,177 @@ _NO_STATE: Mapping[str, Any] = {
 
 
 class Merged(NamedTuple):
-    """The merged text, how many conflicts are left in it, and what a person should know."""
+    """The merged text, the number of conflicts left in it, and notes for the user."""
 
     text: str
     conflicts: int = 0
     notes: tuple[str, ...] = ()
 
 
+def can_merge(name: str) -> bool:
+    """Whether a file, given by its path in the repository, can be merged by entry."""
+    path = PurePosixPath(name)
+    return any(path.match(pattern) for pattern in (*_PARSERS, _KNOWLEDGE, _INSIGHTS))
+
+
+def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
+    """Merge three versions of a file, given by its path in the repository.
+
+    A file that does not have its usual form is merged by lines, and a note says so.
+    """
+    if theirs in (ours, base):
+        return Merged(ours)
+    if ours == base:
+        return Merged(theirs)
+    notes: tuple[str, ...] = ()
+    if can_merge(name):
+        versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
+        try:
+            merged = _merge_by_entry(PurePosixPath(name), versions, merge_lines)
+            newline = _merged_newline(base, ours, theirs)
+            return merged._replace(text=merged.text.replace("\n", newline))
+        except RalphError as error:
+            notes = (f"merged by lines, not by entry: {error}",)
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            notes = ("merged by lines, not by entry: it does not have its usual form",)
+    text, conflicts = merge_lines(base, ours, theirs)
+    return Merged(text, conflicts, notes)
+
+
+def _merge_by_entry(
+    path: PurePosixPath, versions: Sequence[str], merge_lines: MergeLines
+) -> Merged:
+    base, ours, theirs = versions
+    if path.match(_KNOWLEDGE):
+        return _merge_knowledge(base, ours, theirs, merge_lines)
+    if path.match(_INSIGHTS):
+        return _merge_insights(versions)
+    for pattern, parse in _PARSERS.items():
+        if path.match(pattern):
+            return _merge_document(parse, versions, merge_lines)
+    raise ValueError(f"{path} is not merged by entry")
+
+
+def _merged_newline(base: str, ours: str, theirs: str) -> str:
+    """Return the line ending of the side that changed it; for two new files the longer one."""
+    our_newline = markdown.newline_of(ours)
+    their_newline = markdown.newline_of(theirs)
+    if not base:
+        return max(our_newline, their_newline)
+    if our_newline == markdown.newline_of(base):
+        return their_newline
+    return our_newline
+
+
+def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
+    if parse is parse_patterns:
+        versions = _with_newest_footer(versions)
+    texts = list(versions)
+    runs: list[str] = []
+    if parse in _MEMORIES_PARSERS:
+        texts, runs = _hide_common_runs(versions)
+    merged = _merge_entries(parse, texts, merge_lines)
+    found = sorted(int(number) for number in _HIDDEN_RUN.findall(merged.text))
+    if found != list(range(len(runs))):
+        raise Refused("entries that neither side changed are missing")
+    return merged._replace(text=_HIDDEN_RUN.sub(lambda match: runs[int(match[1])], merged.text))
+
+
+def _with_newest_footer(versions: Sequence[str]) -> Sequence[str]:
+    """Give all versions the footer with the newest date: it is derived, so it cannot conflict."""
+    footers: list[re.Match[str]] = []
+    for text in versions[1:]:
+        match = _FOOTER.search(text)
+        if match is not None:
+            footers.append(match)
+    if not footers:
+        return versions
+    newest = max(footers, key=lambda match: (match[1], match[0]))[0]
+    return [_FOOTER.sub(lambda _: newest, text) for text in versions]
+
+
+# --- entries that no version changed ------------------------------------------------------------
+
+
+class _HiddenRuns(NamedTuple):
+    """Three versions with a comment for each run of unchanged entries, and those runs."""
+
+    texts: list[str]
+    runs: list[str]
+
+
+class _ChunkRun(NamedTuple):
+    """Chunks that follow each other in all versions: where they start, and the steps to the end."""
+
+    starts: tuple[int, int, int]
+    steps: int
+
+
+_NOT_FOUND = -2  # neither this nor the next number is the position of a chunk
+
+
+def _hide_common_runs(versions: Sequence[str]) -> _HiddenRuns:
+    """Hide runs of entries that are the same in all versions, which then need no parsing.
+
+    The first and the last entry of a run stay visible, so that its place is known.
+    """
+    chunk_lists = [text.split(_ENTRY_START) for text in versions]
+    has_mark = any(_RUN_MARK in text for text in versions)
+    if has_mark or any(len(set(chunks)) < len(chunks) for chunks in chunk_lists):
+        return _HiddenRuns(list(versions), [])
+    runs: list[str] = []
+    dropped: list[set[int]] = [set(), set(), set()]
+    for run in _common_runs(chunk_lists):
+        first = run.starts[0]
+        inside = chunk_lists[0][first + 1 : first + run.steps]
+        text = _ENTRY_START + _ENTRY_START.join(inside)
+        if run.steps < _MIN_HIDDEN_RUN or not CANONICAL_RUN.fullmatch(text.strip("\n")):
+            continue
+        for chunks, numbers, start in zip(chunk_lists, dropped, run.starts, strict=True):
+            chunks[start] += f"\n<!--{_RUN_MARK}{len(runs)}-->\n"
+            numbers.update(range(start + 1, start + run.steps))
+        runs.append(text)
+    texts: list[str] = []
+    for chunks, numbers in zip(chunk_lists, dropped, strict=True):
+        kept = [chunk for number, chunk in enumerate(chunks) if number not in numbers]
+        texts.append(_ENTRY_START.join(kept))
+    return _HiddenRuns(texts, runs)
+
+
+def _common_runs(chunk_lists: Sequence[Sequence[str]]) -> list[_ChunkRun]:
+    base, ours, theirs = chunk_lists
+    our_numbers = {chunk: number for number, chunk in enumerate(ours)}
+    their_numbers = {chunk: number for number, chunk in enumerate(theirs)}
+    in_ours = [our_numbers.get(chunk, _NOT_FOUND) for chunk in base]
+    in_theirs = [their_numbers.get(chunk, _NOT_FOUND) for chunk in base]
+
+    def is_followed(number: int) -> bool:
+        """Whether the next chunk of the base follows this one in both other versions."""
+        following = number + 1
+        if following >= len(base) or "\n#" in base[number]:
+            return False
+        follows_in_ours = in_ours[following] == in_ours[number] + 1
+        return follows_in_ours and in_theirs[following] == in_theirs[number] + 1
+
+    runs: list[_ChunkRun] = []
+    start = 1  # the first chunk is the text above all entries
+    while start < len(base):
+        end = start
+        while is_followed(end):
+            end += 1
+        runs.append(_ChunkRun((start, in_ours[start], in_theirs[start]), end - start))
+        start = end + 1
+    return runs
+
+
+# --- one version -------------------------------------------------------------------------------
+
+
 class _Section(NamedTuple):
-    """A part of a file that holds entries: `first` goes above the first of them, `between` above each other one."""
+    """A part of a file that contains entries.
+
+    `first` is written above its first entry, `between` above every other one.
+    """
 
     heading: str
     start: int
@@ -87,239 +262,304 @@ class _Section(NamedTuple):
     between: str = "\n\n"
 
 
-def _sections(document: object) -> list[_Section]:
+def _sections(document: AnyDocument) -> list[_Section]:
     if isinstance(document, MemoriesDocument):
-        return [_Section(each.heading, each.start, each.end) for each in document.sections]
+        return [
+            _Section(section.heading, section.start, section.end) for section in document.sections
+        ]
     if isinstance(document, PatternsDocument):
         return [
-            _Section(each.heading, each.start, each.tail, between="\n")
-            for each in document.sections
+            _Section(section.heading, section.start, section.tail, between="\n")
+            for section in document.sections
         ]
     if isinstance(document, RegionDocument):
-        return [_Section("region", inner - 1, stop, "\n", "\n") for inner, stop in document.regions]
-    if not isinstance(document, ProgressDocument):
-        return []
+        return [
+            _Section("region", region.start - 1, region.end, "\n", "\n")
+            for region in document.regions
+        ]
     blocks = _Section(_BLOCKS, -1, len(document.text))
     if document.patterns is None:
         return [blocks]
-    name, end = document.patterns
-    return [_Section(name, document.top, end, "\n", "\n"), blocks]
+    patterns = document.patterns
+    return [_Section(patterns.heading, document.top, patterns.end, "\n", "\n"), blocks]
+
+
+def _outer_entries(document: AnyDocument) -> list[Entry]:
+    """Return the entries that are not part of another one, without the line ending below each."""
+    entries: list[Entry] = []
+    for entry in document.entries:
+        is_learning = (
+            isinstance(document, ProgressDocument)
+            and entry.record.family is not Family.JOURNAL
+            and not is_progress_pattern(entry.record)
+        )
+        if not is_learning:
+            entries.append(entry._replace(end=markdown.text_end(document.text, entry.end)))
+    return entries
+
+
+def _has_open_marks(document: AnyDocument) -> bool:
+    """Whether a document contains conflict markers, or a mark of a region without its partner."""
+    if isinstance(document, MemoriesDocument):
+        return document.has_conflict
+    return any(problem.code in ("conflict", "unpaired-region") for problem in document.problems)
+
+
+class _Anchor(NamedTuple):
+    """The place of entries: a section, and the common entry above them ("" for none)."""
+
+    section: str
+    entry: str
+
+
+class _Position(NamedTuple):
+    """The anchor of an entry, and what orders it among the entries with that anchor."""
+
+    anchor: _Anchor
+    order: tuple[object, ...]
+
+
+class _EntryRun(NamedTuple):
+    """One common entry, or neighbouring entries that are not common (without a name)."""
+
+    common_name: str
+    start: int
+    end: int
 
 
 class _Version:
-    """One version of a file: its entries by id, each with its section and the bytes of its block."""
+    """One version of a file: its entries by id, and the section of each.
+
+    Raises Refused when the file contains conflict markers, or two entries with the same id.
+    """
 
     def __init__(self, parse: Parse, text: str) -> None:
         document = parse(text)
         self.text = text
-        self.sections = _sections(document)
         self.is_memories = isinstance(document, MemoriesDocument)
-        entries = _entries(document)
+        entries = _outer_entries(document)
         self.entries = {entry.record.id: entry for entry in entries}
-        codes = set() if self.is_memories else {problem.code for problem in document.problems}
-        marked = codes & {"conflict", "unpaired-region"} or getattr(document, "has_conflict", False)
-        if marked or len(self.entries) < len(entries) or _MARK in text:
-            raise Refused("conflict markers, or two entries with one id")
-        starts = [(section.start, section.heading) for section in self.sections]
-        self.section: dict[str, str] = {}
+        has_duplicates = len(self.entries) < len(entries)
+        if _has_open_marks(document) or has_duplicates or _MARK in text:
+            raise Refused("it contains conflict markers, or two entries with the same id")
+        sections = _sections(document)
+        self.section_of: dict[str, str] = {}
         for name, entry in self.entries.items():
-            is_block = entry.record.family is Family.JOURNAL
-            above = (
-                heading
-                for start, heading in reversed(starts)
-                if start < entry.start and heading != _BLOCKS
-            )
-            self.section[name] = _BLOCKS if is_block else next(above, "")
+            if entry.record.family is Family.JOURNAL:
+                self.section_of[name] = _BLOCKS
+            else:
+                self.section_of[name] = _heading_above(sections, entry.start)
 
     def block(self, name: str) -> str:
+        """Return the bytes of an entry."""
         entry = self.entries[name]
         return self.text[entry.start : entry.end]
 
-    def skeleton(self, common: Iterable[str]) -> str:
-        """Return the text with placeholders for common entries and without the others."""
-        names = set(common)
-        text = self.text
-        entries = list(self.entries.items())
-        pieces: list[str] = []
-        rest = len(text)
-        number = len(entries) - 1
-        while number >= 0:
-            name, (_, start, end, _) = entries[number]
-            while name not in names and number:  # neighbours go together, with one blank line
-                before, entry = entries[number - 1]
-                if before in names or not text[entry.end : start].isspace():
-                    break
-                start = entry.start
-                number = number - 1
-            above = entries[number - 1][1].end if number else 0
-            lead = text[above:start]
-            if name in names:
-                pieces += [text[end:rest], f"{_MARK}{name}{_MARK}", lead]
-            elif not above and not lead.strip(BOM):
-                pieces += [text[end:rest].removeprefix("\n").removeprefix("\n"), lead]
-            else:
-                apart = self.is_memories or markdown.is_spaced_below(text, end)
-                lead = lead.removesuffix("\n")
-                pieces += [text[end:rest], lead.removesuffix("\n") if apart else lead]
-            rest = above
-            number -= 1
-        return "".join([text[:rest], *reversed(pieces)])
+    def record(self, name: str) -> Record | None:
+        """Return the record of an entry; None when this version does not have it."""
+        entry = self.entries.get(name)
+        return entry.record if entry is not None else None
 
-    def positions(self, common: set[str]) -> dict[str, tuple[tuple[str, str], tuple[object, ...]]]:
-        """Return for each entry its section with the common entry nearest above, and what orders entries there."""
-        runs: dict[tuple[str, str], list[str]] = {}
-        last: dict[str, str] = {}
-        for name in self.entries:
-            section = self.section[name]
-            runs.setdefault((section, last.get(section, "")), []).append(name)
+    def skeleton(self, common: Iterable[str]) -> str:
+        """Return the text with placeholders for common entries and without all others."""
+        runs = list(self._runs(set(common)))
+        pieces: list[str] = []
+        copied_to = 0
+        for run in runs:
+            lead = self.text[copied_to : run.start]
+            if run.common_name:
+                pieces += [lead, f"{_MARK}{run.common_name}{_MARK}"]
+            elif self._is_at_top(run):
+                pieces.append(lead)
+            else:
+                pieces.append(self._without_line_endings(lead, run.end))
+            copied_to = run.end
+        tail = self.text[copied_to:]
+        if len(runs) == 1 and not runs[0].common_name and self._is_at_top(runs[0]):
+            tail = tail.removeprefix("\n").removeprefix("\n")
+        return "".join([*pieces, tail])
+
+    def _runs(self, common: set[str]) -> Iterator[_EntryRun]:
+        """Yield the entries in file order; neighbours that are not common go together."""
+        others: _EntryRun | None = None
+        for name, entry in self.entries.items():
+            if others is not None:
+                gap = self.text[others.end : entry.start]
+                if name not in common and gap.isspace():
+                    others = others._replace(end=entry.end)
+                    continue
+                yield others
+                others = None
             if name in common:
-                last[section] = name
-        positions: dict[str, tuple[tuple[str, str], tuple[object, ...]]] = {}
-        for anchor, run in runs.items():
-            for number, name in enumerate(run):
-                time, *rest = _age(self.entries[name].record)
-                order = (
-                    () if self.is_memories else (self.entries[run[0]].record.text, number)
-                )  # without times
-                positions[name] = anchor, (time, *order, *rest)
+                yield _EntryRun(name, entry.start, entry.end)
+            else:
+                others = _EntryRun("", entry.start, entry.end)
+        if others is not None:
+            yield others
+
+    def _is_at_top(self, run: _EntryRun) -> bool:
+        return not self.text[: run.start].strip(BOM)
+
+    def _without_line_endings(self, lead: str, end: int) -> str:
+        """Remove the line endings that would be inserted with the entries that end at `end`."""
+        lead = lead.removesuffix("\n")
+        if self.is_memories or markdown.is_spaced_below(self.text, end):
+            lead = lead.removesuffix("\n")
+        return lead
+
+    def positions(self, common: set[str]) -> dict[str, _Position]:
+        """Return the position of each entry, relative to the common entries."""
+        runs: dict[_Anchor, list[str]] = {}
+        last_common: dict[str, str] = {}
+        for name in self.entries:
+            section = self.section_of[name]
+            anchor = _Anchor(section, last_common.get(section, ""))
+            runs.setdefault(anchor, []).append(name)
+            if name in common:
+                last_common[section] = name
+        positions: dict[str, _Position] = {}
+        for anchor, names in runs.items():
+            first_text = self.entries[names[0]].record.text
+            for number, name in enumerate(names):
+                age = _age(self.entries[name].record)
+                order: tuple[object, ...] = age
+                if not self.is_memories:  # without times, a run of entries stays together
+                    order = (age.time, first_text, number, age.text, age.tags)
+                positions[name] = _Position(anchor, order)
         return positions
 
 
-def _entries(document: markdown.Document) -> list[Entry]:
-    """Return the entries without those within another one, each without the line end below it."""
-    return [
-        entry._replace(end=markdown.text_end(document.text, entry.end))
-        for entry in document.entries
-        if not isinstance(document, ProgressDocument)
-        or entry.record.family is Family.JOURNAL
-        or is_progress_pattern(entry.record)
-    ]
+def _heading_above(sections: Sequence[_Section], position: int) -> str:
+    for section in reversed(sections):
+        if section.start < position and section.heading != _BLOCKS:
+            return section.heading
+    return ""
 
 
-def can_merge(name: str) -> bool:
-    """Whether a file, by its path in the repository, is merged by entries."""
-    return any(PurePosixPath(name).match(pattern) for pattern in (*_PARSERS, _KNOWLEDGE, _INSIGHTS))
+class _Age(NamedTuple):
+    """What decides which of two wordings is newer: the time, then the text and the tags."""
+
+    time: str
+    text: str
+    tags: tuple[str, ...]
 
 
-def merge(name: str, base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
-    """Merge three versions of a file, given by its path in the repository."""
-    if theirs in (ours, base):
-        return Merged(ours)
-    if ours == base:
-        return Merged(theirs)
-    path = PurePosixPath(name)
-    notes = tuple[str, ...]()
-    if can_merge(name):
-        ends = [markdown.newline_of(text) for text in (base, ours, theirs)]
-        style = ends[2] if base and ends[1] == ends[0] else max(ends[1:]) if not base else ends[1]
-        versions = [text.replace("\r\n", "\n") for text in (base, ours, theirs)]
-        try:
-            if path.match(_KNOWLEDGE):
-                merged = _merge_knowledge(versions[0], versions[1], versions[2], merge_lines)
-            elif path.match(_INSIGHTS):
-                merged = _merge_insights(versions)
-            else:
-                parse = next(parse for pattern, parse in _PARSERS.items() if path.match(pattern))
-                merged = _merge_document(parse, versions, merge_lines)
-            return merged._replace(text=merged.text.replace("\n", style))
-        except (
-            RalphError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            RecursionError,
-        ) as error:
-            why = error if isinstance(error, RalphError) else "it does not have its usual form"
-            notes = (f"merged by lines, not by entry: {why}",)
-    return Merged(*merge_lines(base, ours, theirs), notes)
+def _age(record: Record) -> _Age:
+    return _Age(record.updated_at or record.added_at, record.text, record.tags)
 
 
-def _merge_document(parse: Parse, versions: Sequence[str], merge_lines: MergeLines) -> Merged:
-    footers = [
-        match
-        for text in versions[1:]
-        if parse is parse_patterns and (match := _FOOTER.search(text))
-    ]
-    if footers:  # which are derived: the newest date counts
-        newest = max(footers, key=lambda match: (match[1], match[0]))[0]
-        versions = [_FOOTER.sub(lambda _: newest, text) for text in versions]
-    parts, hidden = _hide_common_runs(versions) if parse in _MEMORIES else (list(versions), [])
-    merged = _merge_entries(parse, parts[0], parts[1], parts[2], merge_lines)
-    if sorted(map(int, _HIDDEN.findall(merged.text))) != [*range(len(hidden))]:
-        raise Refused("entries that no side changed have gone")
-    return merged._replace(text=_HIDDEN.sub(lambda match: hidden[int(match[1])], merged.text))
+class _Versions(NamedTuple):
+    """The three versions of a merge."""
+
+    base: _Version
+    ours: _Version
+    theirs: _Version
 
 
-def _hide_common_runs(versions: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Hide entries between two others that stand so in all versions, and return those: they need not be parsed."""
-    lists = [text.split(_NEXT) for text in versions]
-    places = [{chunk: at for at, chunk in enumerate(chunks)} for chunks in lists]
-    if any(_RUN_MARK in text for text in versions) or any(
-        len(p) < len(c) for p, c in zip(places, lists, strict=True)
-    ):
-        return [*versions], []
-    spots = [(places[1].get(chunk, -9), places[2].get(chunk, -9)) for chunk in lists[0]]
-    hidden: list[str] = []
-    gone: list[set[int]] = [set(), set(), set()]
-    at = 1
-    while at < len(spots):
-        end = at
-        while (
-            spots[end + 1 : end + 2] == [(spots[end][0] + 1, spots[end][1] + 1)]
-            and "\n#" not in lists[0][end]
-        ):
-            end += 1
-        run = f"{_NEXT}{_NEXT.join(lists[0][at + 1 : end])}"
-        if end - at >= 3 and CANONICAL_RUN.fullmatch(run.strip("\n")):
-            for chunks, dropped, first in zip(lists, gone, (at, *spots[at]), strict=True):
-                chunks[first] += f"\n<!--{_RUN_MARK}{len(hidden)}-->\n"
-                dropped.update(range(first + 1, first + end - at))
-            hidden.append(run)
-        at = end + 1
-    kept = (
-        (each for at, each in enumerate(chunks) if at not in gone[n])
-        for n, chunks in enumerate(lists)
-    )
-    return [_NEXT.join(chunks) for chunks in kept], hidden
+# --- the merge of a document -------------------------------------------------------------------
 
 
-def _merge_entries(
-    parse: Parse, base: str, ours: str, theirs: str, merge_lines: MergeLines
-) -> Merged:
-    old, one, two = (_Version(parse, text) for text in (base, ours, theirs))
-    blocks, notes = _decide(old, one, two)
-    same = [name for name in old.entries if name in one.entries and name in two.entries]
-    common = [name for name in same if old.section[name] == one.section[name] == two.section[name]]
-    places = [{name: at for at, name in enumerate(version.entries)} for version in (one, two)]
-    in_order: list[
-        str
-    ] = []  # entries that both sides have in the order of the base; the others count as moved
-    for name in common:
-        if not in_order or all(place[in_order[-1]] < place[name] for place in places):
-            in_order.append(name)
-    for fixed in (common, in_order):
-        text, conflicts = _merge_prose(
-            old.skeleton(fixed), one.skeleton(fixed), two.skeleton(fixed), merge_lines
-        )
-        is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(fixed)
-        if is_whole and not conflicts:
-            break
-    common = fixed
-    if not is_whole:
+class _MergedProse(NamedTuple):
+    """The merged text between entries, and whether each placeholder is in it exactly once."""
+
+    text: str
+    conflicts: int
+    common: list[str]
+    is_whole: bool
+
+
+def _merge_entries(parse: Parse, texts: Sequence[str], merge_lines: MergeLines) -> Merged:
+    base, ours, theirs = texts
+    versions = _Versions(_Version(parse, base), _Version(parse, ours), _Version(parse, theirs))
+    blocks, notes = _decide(versions)
+    prose = _merge_all_prose(versions, merge_lines)
+    if prose.conflicts:
+        notes = [*notes, "both sides edited the same lines outside entries"]
+    placed = _place(versions, prose.common, blocks)
+    text = _insert(parse, prose.text, placed, blocks)
+    _check_merged(parse, text, blocks)
+    return Merged(text, prose.conflicts, tuple(notes))
+
+
+def _merge_all_prose(versions: _Versions, merge_lines: MergeLines) -> _MergedProse:
+    common = _common_entries(versions)
+    prose = _merge_skeletons(versions, common, merge_lines)
+    if not prose.is_whole or prose.conflicts:  # perhaps because a side moved an entry
+        prose = _merge_skeletons(versions, _entries_in_order(versions, common), merge_lines)
+    if not prose.is_whole:
         raise Refused("an entry was moved")
-    if conflicts:
-        notes.append("both sides edited the same lines outside of entries")
-    text = _insert(parse, text, _place(old, one, two, common, blocks), blocks)
-    entries = _entries(parse(text))
-    found = sorted(entry.record.id for entry in entries)
-    expected = sorted(blocks)
-    if one.is_memories:
-        found = _contents(entries)
+    return prose
+
+
+def _common_entries(versions: _Versions) -> list[str]:
+    """Return the entries that all versions have in the same section, in the order of the base."""
+    base, ours, theirs = versions
+    common: list[str] = []
+    for name in base.entries:
+        if name not in ours.entries or name not in theirs.entries:
+            continue
+        if base.section_of[name] == ours.section_of[name] == theirs.section_of[name]:
+            common.append(name)
+    return common
+
+
+def _entries_in_order(versions: _Versions, common: Sequence[str]) -> list[str]:
+    """Return the common entries that both sides have in the order of the base.
+
+    The other ones count as moved.
+    """
+    our_numbers = {name: number for number, name in enumerate(versions.ours.entries)}
+    their_numbers = {name: number for number, name in enumerate(versions.theirs.entries)}
+    in_order: list[str] = []
+    our_last = -1
+    their_last = -1
+    for name in common:
+        if our_numbers[name] > our_last and their_numbers[name] > their_last:
+            in_order.append(name)
+            our_last = our_numbers[name]
+            their_last = their_numbers[name]
+    return in_order
+
+
+def _merge_skeletons(
+    versions: _Versions, common: list[str], merge_lines: MergeLines
+) -> _MergedProse:
+    base, ours, theirs = [version.skeleton(common) for version in versions]
+    text, conflicts = _merge_prose(base, ours, theirs, merge_lines)
+    is_whole = Counter(_PLACEHOLDER.findall(text)) == Counter(common)
+    return _MergedProse(text, conflicts, common, is_whole)
+
+
+def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
+    """Merge the prose; on a conflict, merge it again without surplus blank lines."""
+    text, conflicts = _merge_lines_if_needed(base, ours, theirs, merge_lines)
+    if not conflicts:
+        return text, 0
+    base, ours, theirs = [_SURPLUS_BLANK_LINES.sub("", text) for text in (base, ours, theirs)]
+    return _merge_lines_if_needed(base, ours, theirs, merge_lines)
+
+
+def _merge_lines_if_needed(
+    base: str, ours: str, theirs: str, merge_lines: MergeLines
+) -> tuple[str, int]:
+    if theirs in (ours, base):
+        return ours, 0
+    if ours == base:
+        return theirs, 0
+    return merge_lines(base, ours, theirs)
+
+
+def _check_merged(parse: Parse, text: str, blocks: Mapping[str, str]) -> None:
+    """Raise Refused when the merged text does not read back as the entries in `blocks`."""
+    document = parse(text)
+    entries = _outer_entries(document)
+    if isinstance(document, MemoriesDocument):
         expected = _contents(parse("\n\n".join(blocks.values())).entries)
-    if found != expected:
+        is_same = _contents(entries) == expected
+    else:
+        is_same = sorted(entry.record.id for entry in entries) == sorted(blocks)
+    if not is_same:
         raise Refused("the result would not read back")
-    return Merged(text, conflicts, tuple(notes))
 
 
 def _contents(entries: Iterable[Entry]) -> list[str]:
@@ -328,90 +568,122 @@ def _contents(entries: Iterable[Entry]) -> list[str]:
     )
 
 
-def _merge_prose(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> tuple[str, int]:
-    """Merge the prose; where only blank lines collide, each run of them becomes one, and none is at the end."""
-    merged = "", 1
-    for blanks in ("", r"\n+(?=\n\Z)|(?<=\n\n)\n+"):
-        first, second, third = (
-            re.sub(blanks, "", text) if blanks else text for text in (base, ours, theirs)
-        )
-        if third in (second, first):
-            return second, 0
-        if second == first:
-            return third, 0
-        merged = merge_lines(first, second, third)
-        if not merged[1]:
-            break
-    return merged
+# --- the result for each entry -----------------------------------------------------------------
 
 
-# --- what becomes of each entry ------------------------------------------------------------------
+class _Decision(NamedTuple):
+    """The block of each entry that stays, and notes for the user.
+
+    A block contains the other wording of a conflict as a second entry.
+    """
+
+    blocks: dict[str, str]
+    notes: list[str]
 
 
-def _decide(old: _Version, one: _Version, two: _Version) -> tuple[dict[str, str], list[str]]:
-    """Return the block of each entry that stays (with the other wording of a conflict below it), and notes."""
+class _MergedBlock(NamedTuple):
+    text: str
+    note: str = ""
+
+
+def _decide(versions: _Versions) -> _Decision:
+    base, ours, theirs = versions
     blocks: dict[str, str] = {}
     notes: list[str] = []
-    for name in dict.fromkeys((*old.entries, *sorted({*one.entries, *two.entries}))):
-        sides = [version.block(name) for version in (one, two) if name in version.entries]
-        before = old.block(name) if name in old.entries else None
-        if len(sides) == 2:
-            blocks[name] = _merge_block(name, old, one, two, notes)
-        elif sides and before is None:
-            blocks[name] = sides[0]
-        elif sides and sides[0] != before:
-            blocks[name] = sides[0]
-            notes.append(f"{name} was deleted on one side and edited on the other: the edit stays")
-    if one.is_memories:
-        _join_same_words(old, one, two, blocks)
-        notes += _mark_rivals(old, one, two, blocks)
-    return blocks, notes
+    new_names = sorted({*ours.entries, *theirs.entries} - {*base.entries})
+    for name in (*base.entries, *new_names):
+        merged = _decide_entry(name, versions)
+        if merged is None:
+            continue
+        blocks[name] = merged.text
+        if merged.note:
+            notes.append(merged.note)
+    if not ours.is_memories:
+        return _Decision(blocks, notes)
+    blocks = _join_same_words(versions, blocks)
+    marked = _mark_rivals(versions, blocks)
+    return _Decision(marked.blocks, [*notes, *marked.notes])
 
 
-def _merge_block(name: str, old: _Version, one: _Version, two: _Version, notes: list[str]) -> str:
-    before = old.block(name) if name in old.entries else None
-    ours = one.block(name)
-    theirs = two.block(name)
-    if theirs in (ours, before):
-        return ours
-    if ours == before:
-        return theirs
-    if not one.is_memories:  # the id is made of the words: they differ in case or punctuation
-        return max(ours, theirs)
-    newer, older = sorted(
-        (one.entries[name].record, two.entries[name].record), key=_age, reverse=True
-    )
+def _decide_entry(name: str, versions: _Versions) -> _MergedBlock | None:
+    """Return the block of an entry; None when it is deleted."""
+    base, ours, theirs = versions
+    if name in ours.entries and name in theirs.entries:
+        return _merge_block(name, versions)
+    if name in ours.entries:
+        block = ours.block(name)
+    elif name in theirs.entries:
+        block = theirs.block(name)
+    else:
+        return None  # deleted on both sides
+    if name not in base.entries:
+        return _MergedBlock(block)
+    if block == base.block(name):
+        return None  # deleted on one side, unchanged on the other
+    note = f"{name} was deleted on one side and edited on the other: the edit stays"
+    return _MergedBlock(block, note)
+
+
+def _merge_block(name: str, versions: _Versions) -> _MergedBlock:
+    base, ours, theirs = versions
+    before = base.block(name) if name in base.entries else None
+    our_block = ours.block(name)
+    their_block = theirs.block(name)
+    if their_block in (our_block, before):
+        return _MergedBlock(our_block)
+    if our_block == before:
+        return _MergedBlock(their_block)
+    if not ours.is_memories:  # the id is derived from the words: only case or punctuation differ
+        return _MergedBlock(max(our_block, their_block))
+    return _merge_wordings(name, versions)
+
+
+def _merge_wordings(name: str, versions: _Versions) -> _MergedBlock:
+    """Merge an entry that both sides edited; two different wordings are both kept."""
+    sides = [versions.ours.entries[name].record, versions.theirs.entries[name].record]
+    newer, older = sorted(sides, key=_age, reverse=True)
     if is_sign(newer) or is_sign(older):
         raise Refused("both sides edited a Sign")
-    base = old.entries[name].record if before is not None else None
+    base = versions.base.record(name)
     if base is not None and newer.text == base.text != older.text:
-        newer, older = older, newer  # only one side has changed the words
+        newer, older = older, newer  # only one side changed the words
     merged = _merge_fields(base, older, newer)
     kept = render_block(merged)
     if newer.text == older.text or (base is not None and older.text == base.text):
-        return kept
-    copy = _copy_id(name, older.text, one, two)
-    if any(
-        copy in version.entries for version in (one, two)
-    ):  # after a squash, one side has met this before
-        return kept
-    times = [record.updated_at or record.added_at for record in (newer, older)]
-    which = "one" if times[0].startswith(times[1]) else "the newer"  # a day alone does not decide
-    notes.append(f"{name} was edited on both sides: {which} wording stays, the other is {copy}")
-    # what was archived stays so in both wordings
-    ended: dict[str, Any] = {"status": merged.status, "valid_until": merged.valid_until}
-    other = replace(older, id=copy, extra={**older.extra, CONFLICTS: name}, **ended)
-    return f"{kept}\n\n{render_block(other)}"
+        return _MergedBlock(kept)
+    copy_id = _copy_id(name, older.text, versions)
+    if copy_id in versions.ours.entries or copy_id in versions.theirs.entries:
+        return _MergedBlock(kept)  # after a squash: one side has already resolved this conflict
+    other = replace(
+        older,
+        id=copy_id,
+        status=merged.status,  # an archived entry stays archived in both wordings
+        valid_until=merged.valid_until,
+        extra={**older.extra, CONFLICTS: name},
+    )
+    which = "the newer"
+    if _age(newer).time.startswith(_age(older).time):  # the same day: neither is newer
+        which = "one"
+    note = f"{name} was edited on both sides: {which} wording stays, the other is {copy_id}"
+    return _MergedBlock(f"{kept}\n\n{render_block(other)}", note)
 
 
 def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
-    """Return the newer record with what only the other side changed; the author goes with the words."""
-    old = base if base is not None else replace(newer, **_NO_STATE)
-    keys = [key for key in dict.fromkeys((*newer.extra, *older.extra)) if key not in _SIGNATURE]
-    extra = {
-        key: _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key)) for key in keys
-    }
-    signed = {key: value for key, value in newer.extra.items() if key in _SIGNATURE}
+    """Return the newer record with the fields that only the other side changed.
+
+    The author goes with the words.
+    """
+    old = base
+    if old is None:
+        old = replace(newer, **_NO_STATE)
+    extra: dict[str, object] = {}
+    for key in dict.fromkeys((*newer.extra, *older.extra)):
+        value = _pick(old.extra.get(key), older.extra.get(key), newer.extra.get(key))
+        if key not in _SIGNATURE and value is not None:
+            extra[key] = value
+    for key, value in newer.extra.items():
+        if key in _SIGNATURE:
+            extra[key] = value
     return replace(
         newer,
         status=_pick(old.status, older.status, newer.status),
@@ -419,210 +691,282 @@ def _merge_fields(base: Record | None, older: Record, newer: Record) -> Record:
         updated_at=max(newer.updated_at, older.updated_at),
         tags=_join(set(old.tags), newer.tags, older.tags),
         links=_join(set(old.links), newer.links, older.links),
-        extra={**{key: value for key, value in extra.items() if value is not None}, **signed},
+        extra=extra,
     )
-
-
-def _copy_id(name: str, text: str, *versions: _Version) -> str:
-    """Return the id of another wording, made of its text; a longer one where another entry has that id."""
-    head = name.rpartition("-")[0]
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    for size in range(4, 9):
-        copy = f"{head}-{digest[:size]}"
-        others = [version.entries[copy].record for version in versions if copy in version.entries]
-        if copy != name and all(other.text == text for other in others):
-            break
-    return copy
-
-
-def _age(record: Record) -> tuple[str, str, tuple[str, ...]]:
-    """Return what decides which of two wordings is newer: the instant, then text and tags."""
-    return record.updated_at or record.added_at, record.text, record.tags
-
-
-def _join_same_words(old: _Version, one: _Version, two: _Version, blocks: dict[str, str]) -> None:
-    """Let two new entries of different sides with the same words become one: the older one, with both tags."""
-    new = [
-        {
-            normalise_text(entry.record.text): entry
-            for name, entry in version.entries.items()
-            if name not in old.entries
-        }
-        for version in (one, two)
-    ]
-    for words in new[0].keys() & new[1].keys():
-        first, second = sorted(
-            (each[words].record for each in new), key=lambda record: (_age(record), record.id)
-        )
-        alike = first.kind == second.kind and first.status == second.status
-        if first.id != second.id and first.id in blocks and second.id in blocks and alike:
-            blocks[first.id] = render_block(_merge_fields(None, second, first))
-            del blocks[second.id]
-
-
-def _mark_rivals(
-    old: _Version, one: _Version, two: _Version, blocks: dict[str, str]
-) -> Iterator[str]:
-    """Mark the older of two entries that supersede one and the same, each on its side; yield notes."""
-    before, ours, theirs = (_successors(version) for version in (old, one, two))
-    for target in sorted(ours.keys() & theirs.keys()):
-        sides = (ours[target] - theirs[target], theirs[target] - ours[target])
-        names = {*sides[0], *sides[1]} - before.get(target, set()) if all(sides) else set()
-        records = [
-            MemoriesDocument(blocks[name]).entries[0].record for name in names if name in blocks
-        ]
-        records.sort(key=lambda record: (_age(record), record.id))
-        for record in records[:-1]:
-            if "\n### " not in blocks[record.id]:  # else its other wording is below it
-                newest = records[-1].id
-                blocks[record.id] = render_block(
-                    replace(record, extra={CONFLICTS: newest, **record.extra})
-                )
-                yield f"{record.id} and {newest} both supersede {target}: `ralph review` names them"
-
-
-def _successors(version: _Version) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for name, entry in version.entries.items():
-        for link in entry.record.links:
-            if link.relation == "supersedes":
-                found.setdefault(link.target, set()).add(name)
-    return found
-
-
-# --- where entries go ----------------------------------------------------------------------------
-
-
-def _place(
-    old: _Version, one: _Version, two: _Version, common: list[str], blocks: Mapping[str, str]
-) -> dict[tuple[str, str], list[str]]:
-    """Return the entries that are no common ones, by their section and the common entry above."""
-    fixed = set(common)
-    sides = [version.positions(fixed) for version in (one, two)]
-    placed: dict[tuple[str, str], list[tuple[tuple[object, ...], str]]] = {}
-    for name in blocks:
-        if name in fixed:
-            continue
-        found = [side[name] for side in sides if name in side]
-        if name in old.section and len(found) == 2:  # moved by one side: that side decides
-            found = [each for each in found if each[0][0] != old.section[name]] or found
-        anchor, age = min(found)
-        placed.setdefault(anchor, []).append((age, name))
-    return {anchor: [name for _, name in sorted(entries)] for anchor, entries in placed.items()}
-
-
-def _insert(
-    parse: Parse, text: str, new: Mapping[tuple[str, str], list[str]], blocks: Mapping[str, str]
-) -> str:
-    """Return the merged prose with all entries in their places; a section of memories that is missing is appended."""
-    behind: dict[str, str] = {}
-    document = parse(text)
-    for (section, anchor), names in sorted(new.items()):
-        if not section:
-            raise Refused("entries above the first section")
-        place = next((each for each in _sections(document) if each.heading == section), None)
-        between = place.between if place is not None else "\n\n"
-        written = between.join(blocks[name] for name in names)
-        if anchor:
-            behind[anchor] = f"{between}{written}"
-        elif place is None:
-            if not isinstance(document, MemoriesDocument):
-                raise Refused("the section is missing")
-            above = f"{text.rstrip()}\n\n" if text.strip(BOM + "\n ") else text
-            text = f"{above}## {section}\n\n{written}\n"
-        elif (first := text.find(_MARK, max(place.start, 0), max(place.end, place.start))) >= 0:
-            text = f"{text[:first]}{written}{between}{text[first:]}"
-        else:
-            end = markdown.text_end(text, max(place.end, place.start))
-            below = text[end:] if text[end:].strip(BOM) else "\n"
-            text = f"{text[:end]}{place.first if end else ''}{written}{below}"
-        document = document if anchor else parse(text)
-    return _PLACEHOLDER.sub(lambda match: blocks[match[1]] + behind.get(match[1], ""), text)
-
-
-# --- files with one entry, and JSON --------------------------------------------------------------
-
-
-def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
-    """Merge a knowledge file by lines; where that conflicts, its fields one by one and its body by lines."""
-    from ralph.formats.knowledge import parse_knowledge  # with YAML: most merges need neither
-
-    text, conflicts = merge_lines(base, ours, theirs)
-    if not conflicts and parse_knowledge(text).entries:
-        return Merged(text)
-    sides = [parse_knowledge(each) for each in (ours, theirs)]
-    documents = sorted(sides, key=lambda each: _age(each.entries[0].record) if each.entries else ())
-    if not all(document.entries for document in documents):
-        raise Refused("a side has no front matter")
-    older, newer = (document.entries[0].record for document in documents)
-    before = [entry.record for entry in parse_knowledge(base).entries]
-    old = before[0] if before else None
-    one, two = (document.entries[0].record for document in sides)
-    text, conflicts = merge_lines(
-        *(f"{each.text}\n" if each is not None else "" for each in (old, one, two))
-    )
-    names = ("title", "kind", "label", "created_at")
-    fields = {
-        name: _pick(getattr(old, name, None), getattr(older, name), getattr(newer, name))
-        for name in names
-    }
-    record = replace(_merge_fields(old, older, newer), **fields, text=text.removesuffix("\n"))
-    return Merged(str(documents[1].replace(newer.id, record)), conflicts)
 
 
 def _pick(before: Any, older: Any, newer: Any) -> Any:
     return older if newer == before else newer
 
 
-def _join(known: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:
-    """Return the tags or links of both sides without those that one of them removed."""
-    joined = dict.fromkeys((*newer, *older))
-    return tuple(each for each in joined if each not in known or (each in newer and each in older))
+def _join(before: set[_T], newer: Sequence[_T], older: Sequence[_T]) -> tuple[_T, ...]:
+    """Return the tags or links of both sides, without those that one side removed."""
+    joined: list[_T] = []
+    for item in dict.fromkeys((*newer, *older)):
+        if item not in before or (item in newer and item in older):
+            joined.append(item)
+    return tuple(joined)
+
+
+def _copy_id(name: str, text: str, versions: _Versions) -> str:
+    """Return the id of another wording: derived from its text, longer if that id is taken."""
+    head = name.rpartition("-")[0]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    for size in _COPY_ID_SIZES:
+        copy_id = f"{head}-{digest[:size]}"
+        records = [versions.ours.record(copy_id), versions.theirs.record(copy_id)]
+        is_free = all(record is None or record.text == text for record in records)
+        if copy_id != name and is_free:
+            break
+    return copy_id
+
+
+def _join_same_words(versions: _Versions, blocks: Mapping[str, str]) -> dict[str, str]:
+    """Join two new entries of different sides that have the same words.
+
+    The older entry stays, with the tags of both.
+    """
+    joined = dict(blocks)
+    ours = _new_records_by_words(versions.base, versions.ours)
+    theirs = _new_records_by_words(versions.base, versions.theirs)
+    for words in ours.keys() & theirs.keys():
+        first, second = sorted(
+            (ours[words], theirs[words]), key=lambda record: (_age(record), record.id)
+        )
+        is_same_entry = first.id == second.id
+        is_same_state = first.kind == second.kind and first.status == second.status
+        if not is_same_entry and is_same_state and first.id in joined and second.id in joined:
+            joined[first.id] = render_block(_merge_fields(None, second, first))
+            del joined[second.id]
+    return joined
+
+
+def _new_records_by_words(base: _Version, side: _Version) -> dict[str, Record]:
+    records: dict[str, Record] = {}
+    for name, entry in side.entries.items():
+        if name not in base.entries:
+            records[normalise_text(entry.record.text)] = entry.record
+    return records
+
+
+def _mark_rivals(versions: _Versions, blocks: Mapping[str, str]) -> _Decision:
+    """Mark the older of two entries that supersede the same entry, one on each side."""
+    marked = dict(blocks)
+    notes: list[str] = []
+    before = _successors(versions.base)
+    ours = _successors(versions.ours)
+    theirs = _successors(versions.theirs)
+    for target in sorted(ours.keys() & theirs.keys()):
+        only_ours = ours[target] - theirs[target]
+        only_theirs = theirs[target] - ours[target]
+        if not only_ours or not only_theirs:
+            continue
+        names = (only_ours | only_theirs) - before.get(target, set())
+        records = [
+            MemoriesDocument(marked[name]).entries[0].record for name in names if name in marked
+        ]
+        records.sort(key=lambda record: (_age(record), record.id))
+        for record in records[:-1]:
+            if _ENTRY_START in marked[record.id]:
+                continue  # its other wording is below it
+            newest = records[-1].id
+            rival = replace(record, extra={CONFLICTS: newest, **record.extra})
+            marked[record.id] = render_block(rival)
+            notes.append(
+                f"{record.id} and {newest} both supersede {target}: `ralph review` lists them"
+            )
+    return _Decision(marked, notes)
+
+
+def _successors(version: _Version) -> dict[str, set[str]]:
+    """Return the entries that supersede another one, by the id of that one."""
+    successors: dict[str, set[str]] = {}
+    for name, entry in version.entries.items():
+        for link in entry.record.links:
+            if link.relation == "supersedes":
+                successors.setdefault(link.target, set()).add(name)
+    return successors
+
+
+# --- the places of entries ---------------------------------------------------------------------
+
+
+def _place(
+    versions: _Versions, common: Iterable[str], blocks: Mapping[str, str]
+) -> dict[_Anchor, list[str]]:
+    """Return the entries that are not common, in order, by their anchors."""
+    fixed = set(common)
+    our_positions = versions.ours.positions(fixed)
+    their_positions = versions.theirs.positions(fixed)
+    base_sections = versions.base.section_of
+    placed: dict[_Anchor, list[tuple[tuple[object, ...], str]]] = {}
+    for name in blocks:
+        if name in fixed:
+            continue
+        found = [side[name] for side in (our_positions, their_positions) if name in side]
+        if name in base_sections and len(found) == 2:
+            moved = [place for place in found if place.anchor.section != base_sections[name]]
+            found = moved or found  # the side that moved the entry decides
+        position = min(found)
+        placed.setdefault(position.anchor, []).append((position.order, name))
+    return {anchor: [name for _, name in sorted(entries)] for anchor, entries in placed.items()}
+
+
+def _insert(
+    parse: Parse, text: str, placed: Mapping[_Anchor, list[str]], blocks: Mapping[str, str]
+) -> str:
+    """Return the merged prose with all entries in their places.
+
+    A missing section of a memory file is appended.
+    """
+    after_entry: dict[str, str] = {}
+    document = parse(text)
+    for anchor, names in sorted(placed.items()):
+        if not anchor.section:
+            raise Refused("there are entries above the first section")
+        section = _find_section(document, anchor.section)
+        between = section.between if section is not None else "\n\n"
+        written = between.join(blocks[name] for name in names)
+        if anchor.entry:
+            after_entry[anchor.entry] = between + written
+            continue
+        if section is not None:
+            text = _insert_at_top(text, section, written)
+        elif isinstance(document, MemoriesDocument):
+            text = _append_section(text, anchor.section, written)
+        else:
+            raise Refused("a section is missing")
+        document = parse(text)
+
+    def entry_with_followers(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        return blocks[name] + after_entry.get(name, "")
+
+    return _PLACEHOLDER.sub(entry_with_followers, text)
+
+
+def _find_section(document: AnyDocument, heading: str) -> _Section | None:
+    for section in _sections(document):
+        if section.heading == heading:
+            return section
+    return None
+
+
+def _insert_at_top(text: str, section: _Section, written: str) -> str:
+    """Insert entries above the first placeholder of a section, or at the end of an empty one."""
+    section_end = max(section.end, section.start)
+    first = text.find(_MARK, max(section.start, 0), section_end)
+    if first >= 0:
+        return f"{text[:first]}{written}{section.between}{text[first:]}"
+    end = markdown.text_end(text, section_end)
+    above = section.first if end else ""
+    below = text[end:]
+    if not below.strip(BOM):
+        below = "\n"
+    return f"{text[:end]}{above}{written}{below}"
+
+
+def _append_section(text: str, heading: str, written: str) -> str:
+    above = text
+    if text.strip(BOM + "\n "):
+        above = f"{text.rstrip()}\n\n"
+    return f"{above}## {heading}\n\n{written}\n"
+
+
+# --- knowledge files ---------------------------------------------------------------------------
+
+
+def _merge_knowledge(base: str, ours: str, theirs: str, merge_lines: MergeLines) -> Merged:
+    """Merge a knowledge file by lines, or after a conflict by its fields and its body."""
+    from ralph.formats.knowledge import parse_knowledge  # loads YAML, which most merges do not need
+
+    text, conflicts = merge_lines(base, ours, theirs)
+    if not conflicts and parse_knowledge(text).entries:
+        return Merged(text)
+    our_document = parse_knowledge(ours)
+    their_document = parse_knowledge(theirs)
+    if not our_document.entries or not their_document.entries:
+        raise Refused("one side has no front matter")
+    our_record = our_document.entries[0].record
+    their_record = their_document.entries[0].record
+    base_entries = parse_knowledge(base).entries
+    old = base_entries[0].record if base_entries else None
+    base_body = f"{old.text}\n" if old is not None else ""
+    body, conflicts = merge_lines(base_body, f"{our_record.text}\n", f"{their_record.text}\n")
+    older = our_record
+    newer = their_record
+    newer_document = their_document
+    if _age(their_record) < _age(our_record):
+        older = their_record
+        newer = our_record
+        newer_document = our_document
+    fields: dict[str, Any] = {}
+    for name in ("title", "kind", "label", "created_at"):
+        before = getattr(old, name, None)
+        fields[name] = _pick(before, getattr(older, name), getattr(newer, name))
+    record = replace(_merge_fields(old, older, newer), **fields, text=body.removesuffix("\n"))
+    return Merged(str(newer_document.replace(newer.id, record)), conflicts)
+
+
+# --- insights.json -----------------------------------------------------------------------------
 
 
 def _merge_insights(versions: Sequence[str]) -> Merged:
-    """Merge an insights.json by the ids of its insights and by the members of each."""
-    whole = [json.loads(text) if text.strip() else {} for text in versions]
-    lists = [{each["id"]: each for each in members.get("insights", [])} for members in whole]
-    if any(
-        len(found) < len(members.get("insights", []))
-        for found, members in zip(lists, whole, strict=True)
-    ):
-        raise Refused("two insights with one id")
-    old, one, two = lists
-    names = [*old, *sorted({*one, *two} - {*old})]
-    insights = [_merge_members(old.get(name), one.get(name), two.get(name)) for name in names]
-    top = _merge_members(*({**members, "insights": None} for members in whole))
-    return Merged(
-        dump_file({**(top or {}), "insights": [each for each in insights if each is not None]})
-    )
+    """Merge an insights.json by the ids of its insights, and each insight by its members."""
+    files = [json.loads(text) if text.strip() else {} for text in versions]
+    base, ours, theirs = [_insights_by_id(members) for members in files]
+    insights: list[object] = []
+    for name in (*base, *sorted({*ours, *theirs} - {*base})):
+        insight = _merge_members(base.get(name), ours.get(name), theirs.get(name))
+        if insight is not None:
+            insights.append(insight)
+    other_members = [{**members, "insights": None} for members in files]
+    top = _merge_members(*other_members) or {}
+    return Merged(dump_file({**top, "insights": insights}))
 
 
-def _merge_members(old: Any, one: Any, two: Any) -> dict[str, Any] | None:
-    """Merge an object of JSON: lists are joined, the larger count stays; None when it was deleted."""
-    if one is None or two is None:
-        side = two if one is None else one
-        return None if side == old else side
-    before = old or {}
-    merged = dict[str, Any]()
-    for key in dict.fromkeys((*before, *sorted({*one, *two}))):
-        was = before.get(key)
-        ours = one.get(key)
-        theirs = two.get(key)
-        if theirs in (ours, was) or ours == was:
-            value = theirs if ours == was else ours
-        elif isinstance(ours, list) and isinstance(theirs, list):
-            value = [
-                *(was or []),
-                *sorted((each for each in (*ours, *theirs) if each not in (was or [])), key=repr),
-            ]
-            value = [each for at, each in enumerate(value) if each not in value[:at]]
-        else:
-            value = max(
-                ours,
-                theirs,
-                key=lambda each: (each if isinstance(each, int) else 0, json.dumps(each)),
-            )
-        if value is not None or key in one or key in two:
+def _insights_by_id(members: Mapping[str, Any]) -> dict[str, Any]:
+    insights = members.get("insights", [])
+    by_id = {insight["id"]: insight for insight in insights}
+    if len(by_id) < len(insights):
+        raise Refused("two insights have the same id")
+    return by_id
+
+
+def _merge_members(base: Any, ours: Any, theirs: Any) -> dict[str, Any] | None:
+    """Merge a JSON object member by member; None when it was deleted."""
+    if ours is None or theirs is None:
+        side = theirs if ours is None else ours
+        return None if side == base else side
+    before = base or {}
+    merged: dict[str, Any] = {}
+    for key in dict.fromkeys((*before, *sorted({*ours, *theirs}))):
+        value = _merge_value(before.get(key), ours.get(key), theirs.get(key))
+        if value is not None or key in ours or key in theirs:
             merged[key] = value
     return merged
+
+
+def _merge_value(before: Any, ours: Any, theirs: Any) -> Any:
+    """Return the value that one side changed; join lists, and keep the larger of two counts."""
+    if ours == before:
+        return theirs
+    if theirs in (ours, before):
+        return ours
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return _merge_lists(before or [], ours, theirs)
+    return max(ours, theirs, key=_size_of_value)
+
+
+def _merge_lists(before: Iterable[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
+    new_items = [item for item in (*ours, *theirs) if item not in before]
+    merged: list[Any] = []
+    for item in (*before, *sorted(new_items, key=repr)):
+        if item not in merged:
+            merged.append(item)
+    return merged
+
+
+def _size_of_value(value: Any) -> tuple[int, str]:
+    count = value if isinstance(value, int) else 0
+    return count, json.dumps(value)

@@ -1,12 +1,12 @@
-"""Codecs of bullets in pages: global-patterns.md, and marked regions in AGENTS.md or CLAUDE.md.
+"""The codecs of bullet lists in pages: global-patterns.md, and regions in AGENTS.md or CLAUDE.md.
 
-Ids are derived from the text of a bullet. In a file that belongs to people, Ralph writes only between its two marks.
+The id of a bullet is derived from its text. In a file that belongs to people, Ralph writes only
+between its two marks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from ralph.errors import Refused
 from ralph.formats import text as markdown
-from ralph.formats.text import BOM, Entry, Line, LineRole, Problem, TextDocument
+from ralph.formats.text import BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
 from ralph.model import ids
 from ralph.model.record import MemoryKind, Record, kind_of, label_of
+
+# --- global-patterns.md ------------------------------------------------------------------------
 
 HEADINGS = {
     MemoryKind.PATTERN: "Conventions",
@@ -27,7 +29,7 @@ HEADINGS = {
 
 
 class PatternSection(NamedTuple):
-    """A `## heading`, where it and its last line's end are, and whether a bullet ends there."""
+    """A `## heading`, its start, the end of its last line, and whether a bullet ends there."""
 
     heading: str
     start: int
@@ -35,83 +37,116 @@ class PatternSection(NamedTuple):
     ends_with_bullet: bool
 
 
+class FooterSpan(NamedTuple):
+    """The span `text[start:end]` of the footer."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class PatternsDocument(TextDocument):
-    """A parsed global-patterns.md; `closing` is where a new section goes."""
+    """A parsed global-patterns.md; `closing` is the position for a new section."""
 
     sections: tuple[PatternSection, ...]
-    footer: tuple[int, int] | None
+    footer: FooterSpan | None
     closing: int
 
     def add(self, record: Record) -> PatternsDocument:
-        """The document with one more bullet in its section, unless it is there."""
+        """Return the document with one more bullet in its section, unless it is already there.
+
+        Raises Refused when the record is not a memory, or when it would not read back.
+        """
         expected = as_pattern(record)
         if any(entry.record.id == expected.id for entry in self.entries):
             return self
         newline = markdown.newline_of(self.text)
         if not self.text.strip(BOM + " \t\r\n"):
             return parse_patterns(self.text + patterns_template(newline)).add(record)
-        fitting = [
-            section for section in self.sections if _section_kind(section.heading) is expected.kind
-        ]
-        ours = (HEADINGS[MemoryKind(expected.kind)].casefold(), record.label.casefold())
-        named = [
-            section
-            for section in fitting
-            if record.label in (section.heading, label_of(section.heading))
-        ]
-        alike = [section for section in fitting if section.heading.casefold() in ours]
-        aliases = [section for section in fitting if kind_of(section.heading) is not None]
-        section = next(iter(named or alike or aliases), None)
         bullet = markdown.render_bullet(expected.text, newline).removesuffix(newline)
-        if section is not None:
+        section = self._section_for(expected, record.label)
+        if section is None:
+            block = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}{bullet}"
+            insertion = markdown.insertion_below(self.text, self.closing, block, newline)
+        else:
             expected = as_pattern(record, section.heading)
             end = markdown.text_end(self.text, section.tail)
             apart = not section.ends_with_bullet and markdown.is_spaced_below(self.text, end)
-            at, block = markdown.insertion_below(
+            insertion = markdown.insertion_below(
                 self.text, section.tail, bullet, newline, apart=apart
             )
-        else:
-            above = f"## {HEADINGS[MemoryKind(expected.kind)]}{newline * 2}"
-            at, block = markdown.insertion_below(self.text, self.closing, above + bullet, newline)
-        return self._spliced(at, at, block, expected)
+        return self._spliced(insertion.position, insertion.position, insertion.text, expected)
+
+    def _section_for(self, pattern: Record, label: str) -> PatternSection | None:
+        """Return the section for a pattern.
+
+        A section that is called by its label comes first, then one with our heading, then one
+        whose heading is an alias of its kind.
+        """
+        fitting = [
+            section for section in self.sections if _section_kind(section.heading) is pattern.kind
+        ]
+        for section in fitting:
+            if label in (section.heading, label_of(section.heading)):
+                return section
+        names = (HEADINGS[MemoryKind(pattern.kind)].casefold(), label.casefold())
+        for section in fitting:
+            if section.heading.casefold() in names:
+                return section
+        for section in fitting:
+            if kind_of(section.heading) is not None:
+                return section
+        return None
 
     def replace(self, record_id: str, record: Record) -> PatternsDocument:
-        """The document with one bullet changed, moved when its kind changed."""
+        """Return the document with one bullet changed, and moved if its kind changed.
+
+        Raises NotFound, Conflict, or Refused when the new text would not read back.
+        """
         entry = markdown.find_entry(self.entries, record_id)
         if record.kind is not entry.record.kind:
             return self.remove(record_id).add(record)
         expected = dataclasses.replace(as_pattern(record), label=entry.record.label)
-        first = self.text[entry.start : entry.end].partition("\n")[0]
-        _, pad, index = markdown.bullet_marker(first) or (0, 2, 0)
-        written = markdown.render_bullet(
-            expected.text, markdown.newline_of(self.text), first[:index], pad
-        )
-        written = written if self.text[: entry.end].endswith("\n") else written.rstrip("\r\n")
+        first_line = self.text[entry.start : entry.end].partition("\n")[0]
+        newline = markdown.newline_of(self.text)
+        marker = markdown.bullet_marker(first_line)
+        if marker is None:
+            written = markdown.render_bullet(expected.text, newline, "")
+        else:
+            lead = first_line[: marker.text_index]
+            written = markdown.render_bullet(expected.text, newline, lead, marker.text_column)
+        if not self.text[: entry.end].endswith("\n"):
+            written = written.rstrip("\r\n")
         return self._spliced(entry.start, entry.end, written, expected)
 
     def remove(self, record_id: str) -> PatternsDocument:
-        """The document without one bullet; its heading stays."""
+        """Return the document without one bullet; the heading of its section stays.
+
+        Raises NotFound or Conflict.
+        """
         entry = markdown.find_entry(self.entries, record_id)
         return parse_patterns(markdown.cut_lines(self.text, entry.start, entry.end))
 
     def stamped(self, date: str, task: str) -> PatternsDocument:
-        """The document with date and task of its last change."""
+        """Return the document with the date and the task of its last change in the footer.
+
+        Raises Refused when one of the two is more than one line.
+        """
         if any(char in date + task for char in "\r\n\x00"):
             raise Refused(
-                "the footer's date and task must each be one line", hint="pass a date and a task id"
+                "the date and the task in the footer must each be one line",
+                hint="pass a date and a task id",
             )
-        line = f"_Last updated: {date} by {task}_"
+        footer = f"_Last updated: {date} by {task}_"
         if self.footer is not None:
-            return parse_patterns(self.text[: self.footer[0]] + line + self.text[self.footer[1] :])
+            above = self.text[: self.footer.start]
+            return parse_patterns(above + footer + self.text[self.footer.end :])
         newline = markdown.newline_of(self.text)
-        rule = (
-            ""
-            if markdown.is_rule(self.text.rstrip(" \t\r\n").rpartition("\n")[2])
-            else f"---{newline * 2}"
-        )
-        at, block = markdown.insertion_below(self.text, len(self.text), rule + line, newline)
-        return parse_patterns(self.text[:at] + block + self.text[at:])
+        last_line = self.text.rstrip(" \t\r\n").rpartition("\n")[2]
+        if not markdown.is_rule(last_line):
+            footer = f"---{newline * 2}{footer}"
+        position, block = markdown.insertion_below(self.text, len(self.text), footer, newline)
+        return parse_patterns(self.text[:position] + block + self.text[position:])
 
     def _spliced(self, start: int, end: int, block: str, expected: Record) -> PatternsDocument:
         after = parse_patterns(self.text[:start] + block + self.text[end:])
@@ -122,76 +157,116 @@ class PatternsDocument(TextDocument):
 def _check_splice(
     before: Sequence[Entry], after: Sequence[Entry], start: int, end: int, expected: Record
 ) -> None:
+    """Raise Refused unless the splice put the expected record between the old ones."""
     above = [entry.record for entry in before if entry.start < start]
     below = [entry.record for entry in before if entry.start >= end]
     if [entry.record for entry in after] != [*above, expected, *below]:
-        hint = "close its fences and comments, and do not begin it with list marks or rules"
         raise Refused(
-            "this text cannot be written here: it would not read back the same", hint=hint
+            "this text cannot be written here: it would not read back the same",
+            hint="close its fences and comments, and do not begin it with list marks or rules",
         )
 
 
 def patterns_template(newline: str = "\n") -> str:
-    """A new, empty file."""
-    head = ("# Global Codebase Patterns", "> What every task in this project should know.")
-    return (newline * 2).join((*head, "## Conventions", "## Gotchas", "## Tips")) + newline
+    """Return a new file without patterns."""
+    paragraphs = (
+        "# Global Codebase Patterns",
+        "> What every task in this project should know.",
+        "## Conventions",
+        "## Gotchas",
+        "## Tips",
+    )
+    return (newline * 2).join(paragraphs) + newline
+
+
+class _Chunk(NamedTuple):
+    """A heading and the lines below it; without a name, it is not a section."""
+
+    name: str | None
+    lines: list[Line]
 
 
 def parse_patterns(text: str) -> PatternsDocument:
     """Parse global-patterns.md; any text is a valid file."""
-    scanned = list(markdown.scan_lines(text))
-    problems = [*filter(None, map(markdown.line_problem, scanned))]
-    chunks: list[tuple[str | None, list[Line]]] = [
-        (None, [])
-    ]  # the lines below each heading; None: no section
-    footer = None
+    problems: list[Problem] = []
+    chunks = [_Chunk(None, [])]
+    footer: FooterSpan | None = None
     closing = len(text)
-    for line in scanned:
-        if (heading := markdown.parse_heading(line)) is not None and heading[0] <= 2:
-            chunks.append((heading[1] if heading[0] == 2 else None, [line]))
+    for line in markdown.scan_lines(text):
+        problem = markdown.line_problem(line)
+        if problem is not None:
+            problems.append(problem)
+        heading = markdown.parse_heading(line)
+        if heading is not None and heading.level <= 2:
+            name = heading.title if heading.level == 2 else None
+            chunks.append(_Chunk(name, [line]))
         elif markdown.is_footer(line):
-            above = next((other for other in reversed(chunks[-1][1]) if not other.blank), None)
-            has_rule = above is not None and above.is_markdown and markdown.is_rule(above.text)
-            footer = (line.start, line.start + len(line.text))
-            closing = above.start if above is not None and has_rule else line.start
-            chunks.append((None, [line]))
+            footer = FooterSpan(line.start, line.start + len(line.text))
+            closing = _closing_position(line, chunks[-1].lines)
+            chunks.append(_Chunk(None, [line]))
         else:
-            chunks[-1][1].append(line)
+            chunks[-1].lines.append(line)
     entries: list[Entry] = []
     sections: list[PatternSection] = []
-    first_lines: dict[str, int] = {}
-    for name, lines in chunks:
-        bullets = list(markdown.read_bullets(lines))
-        kind = _section_kind(name or "")
-        label = label_of(name or "")
-        for item in bullets:
-            record = Record(_pattern_id(item.text), kind, item.text, label=label)
-            entries.append(Entry(record, item.start, item.end, item.number))
-            first = first_lines.setdefault(record.id, item.number)
-            if first != item.number:
-                what = f"this is the same as line {first}"
-                problems.append(
-                    Problem(item.number, what, "delete one of the two", "warning", "duplicate-id")
-                )
-        if name is not None:
-            until_rule = itertools.takewhile(
-                lambda line: not (line.is_markdown and markdown.is_rule(line.text)), lines
-            )
-            tail = max(line.end for line in until_rule if not line.blank)
-            sections.append(
-                PatternSection(
-                    name, lines[0].start, tail, any(item.end == tail for item in bullets)
-                )
-            )
+    for chunk in chunks:
+        bullets = list(markdown.read_bullets(chunk.lines))
+        kind = _section_kind(chunk.name or "")
+        label = label_of(chunk.name or "")
+        for bullet in bullets:
+            record = Record(_pattern_id(bullet.text), kind, bullet.text, label=label)
+            entries.append(Entry(record, bullet.start, bullet.end, bullet.number))
+        if chunk.name is not None:
+            sections.append(_read_section(chunk.name, chunk.lines, bullets))
+    problems += _duplicate_problems(entries)
     return PatternsDocument(
         text, tuple(entries), markdown.sort_problems(problems), tuple(sections), footer, closing
     )
 
 
+def _closing_position(footer: Line, above: Sequence[Line]) -> int:
+    """Return the position of the rule above the footer, or of the footer itself."""
+    for line in reversed(above):
+        if line.blank:
+            continue
+        if line.is_markdown and markdown.is_rule(line.text):
+            return line.start
+        break
+    return footer.start
+
+
+def _read_section(name: str, lines: Sequence[Line], bullets: Sequence[Bullet]) -> PatternSection:
+    tail = 0
+    for line in lines:
+        if line.is_markdown and markdown.is_rule(line.text):
+            break
+        if not line.blank:
+            tail = line.end
+    ends_with_bullet = any(bullet.end == tail for bullet in bullets)
+    return PatternSection(name, lines[0].start, tail, ends_with_bullet)
+
+
+def _duplicate_problems(entries: Sequence[Entry]) -> list[Problem]:
+    problems: list[Problem] = []
+    first_lines: dict[str, int] = {}
+    for entry in entries:
+        first_line = first_lines.setdefault(entry.record.id, entry.line)
+        if first_line != entry.line:
+            what = f"this is the same as line {first_line}"
+            problems.append(
+                Problem(entry.line, what, "delete one of the two", "warning", "duplicate-id")
+            )
+    return problems
+
+
 def as_pattern(record: Record, name: str = "") -> Record:
-    """A record as this file can hold it, with an id derived from the text."""
+    """Return a record as this file can hold it, with an id derived from the text.
+
+    Raises Refused when the record is not a memory, or has no text.
+    """
     if not isinstance(record.kind, MemoryKind):
-        raise Refused(f"{record.id} is no memory", hint="global-patterns.md holds memories only")
+        raise Refused(
+            f"{record.id} is not a memory", hint="global-patterns.md contains only memories"
+        )
     text = markdown.check_text(record.text, "pattern").strip(" \t\n")
     return Record(
         id=_pattern_id(text),
@@ -209,6 +284,8 @@ def _pattern_id(text: str) -> str:
     return ids.derived("pat", markdown.normalise_text(text))
 
 
+# --- regions -----------------------------------------------------------------------------------
+
 REGION_START = "<!-- ralph:start -->"
 REGION_END = "<!-- ralph:end -->"
 REGION_LABEL = "learned"
@@ -216,20 +293,31 @@ REGION_LABEL = "learned"
 _MARK = re.compile(r"<!--[ \t]*ralph:(start|end)[ \t]*-->")
 
 
+class Region(NamedTuple):
+    """The span between two marks: from the end of the first mark's line to the second mark."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class RegionDocument(TextDocument):
     """A parsed file with its regions."""
 
-    regions: tuple[tuple[int, int], ...]  # from behind its first mark to its second one
+    regions: tuple[Region, ...]
 
     def add(self, record: Record) -> RegionDocument:
-        """The document with one more bullet in its first region, unless it is there."""
-        self._check()
+        """Return the document with one more bullet in its first region, unless it is there.
+
+        Creates a region if there is none. Raises Refused when a mark has no partner, or when the
+        text is empty, contains a mark, or would not read back.
+        """
+        self._check_marks()
         text = markdown.check_text(record.text, "text").strip(" \t\n")
         if _MARK.search(text):
             raise Refused(
-                "the text holds a mark of the region itself",
-                hint="leave the `<!-- ralph: -->` out of it",
+                "the text contains a mark of the region itself",
+                hint="leave out the `<!-- ralph: -->`",
             )
         expected = _region_record(text)
         if any(entry.record.id == expected.id for entry in self.entries):
@@ -237,59 +325,86 @@ class RegionDocument(TextDocument):
         newline = markdown.newline_of(self.text)
         bullet = markdown.render_bullet(expected.text, newline)
         if self.regions:
-            inner, stop = self.regions[0]
-            last = markdown.text_end(self.text[:stop], stop)
-            at = inner if last <= inner else self.text.find("\n", last) + 1
-            return self._spliced(at, bullet, expected)
+            return self._spliced(self._end_of_text(self.regions[0]), bullet, expected)
         block = f"{REGION_START}{newline}{bullet}{REGION_END}"
-        at, block = markdown.insertion_below(self.text, len(self.text), block, newline)
-        return self._spliced(at, block, expected)
+        position, block = markdown.insertion_below(self.text, len(self.text), block, newline)
+        return self._spliced(position, block, expected)
+
+    def _end_of_text(self, region: Region) -> int:
+        """Return the position below the last line with words in a region."""
+        last = markdown.text_end(self.text[: region.end], region.end)
+        if last <= region.start:
+            return region.start
+        return self.text.find("\n", last) + 1
 
     def remove(self, record_id: str) -> RegionDocument:
-        """The document without one bullet; its region stays."""
-        self._check()
+        """Return the document without one bullet; its region stays.
+
+        Raises NotFound, Conflict, or Refused when a mark has no partner.
+        """
+        self._check_marks()
         entry = markdown.find_entry(self.entries, record_id)
         return parse_region(self.text[: entry.start] + self.text[entry.end :])
 
-    def _check(self) -> None:
-        error = next((problem for problem in self.problems if problem.level == "error"), None)
-        if error is not None:
-            raise Refused(
-                f"line {error.line}: {error.what}", hint=f"{error.hint}; nothing was written"
-            )
+    def _check_marks(self) -> None:
+        for problem in self.problems:
+            if problem.level == "error":
+                raise Refused(
+                    f"line {problem.line}: {problem.what}",
+                    hint=f"{problem.hint}; nothing was written",
+                )
 
-    def _spliced(self, at: int, block: str, expected: Record) -> RegionDocument:
-        after = parse_region(self.text[:at] + block + self.text[at:])
-        broken = any(problem.level == "error" for problem in after.problems)
-        _check_splice(self.entries, () if broken else after.entries, at, at, expected)
+    def _spliced(self, position: int, block: str, expected: Record) -> RegionDocument:
+        after = parse_region(self.text[:position] + block + self.text[position:])
+        entries = after.entries
+        if any(problem.level == "error" for problem in after.problems):
+            entries = ()  # the new text broke a mark
+        _check_splice(self.entries, entries, position, position, expected)
         return after
 
 
 def parse_region(text: str) -> RegionDocument:
     """Parse the regions of a file; any text is a valid file."""
     lines = list(markdown.scan_lines(text))
-    marks = [
-        (line, mark[1])
-        for line in lines
-        if line.role is not LineRole.INSIDE and (mark := _MARK.fullmatch(line.text.strip()))
-    ]
-    pairs = [
-        (one, two)
-        for (one, first), (two, last) in itertools.pairwise(marks)
-        if (first, last) == ("start", "end")
-    ]
-    paired = {line.number for pair in pairs for line in pair}
-    what = "this mark of a region has no partner"
-    hint = f"write {REGION_START} above and {REGION_END} below the bullets"
-    alone = (line.number for line, _ in marks if line.number not in paired)
-    problems = tuple(Problem(number, what, hint, "error", "unpaired-region") for number in alone)
-    regions = tuple((one.end, two.start) for one, two in pairs)
-    entries = tuple(
-        Entry(_region_record(item.text), item.start, item.end, item.number)
-        for inner, stop in regions
-        for item in markdown.read_bullets([line for line in lines if inner <= line.start < stop])
+    regions: list[Region] = []
+    problems: list[Problem] = []
+    start: Line | None = None
+    for line in lines:
+        if line.role is LineRole.INSIDE:
+            continue
+        mark = _MARK.fullmatch(line.text.strip())
+        if mark is None:
+            continue
+        if mark[1] == "end" and start is not None:
+            regions.append(Region(start.end, line.start))
+            start = None
+            continue
+        if start is not None:
+            problems.append(_unpaired_mark(start))
+            start = None
+        if mark[1] == "start":
+            start = line
+        else:
+            problems.append(_unpaired_mark(line))
+    if start is not None:
+        problems.append(_unpaired_mark(start))
+    entries: list[Entry] = []
+    for region in regions:
+        inside = [line for line in lines if region.start <= line.start < region.end]
+        for bullet in markdown.read_bullets(inside):
+            record = _region_record(bullet.text)
+            entries.append(Entry(record, bullet.start, bullet.end, bullet.number))
+    return RegionDocument(text, tuple(entries), tuple(problems), tuple(regions))
+
+
+def _unpaired_mark(line: Line) -> Problem:
+    return Problem(
+        line.number,
+        "this mark of a region has no partner",
+        f"write {REGION_START} above and {REGION_END} below the bullets",
+        "error",
+        "unpaired-region",
     )
-    return RegionDocument(text, entries, problems, regions)
 
 
 def _region_record(text: str) -> Record:

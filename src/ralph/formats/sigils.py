@@ -1,7 +1,8 @@
-"""Reader of sigils: the tags by which an agent reports what it did and learned.
+"""The reader of sigils: the tags with which an agent reports what it did and learned.
 
-Tags in code, comments and quotes are examples, unless a code block holds nothing else. What repeats the prompt (`echo`)
-or a tool's output is not the agent's own. What decides over a task must be alone on a line of the last message.
+Tags in code, comments and quotes are examples, unless a code block contains nothing else. A sigil
+that repeats the prompt (`echo`) or the output of a tool is not the agent's own. A sigil that
+decides about a task must be alone on a line of the last message.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ FAILURE = "FAILURE"
 
 _TAG = re.compile(
     r"""<(?P<close>/)?
-    (?P<name>journal|knowledge|task[-_]done|task[-_]failed|promise|next[-_]model|verify[-_]pass|verify[-_]fail)
+    (?P<name>journal|knowledge|task[-_]done|task[-_]failed|promise
+        |next[-_]model|verify[-_]pass|verify[-_]fail)
     (?P<attributes>(?:[\s,]++[\w:.-]{1,50}+(?:\s*+=\s*+(?:
         "[^"]{0,2000}+" | '[^']{0,2000}+' | “[^”]{0,2000}+” | [^\s"'“<>/,]{1,200}+
     ))?+){0,20}+)
@@ -31,31 +33,27 @@ _TAG = re.compile(
 _ATTRIBUTE = re.compile(
     r"""([\w:.-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|“([^”]*+)”|([^\s"'“<>/,]++))""", re.ASCII
 )
-_LINE_ENDS = re.compile(r"[ \t\r]*+(?:\n|\Z)")
+_REST_OF_LINE = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,99}", re.ASCII)
 _TASK = re.compile(r"[^\W_][\w.-]{0,99}")
-_ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word of a sentence has not
-_LONG = (
-    "journal",
-    "knowledge",
-    "verify-fail",
-)  # their body repeats that of the prompt only as an echo
-_DECISIVE = (
-    "task-done",
-    "promise",
-    "verify-pass",
-    "verify-fail",
-)  # alone on a line of the last message
+_ID_CHARACTER = re.compile(r"[\d_.-]")  # an id has one, a word in a sentence does not
+_AROUND_TASK_ID = "`*\"':;.()"
+_AROUND_REASON = "`*\"':;.,() \t\n-–—"
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _LETTER = re.compile(r"[^\W\d_]")
 _LINE_PREFIX = re.compile(
     r"^[ \t]*+(?:(?:[^\s:]{1,400}+:)?\d{1,7}[→\t:|-]|[+>-])[ \t]?", re.MULTILINE
 )
 """What tools print before a line of a file: its number, its path, the mark of a diff or a quote."""
-_SHORTEST_REPEAT = (
-    4  # words; a shorter body may be in a line of a tool's output by chance, unless it is the line
-)
-_BESIDE = 200  # characters beside a short sigil that are compared with the prompt
+
+_WITH_BODY = ("journal", "knowledge", "verify-fail")
+"""Sigils with a long body: they repeat the prompt only if their body does."""
+_DECISIVE = ("task-done", "promise", "verify-pass", "verify-fail")
+"""Sigils that decide about a task: they must be alone on a line of the last message."""
+# Words; a shorter body may be part of a line that a tool printed by chance.
+_MIN_REPEATED_WORDS = 4
+_MAX_NEIGHBOUR = 200  # characters next to a short sigil that are compared with the prompt
+_MAX_INDENT = 8  # characters before a tag that leads its line
 
 
 class KnowledgeSigil(NamedTuple):
@@ -68,7 +66,7 @@ class KnowledgeSigil(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sigils:
-    """The sigils of an answer; of a single value the last one counts."""
+    """The sigils of an answer; the last one counts where only one value is possible."""
 
     journal: str = ""
     knowledge: tuple[KnowledgeSigil, ...] = ()
@@ -76,7 +74,7 @@ class Sigils:
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)  # the reason for each task
     promise: str = ""
     next_model: str = ""
-    verified: bool | None = None  # without a verdict; False with both
+    verified: bool | None = None  # None without a verdict, False with both
     reason: str = ""
 
 
@@ -85,8 +83,8 @@ class _Tag(NamedTuple):
     start: int
     end: int
     closes: bool
-    void: bool
-    leads: bool
+    is_void: bool
+    leads: bool  # only whitespace precedes it on its line
     attributes: str
 
 
@@ -98,95 +96,169 @@ class _Sigil(NamedTuple):
     body: str
 
 
+class _HiddenSpan(NamedTuple):
+    start: int
+    end: int
+
+
 def read_sigils(
     text: str, *, echo: str = "", outputs: Sequence[str] = (), final: int = 0
 ) -> Sigils:
-    """Read an answer to the prompt `echo`; `outputs` are those of tools, `final` starts its last message."""
-    if not (tags := list(_tags(text))):
+    """Return the sigils of an answer.
+
+    `echo` is the prompt, `outputs` are the outputs of tools, and the last message of the answer
+    begins at `final`.
+    """
+    tags = list(_find_tags(text))
+    if not tags:
         return Sigils()
     visible = _visible_tags(text, tags)
-    sigils = _outermost([*_paired(text, visible), *_unclosed_journal(text, visible)])
-    counting = {sigil for sigil in _alone(text, sigils) if sigil.start >= final}
-    sigils = [sigil for sigil in sigils if sigil.name not in _DECISIVE or sigil in counting]
-    return _interpret(_without_repeats(sigils, text, echo, outputs) if sigils else ())
+    sigils = _outermost([*_pair_tags(text, visible), *_unclosed_journal(text, visible)])
+    alone = set(_alone_on_line(text, sigils))
+    counting: list[_Sigil] = []
+    for sigil in sigils:
+        is_final = sigil in alone and sigil.start >= final
+        if sigil.name not in _DECISIVE or is_final:
+            counting.append(sigil)
+    if not counting:
+        return Sigils()
+    sources = _read_sources(echo, outputs)
+    return _interpret([sigil for sigil in counting if not _is_repeated(sigil, text, sources)])
 
 
 def without_sigils(text: str) -> str:
-    """Remove sigils with their bodies, and unpaired tags; examples in code stay."""
-    tags = _visible_tags(text, list(_tags(text))) if "<" in text else []
+    """Return a text without sigils, their bodies, and unpaired tags; examples in code stay."""
+    if "<" not in text:
+        return text
+    tags = _visible_tags(text, list(_find_tags(text)))
     if not tags:
         return text
-    pieces = []
-    at = 0
-    spans = [
-        *((sigil.start, sigil.end) for sigil in _paired(text, tags)),
-        *((tag.start, tag.end) for tag in tags),
-    ]
-    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if start >= at:  # else it is inside of another one
-            pieces.append(text[at:start].rstrip(" \t"))
-            at = end
-    return _BLANK_LINES.sub("\n\n", "".join([*pieces, text[at:]])).strip()
+    spans = [(sigil.start, sigil.end) for sigil in _pair_tags(text, tags)]
+    spans += [(tag.start, tag.end) for tag in tags]
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    pieces: list[str] = []
+    copied_to = 0
+    for start, end in spans:
+        if start >= copied_to:  # otherwise it is inside another span
+            pieces.append(text[copied_to:start].rstrip(" \t"))
+            copied_to = end
+    pieces.append(text[copied_to:])
+    return _BLANK_LINES.sub("\n\n", "".join(pieces)).strip()
 
 
-def _tags(text: str) -> Iterator[_Tag]:
+# --- tags --------------------------------------------------------------------------------------
+
+
+def _find_tags(text: str) -> Iterator[_Tag]:
     for match in _TAG.finditer(text):
-        start = match.start()
-        before = text[max(0, start - 8) : start]
-        leads = not before.rpartition("\n")[2].strip(" \t") and (
-            "\n" in before or len(before) == start
-        )
-        name = match["name"].lower().replace("_", "-")
         yield _Tag(
-            name,
-            start,
+            match["name"].lower().replace("_", "-"),
+            match.start(),
             match.end(),
-            bool(match["close"]),
-            bool(match["void"]),
-            leads,
-            match["attributes"],
+            closes=bool(match["close"]),
+            is_void=bool(match["void"]),
+            leads=_leads_line(text, match.start()),
+            attributes=match["attributes"],
         )
+
+
+def _leads_line(text: str, position: int) -> bool:
+    before = text[max(0, position - _MAX_INDENT) : position]
+    reaches_line_start = "\n" in before or len(before) == position
+    return reaches_line_start and not before.rpartition("\n")[2].strip(" \t")
 
 
 def _visible_tags(text: str, tags: list[_Tag]) -> list[_Tag]:
-    tag_ends = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {
-        0
-    }  # a `>` there is no quote
-    hidden: list[tuple[int, int]] = []
+    """Return the tags that are not part of an example or a quote."""
+    hidden = _hidden_spans(text, tags)
+    starts = [span.start for span in hidden]
+    visible: list[_Tag] = []
+    for tag in tags:
+        number = bisect_right(starts, tag.start)
+        if number == 0 or tag.start >= hidden[number - 1].end:
+            visible.append(tag)
+    return visible
+
+
+def _hidden_spans(text: str, tags: Iterable[_Tag]) -> list[_HiddenSpan]:
+    """Return the spans of code, comments and quotes, in order."""
+    # The last line of a tag that has several lines may begin with its `>`, which is not a quote.
+    last_lines_of_tags = {text.rfind("\n", tag.start, tag.end) + 1 for tag in tags} - {0}
+    hidden: list[_HiddenSpan] = []
     fence: Line | None = None
     for line in scan_lines(text):
         if fence is not None:
-            if not line.closer and not _only_sigils(text[fence.end : line.start]):
-                hidden.append((fence.start, line.end))
-            fence = fence if line.closer else None
-        elif line.role is LineRole.OPENS and line.closer not in ("", "-->"):
+            if not line.closer:
+                if not _only_sigils(text[fence.end : line.start]):
+                    hidden.append(_HiddenSpan(fence.start, line.end))
+                fence = None
+            continue
+        if line.role is LineRole.OPENS and line.closer not in ("", "-->"):
             fence = line
-        elif not line.is_markdown or (
-            line.text.lstrip().startswith(">") and line.start not in tag_ends
-        ):
-            hidden.append((line.start, line.end))
+            continue
+        is_quote = line.text.lstrip().startswith(">") and line.start not in last_lines_of_tags
+        if is_quote or not line.is_markdown:
+            hidden.append(_HiddenSpan(line.start, line.end))
         elif "`" in line.text and not _only_sigils(line.text.strip(" \t`")):
-            hidden += [
-                (line.start + start, line.start + end) for start, end in code_spans(line.text)
-            ]
-    starts = [start for start, _ in hidden]
-    return [
-        tag
-        for tag in tags
-        if not (at := bisect_right(starts, tag.start)) or tag.start >= hidden[at - 1][1]
-    ]
+            for start, end in code_spans(line.text):
+                hidden.append(_HiddenSpan(line.start + start, line.start + end))
+    return hidden
 
 
 def _only_sigils(text: str) -> bool:
+    """Whether a text consists of sigils and whitespace, with at least one sigil."""
     end = 0
-    rest = ""
-    for sigil in _outermost(_paired(text, _tags(text))):
-        rest = rest or text[end : sigil.start].strip()
+    for sigil in _outermost(_pair_tags(text, _find_tags(text))):
+        if text[end : sigil.start].strip():
+            return False
         end = sigil.end
-    return end > 0 and not rest and not text[end:].strip()
+    return end > 0 and not text[end:].strip()
+
+
+# --- sigils ------------------------------------------------------------------------------------
+
+
+def _pair_tags(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
+    """Yield a sigil for each closing tag that has an opening one.
+
+    Of several openings, one with attributes counts, or one that leads its line, or the last.
+    """
+    waiting: dict[str, list[_Tag]] = {}
+    for tag in tags:
+        if tag.is_void and not tag.closes:
+            yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
+        elif not tag.closes:
+            waiting.setdefault(tag.name, []).append(tag)
+        elif tag.name in waiting:
+            openings = waiting.pop(tag.name)
+            opening = max(
+                reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads)
+            )
+            body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
+            yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
+    for tag in waiting.get("verify-pass", []):  # it has no body, so its end is easily forgotten
+        if tag.leads and _REST_OF_LINE.match(text, tag.end):
+            yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
+
+
+def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
+    """Yield the journal of an agent that was cut off, up to the next tag or the end."""
+    numbers = [number for number, tag in enumerate(tags) if tag.name == "journal"]
+    if not numbers:
+        return
+    last = numbers[-1]
+    opening = tags[last]
+    if opening.closes or not opening.leads:
+        return
+    end = len(text)
+    if last + 1 < len(tags):
+        end = tags[last + 1].start
+    body = text[opening.end : end].strip()
+    yield _Sigil("journal", opening.attributes, opening.start, end, body)
 
 
 def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
+    """Return the sigils that are not inside another one, in order."""
     outermost: list[_Sigil] = []
     for sigil in sorted(sigils, key=lambda sigil: sigil.start):
         if not outermost or sigil.start >= outermost[-1].end:
@@ -194,56 +266,27 @@ def _outermost(sigils: Iterable[_Sigil]) -> list[_Sigil]:
     return outermost
 
 
-def _alone(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
-    clean_left: list[bool] = []
-    clean = True
+def _alone_on_line(text: str, sigils: Sequence[_Sigil]) -> Iterator[_Sigil]:
+    """Yield the sigils that share their lines only with other sigils and punctuation."""
+    nothing_before: list[bool] = []
+    is_clean = True
     end = 0
     for sigil in sigils:
-        _, newline, beside = text[end : sigil.start].rpartition("\n")
-        clean = (clean or bool(newline)) and not _LETTER.search(beside)
+        _, newline, before = text[end : sigil.start].rpartition("\n")
+        is_clean = (is_clean or bool(newline)) and not _LETTER.search(before)
+        nothing_before.append(is_clean)
         end = sigil.end
-        clean_left.append(clean)
-    clean = True
+    is_clean = True
     start = len(text)
-    for sigil, is_clean in zip(reversed(sigils), reversed(clean_left), strict=True):
-        beside, newline, _ = text[sigil.end : start].partition("\n")
-        clean = (clean or bool(newline)) and not _LETTER.search(beside)
+    for sigil, is_clean_before in zip(reversed(sigils), reversed(nothing_before), strict=True):
+        after, newline, _ = text[sigil.end : start].partition("\n")
+        is_clean = (is_clean or bool(newline)) and not _LETTER.search(after)
         start = sigil.start
-        if clean and is_clean:
+        if is_clean and is_clean_before:
             yield sigil
 
 
-def _paired(text: str, tags: Iterable[_Tag]) -> Iterator[_Sigil]:
-    """Of several openings one with attributes, else one leading its line, else the last."""
-    waiting: dict[str, list[_Tag]] = {}
-    for tag in tags:
-        if tag.closes:
-            if openings := waiting.pop(tag.name, []):
-                opening = max(
-                    reversed(openings), key=lambda one: (bool(one.attributes.strip()), one.leads)
-                )
-                body = text[opening.end : tag.start].replace("\r\n", "\n").strip()
-                yield _Sigil(tag.name, opening.attributes, opening.start, tag.end, body)
-        elif tag.void:
-            yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
-        else:
-            waiting.setdefault(tag.name, []).append(tag)
-    for tag in waiting.pop(
-        "verify-pass", []
-    ):  # it has nothing inside, so that its end is easily forgotten
-        if tag.leads and _LINE_ENDS.match(text, tag.end):
-            yield _Sigil(tag.name, tag.attributes, tag.start, tag.end, "")
-
-
-def _unclosed_journal(text: str, tags: Sequence[_Tag]) -> Iterator[_Sigil]:
-    """The journal of an agent that was cut off, to the next tag or the end."""
-    of_journal = [number for number, tag in enumerate(tags) if tag.name == "journal"]
-    if of_journal and not tags[of_journal[-1]].closes and tags[of_journal[-1]].leads:
-        opening, *after = tags[of_journal[-1] :]
-        end = after[0].start if after else len(text)
-        yield _Sigil(
-            "journal", opening.attributes, opening.start, end, text[opening.end : end].strip()
-        )
+# --- values ------------------------------------------------------------------------------------
 
 
 def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
@@ -257,21 +300,15 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
             case "journal":
                 journal = sigil.body or journal
             case "knowledge":
-                values = _values(sigil.attributes)
-                tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
-                knowledge.append(
-                    KnowledgeSigil(" ".join(values.get("title", "").split()), tags, sigil.body)
-                )
+                knowledge.append(_read_knowledge(sigil))
             case "task-done":
                 finished.update(dict.fromkeys(_task_ids(sigil)))
             case "task-failed":
-                failed.update(_failures(sigil))
+                failed.update(_read_failure(sigil))
             case "promise":
-                word = sigil.body.strip(" \t\n.!").upper()
-                promise = word if word in (COMPLETE, FAILURE) else promise
+                promise = _read_promise(sigil) or promise
             case "next-model":
-                word = sigil.body.strip("`")
-                model = word if _MODEL.fullmatch(word) else model
+                model = _read_model(sigil) or model
             case "verify-pass":
                 verified = verified is not False
             case "verify-fail":
@@ -282,80 +319,132 @@ def _interpret(sigils: Iterable[_Sigil]) -> Sigils:
     )
 
 
+def _read_knowledge(sigil: _Sigil) -> KnowledgeSigil:
+    values = _attribute_values(sigil.attributes)
+    title = " ".join(values.get("title", "").split())
+    tags = clean_tags(values.get("tags", values.get("tag", "")).split(","))
+    return KnowledgeSigil(title, tags, sigil.body)
+
+
+def _read_promise(sigil: _Sigil) -> str:
+    word = sigil.body.strip(" \t\n.!").upper()
+    return word if word in (COMPLETE, FAILURE) else ""
+
+
+def _read_model(sigil: _Sigil) -> str:
+    word = sigil.body.strip("`")
+    return word if _MODEL.fullmatch(word) else ""
+
+
 def _task_ids(sigil: _Sigil) -> list[str]:
-    text = _values(sigil.attributes).get("id", "") or sigil.body
+    """Return the ids of the tasks that a sigil names; of a sentence, only its first word."""
+    text = _attribute_values(sigil.attributes).get("id", "") or sigil.body
     parts = [part.split() for part in text.split(",") if part.strip()]
-    first_words = [part[0].strip("`*\"':;.()") for part in parts]
-    if any(len(part) > 1 for part in parts):
+    first_words = [words[0].strip(_AROUND_TASK_ID) for words in parts]
+    if any(len(words) > 1 for words in parts):
         first = first_words[0]
-        return [first] if _TASK.fullmatch(first) and _ID_CHARACTER.search(first) else []
+        if _TASK.fullmatch(first) and _ID_CHARACTER.search(first):
+            return [first]
+        return []
     return [word for word in first_words if _TASK.fullmatch(word)]
 
 
-def _failures(sigil: _Sigil) -> dict[str, str]:
-    """Without a task the current one is meant, "": a failure must not get lost."""
-    values = _values(sigil.attributes)
-    names = [
-        name for name in _task_ids(sigil)[:1] if values.get("id") or _ID_CHARACTER.search(name)
-    ]
-    why = sigil.body or values.get("reason", "")
-    if not names:
-        return {"": why} if why else {}
-    if not values.get("id"):
-        why = why[why.find(names[0]) + len(names[0]) :].lstrip("`*\"':;.,() \t\n-–—")
-    return {names[0]: why}
+def _read_failure(sigil: _Sigil) -> dict[str, str]:
+    """Return the task that failed and the reason.
+
+    Without a task, the failure is that of the current one (""), so that it does not get lost.
+    """
+    values = _attribute_values(sigil.attributes)
+    reason = sigil.body or values.get("reason", "")
+    names = _task_ids(sigil)[:1]
+    if names and values.get("id"):
+        return {names[0]: reason}
+    if names and _ID_CHARACTER.search(names[0]):
+        after_name = reason.find(names[0]) + len(names[0])
+        return {names[0]: reason[after_name:].lstrip(_AROUND_REASON)}
+    if reason:
+        return {"": reason}
+    return {}
 
 
-def _values(attributes: str) -> dict[str, str]:
+def _attribute_values(attributes: str) -> dict[str, str]:
     values: dict[str, str] = {}
-    for name, *quoted in _ATTRIBUTE.findall(attributes):
-        values.setdefault(name.lower(), html.unescape(next(filter(None, quoted), "")))
+    for name, double, single, curly, unquoted in _ATTRIBUTE.findall(attributes):
+        value = double or single or curly or unquoted
+        values.setdefault(name.lower(), html.unescape(value))
     return values
 
 
-def _without_repeats(
-    sigils: list[_Sigil], answer: str, prompt: str, outputs: Sequence[str]
-) -> list[_Sigil]:
-    """A repeat of the prompt is the same text beside the same text."""
-    texts: set[str] = set()
-    lines: set[str] = set()
-    neighbours: set[tuple[str, str]] = set()
-    bodies: set[str] = set()
-    for sigil in _paired(prompt, _tags(prompt)):
+# --- repeats -----------------------------------------------------------------------------------
+
+
+class _Neighbour(NamedTuple):
+    """A sigil's text, and a line above or below it."""
+
+    sigil: str
+    line: str
+
+
+@dataclass(slots=True)
+class _Sources:
+    """What the prompt and the outputs of tools contain, each text as one line."""
+
+    prompt_sigils: set[str] = field(default_factory=set)
+    prompt_lines: set[str] = field(default_factory=set)
+    prompt_neighbours: set[_Neighbour] = field(default_factory=set)
+    bodies: set[str] = field(default_factory=set)
+    printed_sigils: set[str] = field(default_factory=set)
+    outputs: list[str] = field(default_factory=list)
+
+
+def _read_sources(prompt: str, outputs: Iterable[str]) -> _Sources:
+    sources = _Sources()
+    for sigil in _pair_tags(prompt, _find_tags(prompt)):
         text = _one_line(prompt[sigil.start : sigil.end])
-        line, above, below = _echo_position(prompt, sigil)
-        texts.add(text)
-        lines.add(line)
-        neighbours.update(((text, above), (text, below)))
-        bodies.add(_one_line(sigil.body))
-    printed = [
-        _LINE_PREFIX.sub("", output.replace("\\n", "\n")) for output in outputs
-    ]  # JSON escapes line ends
-    printed_sigils: set[str] = set()
-    for output in printed:
-        inside = _outermost(_paired(output, _tags(output)))
-        bodies.update(_one_line(sigil.body) for sigil in inside)
-        printed_sigils.update(_fingerprint(output, sigil) for sigil in _alone(output, inside))
-        bodies.update(line for line in map(_one_line, output.split("\n")) if " " in line)
-    printed = [_one_line(output) for output in printed]
+        around = _read_surroundings(prompt, sigil)
+        sources.prompt_sigils.add(text)
+        sources.prompt_lines.add(around.line)
+        sources.prompt_neighbours.add(_Neighbour(text, around.above))
+        sources.prompt_neighbours.add(_Neighbour(text, around.below))
+        sources.bodies.add(_one_line(sigil.body))
+    for output in outputs:
+        printed = _LINE_PREFIX.sub("", output.replace("\\n", "\n"))  # JSON escapes line endings
+        inside = _outermost(_pair_tags(printed, _find_tags(printed)))
+        for sigil in inside:
+            sources.bodies.add(_one_line(sigil.body))
+        for sigil in _alone_on_line(printed, inside):
+            sources.printed_sigils.add(_fingerprint(printed, sigil))
+        for row in printed.split("\n"):
+            line = _one_line(row)
+            if " " in line:
+                sources.bodies.add(line)
+        sources.outputs.append(_one_line(printed))
+    return sources
 
-    def is_repeated(sigil: _Sigil) -> bool:
-        if sigil.name in _LONG and (body := _one_line(sigil.body)):
-            is_long = body.count(" ") + 1 >= _SHORTEST_REPEAT
-            return body in bodies or (is_long and any(body in output for output in printed))
-        if _fingerprint(answer, sigil) in printed_sigils:
+
+def _is_repeated(sigil: _Sigil, answer: str, sources: _Sources) -> bool:
+    """Whether a sigil repeats the prompt or an output.
+
+    A short sigil repeats the prompt only if the text next to it is the same.
+    """
+    body = _one_line(sigil.body)
+    if sigil.name in _WITH_BODY and body:
+        if body in sources.bodies:
             return True
-        text = _one_line(answer[sigil.start : sigil.end])
-        if text not in texts:
-            return False
-        line, *near = _echo_position(answer, sigil)
-        return (
-            line in lines
-            if line != text
-            else any(row and (text, row) in neighbours for row in near)
-        )
-
-    return [sigil for sigil in sigils if not is_repeated(sigil)]
+        is_long = body.count(" ") + 1 >= _MIN_REPEATED_WORDS
+        return is_long and any(body in output for output in sources.outputs)
+    if _fingerprint(answer, sigil) in sources.printed_sigils:
+        return True
+    text = _one_line(answer[sigil.start : sigil.end])
+    if text not in sources.prompt_sigils:
+        return False
+    around = _read_surroundings(answer, sigil)
+    if around.line != text:
+        return around.line in sources.prompt_lines
+    for row in (around.above, around.below):
+        if row and _Neighbour(text, row) in sources.prompt_neighbours:
+            return True
+    return False
 
 
 def _fingerprint(text: str, sigil: _Sigil) -> str:
@@ -366,18 +455,37 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _echo_position(text: str, sigil: _Sigil) -> tuple[str, str, str]:
-    low = max(0, sigil.start - _BESIDE)
-    high = sigil.end + _BESIDE
-    first = text.rfind("\n", low, sigil.start) + 1 or low
-    last = text.find("\n", sigil.end, high)
-    end = min(high, len(text)) if last < 0 else last
-    above, below = (
-        [
-            row
-            for row in map(_one_line, part.split("\n"))
-            if row and not row.startswith(("```", "~~~")) and not _TAG.fullmatch(row)
-        ]
-        for part in (text[max(0, first - _BESIDE) : first], text[end : end + _BESIDE])
+class _Surroundings(NamedTuple):
+    """The line of a sigil, and the nearest lines with words above and below it, or ""."""
+
+    line: str
+    above: str
+    below: str
+
+
+def _read_surroundings(text: str, sigil: _Sigil) -> _Surroundings:
+    lowest = max(0, sigil.start - _MAX_NEIGHBOUR)
+    highest = min(sigil.end + _MAX_NEIGHBOUR, len(text))
+    line_start = text.rfind("\n", lowest, sigil.start) + 1
+    if not line_start:
+        line_start = lowest
+    line_end = text.find("\n", sigil.end, highest)
+    if line_end < 0:
+        line_end = highest
+    above = _neighbour_lines(text[max(0, line_start - _MAX_NEIGHBOUR) : line_start])
+    below = _neighbour_lines(text[line_end : line_end + _MAX_NEIGHBOUR])
+    return _Surroundings(
+        _one_line(text[line_start:line_end]),
+        above[-1] if above else "",
+        below[0] if below else "",
     )
-    return _one_line(text[first:end]), above[-1] if above else "", below[0] if below else ""
+
+
+def _neighbour_lines(text: str) -> list[str]:
+    """Return the lines of a text without blank lines, fences and lone tags."""
+    lines: list[str] = []
+    for row in text.split("\n"):
+        line = _one_line(row)
+        if line and not line.startswith(("```", "~~~")) and not _TAG.fullmatch(line):
+            lines.append(line)
+    return lines

@@ -1,6 +1,8 @@
-"""Lines, bullets and splices that the markdown formats share, and what every codec returns.
+"""The building blocks of all markdown codecs: lines, headings, bullets and splices.
 
-A Document keeps every byte of its file. Lines in a code fence or HTML comment are examples. Every reader is one pass.
+A Document keeps every byte of its file, and an edit touches one block. Lines inside a code fence
+or an HTML comment are examples, so they are never read as entries. Every reader makes one pass
+over the text, so that a file of 10 MB stays fast to read.
 """
 
 from __future__ import annotations
@@ -10,28 +12,31 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate
 from typing import NamedTuple, Protocol, Self
 
 from ralph.errors import Conflict, NotFound, Refused
 from ralph.model.record import Record
 
+# --- what every codec returns ------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem at a line: what it is and what to do about it."""
+    """A problem at one line of a file: what is wrong, and what to do about it.
+
+    The level is `error` (something is not read, or may get lost), `warning` (it is read, but
+    perhaps not as intended) or `note`.
+    """
 
     line: int
     what: str
     hint: str
-    level: str = (
-        "warning"  # read, but maybe not as meant; or `error` (not read, or may get lost), or `note`
-    )
+    level: str = "warning"
     code: str = ""
 
 
 class Entry(NamedTuple):
-    """A record and its span `text[start:end]`, which begins at `line` (from 1)."""
+    """A record and its span `text[start:end]`, which begins at `line` (counted from 1)."""
 
     record: Record
     start: int
@@ -41,7 +46,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A parsed file; `str()` returns every byte of it. Entries and problems are in file order."""
+    """A parsed file. `str()` returns every byte of it; entries and problems are in file order."""
 
     text: str
     entries: tuple[Entry, ...]
@@ -52,11 +57,11 @@ class TextDocument:
 
 
 class Document(Protocol):
-    """A parsed file; see the laws in `docs/formats.md`."""
+    """A parsed file; `docs/formats.md` lists the laws that every implementation obeys."""
 
     @property
     def text(self) -> str:
-        """The file, byte for byte."""
+        """The content of the file, byte for byte."""
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -64,70 +69,77 @@ class Document(Protocol):
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """The problems of this file, in file order."""
+        """The problems in this file, in file order."""
 
     def add(self, record: Record) -> Self:
-        """The document with one more block."""
+        """Return the document with one more block."""
 
     def remove(self, record_id: str) -> Self:
-        """The document without one block."""
+        """Return the document without one block."""
 
 
 class EditableDocument(Document, Protocol):
-    """A parsed file whose entries can be changed in their places."""
+    """A parsed file whose entries can be changed in place."""
 
     def replace(self, record_id: str, record: Record) -> Self:
-        """The document with one block changed."""
+        """Return the document with one block changed."""
 
 
 def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems in file order."""
+    """Return the problems in file order."""
     return tuple(sorted(problems, key=lambda problem: problem.line))
 
 
 def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
-    """The one entry with this id, else NotFound or Conflict."""
-    if not (matches := [entry for entry in entries if entry.record.id == record_id]):
+    """Return the only entry with this id.
+
+    Raises NotFound when no entry has the id, and Conflict when several have it.
+    """
+    matches = [entry for entry in entries if entry.record.id == record_id]
+    if not matches:
         raise NotFound(
             f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids"
         )
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)
-        hint = "run `ralph doctor --fix` to give each its own id"
-        raise Conflict(f"{len(matches)} entries have the id {record_id} (lines {lines})", hint=hint)
+        raise Conflict(
+            f"{len(matches)} entries have the id {record_id} (lines {lines})",
+            hint="run `ralph doctor --fix` to give each its own id",
+        )
     return matches[0]
 
 
-def newline_of(text: str) -> str:
-    r"""The line ending that the first line of a text has."""
-    first = text.find("\n")
-    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
-
+# --- lines -------------------------------------------------------------------------------------
 
 BOM = "\ufeff"
 BLANK = " \t"
 DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-_CLOSER = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
-_SPECIAL = frozenset(" \t<>=|`~-*")  # what a line must begin with to be anything but text
 MARKERS = ("- ", "* ", "-\t", "*\t")
+_COMMENT_START = "<!--"
+_COMMENT_END = "-->"
+# A line that begins with any other character is plain text.
+_FIRST_CHARACTERS_OF_MARKUP = frozenset(" \t<>=|`~-*")
+_MAX_COMMENT_INDENT = 3  # spaces; markdown reads a line that is indented further as code
+_MAX_HEADING_LEVEL = 6
+_CLOSING_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
 _FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
-_NO_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
+_NOT_A_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
 
 
 class LineRole(Enum):
-    """What a line is part of, whatever its text is."""
+    """The part that a line plays in its file, independent of its words."""
 
     TEXT = "text"
-    OPENS = "opens"  # the line that opens a fence or a comment (or is a whole comment)
-    INSIDE = "inside"  # within a fence or a comment, its last line included
-    UNCLOSED = "unclosed"  # would open one, but nothing closes it: read as text
+    OPENS = "opens"  # opens a fence or a comment, or is a whole comment
+    INSIDE = "inside"  # within a fence or a comment, including its last line
+    UNCLOSED = "unclosed"  # would open a fence or a comment that nothing closes: read as text
     CONFLICT = "conflict"  # a git conflict marker
-    BLOCK = "block"  # several lines that a reader wants as one
+    BLOCK = "block"  # several lines that the reader asked for as one
 
 
 class Line(NamedTuple):
-    """One line without its end; `closer` closes what is still open after it."""
+    """One line without its line ending; `closer` closes what is still open after the line."""
 
     number: int
     start: int
@@ -143,208 +155,320 @@ class Line(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether the line has nothing but spaces and tabs."""
+        """Whether the line contains only spaces and tabs."""
         return not self.text.strip(BLANK)
 
 
-def _closing_fences(text: str) -> dict[str, tuple[list[int], list[int]]]:
-    """Where closing lines start, and the longest mark from there on."""
-    fences: dict[str, tuple[list[int], list[int]]] = {"`": ([], []), "~": ([], [])}
-    for closer in _CLOSER.finditer(text) if "```" in text or "~~~" in text else ():
-        starts, lengths = fences[closer[1][0]]
-        starts.append(closer.start())
-        lengths.append(len(closer[1]))
-    return {
-        mark: (starts, [*accumulate(lengths[::-1], max)][::-1])
-        for mark, (starts, lengths) in fences.items()
-    }
+def newline_of(text: str) -> str:
+    """Return the line ending of a text's first line; a line feed when there is only one line."""
+    first = text.find("\n")
+    if first > 0 and text[first - 1] == "\r":
+        return "\r\n"
+    return "\n"
 
 
 def scan_lines(
     text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
 ) -> Iterator[Line]:
-    """Every line; `skip` makes one BLOCK of what it matches, `hide_unclosed` hides an open fence."""
-    fences = _closing_fences(text)
-    last_comment_end = text.rfind("-->")
-    closer = ""
-    in_conflict = False
+    """Yield every line of a text with its role.
+
+    Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line.
+    With `hide_unclosed`, everything after a fence or comment that nothing closes is inside it.
+    """
+    roles = _RoleReader(text, hide_unclosed=hide_unclosed)
     number = 0
-    position = len(BOM) if text.startswith(BOM) else 0
+    position = _bom_length(text)
     while position <= len(text):
         number += 1
-        if (
-            skip is not None
-            and not closer
-            and not in_conflict
-            and (block := skip.match(text, position)) is not None
-        ):
-            yield Line(
-                number, position, min(block.end() + 1, len(text)), block[0], LineRole.BLOCK, ""
-            )
-            number += block[0].count("\n")
-            position = block.end() + 1
-            continue
+        if skip is not None and not roles.closer and not roles.in_conflict:
+            block = skip.match(text, position)
+            if block is not None:
+                end = min(block.end() + 1, len(text))
+                yield Line(number, position, end, block[0], LineRole.BLOCK, "")
+                number += block[0].count("\n")
+                position = block.end() + 1
+                continue
         stop = text.find("\n", position)
-        stop = stop if stop >= 0 else len(text)
+        if stop < 0:
+            stop = len(text)
         line = text[position:stop].removesuffix("\r")
-        role = LineRole.TEXT
-        content = line.lstrip(BLANK) if line[:1] in _SPECIAL else ""
-        if closer:
-            role = LineRole.INSIDE
-            mark = line.strip(BLANK)
-            if (
-                "-->" in line
-                if closer == "-->"
-                else mark.startswith(closer) and not mark.strip(closer[0])
-            ):
-                closer = ""
-        elif content.startswith("<!--") and len(line) - len(content) <= 3:
-            role = LineRole.OPENS
-            if content.find("-->", 2) < 0:
-                closer = "-->" if last_comment_end > stop or hide_unclosed else ""
-                role = role if last_comment_end > stop else LineRole.UNCLOSED
-        elif line.startswith("<<<<<<< ") or (
-            in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
-        ):
-            role = LineRole.CONFLICT
-            in_conflict = not line.startswith(">")
-        elif content and (
-            mark := fence_mark(content[2:].lstrip(BLANK) if content[:2] in MARKERS else content)
-        ):
-            starts, lengths = fences[mark[0]]
-            at = bisect_right(starts, position)
-            closes = at < len(lengths) and lengths[at] >= len(mark)
-            role = LineRole.OPENS if closes else LineRole.UNCLOSED
-            closer = mark if closes or hide_unclosed else ""
-        yield Line(number, position, min(stop + 1, len(text)), line, role, closer)
+        role = roles.read(line, position, stop)
+        yield Line(number, position, min(stop + 1, len(text)), line, role, roles.closer)
         position = stop + 1
 
 
+class _RoleReader:
+    """Finds the role of one line after the other, and remembers what is open."""
+
+    def __init__(self, text: str, *, hide_unclosed: bool) -> None:
+        self.closer = ""  # closes the fence or comment that is open
+        self.in_conflict = False
+        self._hide_unclosed = hide_unclosed
+        self._last_comment_end = text.rfind(_COMMENT_END)
+        self._closing_fences = _find_closing_fences(text)
+
+    def read(self, line: str, start: int, stop: int) -> LineRole:
+        """Return the role of the next line, which is at `start` and ends at `stop`."""
+        if self.closer:
+            if _closes(line, self.closer):
+                self.closer = ""
+            return LineRole.INSIDE
+        if line[:1] not in _FIRST_CHARACTERS_OF_MARKUP:
+            return LineRole.TEXT
+        content = line.lstrip(BLANK)
+        if content.startswith(_COMMENT_START) and len(line) - len(content) <= _MAX_COMMENT_INDENT:
+            if content.find(_COMMENT_END, 2) >= 0:
+                return LineRole.OPENS
+            return self._open(_COMMENT_END, is_closed=self._last_comment_end > stop)
+        if _is_conflict_marker(line, in_conflict=self.in_conflict):
+            self.in_conflict = not line.startswith(">")
+            return LineRole.CONFLICT
+        if content[:2] in MARKERS:
+            content = content[2:].lstrip(BLANK)
+        mark = fence_mark(content)
+        if mark:
+            fences = self._closing_fences[mark[0]]
+            return self._open(mark, is_closed=fences.has_fence_after(start, len(mark)))
+        return LineRole.TEXT
+
+    def _open(self, closer: str, *, is_closed: bool) -> LineRole:
+        if is_closed:
+            self.closer = closer
+            return LineRole.OPENS
+        if self._hide_unclosed:
+            self.closer = closer
+        return LineRole.UNCLOSED
+
+
+def _closes(line: str, closer: str) -> bool:
+    if closer == _COMMENT_END:
+        return _COMMENT_END in line
+    mark = line.strip(BLANK)
+    return mark.startswith(closer) and not mark.strip(closer[0])
+
+
+def _is_conflict_marker(line: str, *, in_conflict: bool) -> bool:
+    if line.startswith("<<<<<<< "):
+        return True
+    return in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
+
+
+class _ClosingFences(NamedTuple):
+    """The lines that can close a fence: where each starts, and the longest mark from there on."""
+
+    starts: list[int]
+    longest: list[int]
+
+    def has_fence_after(self, position: int, length: int) -> bool:
+        """Whether a fence of at least this length can be closed after a position."""
+        following = bisect_right(self.starts, position)
+        return following < len(self.starts) and self.longest[following] >= length
+
+
+def _find_closing_fences(text: str) -> dict[str, _ClosingFences]:
+    fences = {"`": _ClosingFences([], []), "~": _ClosingFences([], [])}
+    if "```" not in text and "~~~" not in text:
+        return fences
+    for match in _CLOSING_FENCE.finditer(text):
+        found = fences[match[1][0]]
+        found.starts.append(match.start())
+        found.longest.append(len(match[1]))
+    for _, longest in fences.values():
+        for number in reversed(range(len(longest) - 1)):
+            longest[number] = max(longest[number], longest[number + 1])
+    return fences
+
+
 def fence_mark(content: str) -> str:
-    """The run of backticks or tildes that opens a fence, or ""."""
+    """Return the run of backticks or tildes that opens a fence, or ""."""
     if not content.startswith(("```", "~~~")):
         return ""
     info = content.lstrip(content[0])
-    return "" if content[0] == "`" and "`" in info else content[: len(content) - len(info)]
+    if content[0] == "`" and "`" in info:
+        return ""  # inline code
+    return content[: len(content) - len(info)]
 
 
 def line_problem(line: Line) -> Problem | None:
-    """The Problem of a conflict marker or an unclosed fence or comment."""
+    """Return the problem at a line: a conflict marker, or a fence or comment that never ends."""
     if line.role is LineRole.CONFLICT and line.text.startswith("<"):
-        what = "git conflict markers: both sides are read"
-        return Problem(line.number, what, "resolve the merge in this file", "error", "conflict")
+        return Problem(
+            line.number,
+            "git conflict markers: both sides are read",
+            "resolve the merge in this file",
+            "error",
+            "conflict",
+        )
     if line.role is LineRole.UNCLOSED:
-        kind = "HTML comment" if line.text.lstrip(BLANK).startswith("<") else "code fence"
-        what = f"this {kind} is never closed: what follows is read as if it were not there"
-        return Problem(line.number, what, f"close the {kind}", "warning", "unclosed")
+        kind = "code fence"
+        if line.text.lstrip(BLANK).startswith("<"):
+            kind = "HTML comment"
+        return Problem(
+            line.number,
+            f"this {kind} is never closed: the text after it is read as if it were not there",
+            f"close the {kind}",
+            "warning",
+            "unclosed",
+        )
     return None
 
 
-def parse_heading(line: Line) -> tuple[int, str] | None:
-    """Level and words of a heading in the first column."""
+class Heading(NamedTuple):
+    """The level (number of `#`) and the words of a heading."""
+
+    level: int
+    title: str
+
+
+def parse_heading(line: Line) -> Heading | None:
+    """Return the heading on a line, which must start in the first column."""
     if not line.text.startswith("#") or not line.is_markdown:
         return None
     content = line.text.lstrip("#")
     level = len(line.text) - len(content)
-    if level > 6 or (content and content[0] not in BLANK):
+    if level > _MAX_HEADING_LEVEL or (content and content[0] not in BLANK):
         return None
     title = content.strip(BLANK)
     without_closing = title.rstrip("#")
     if without_closing != title and (not without_closing or without_closing[-1] in BLANK):
         title = without_closing.rstrip(BLANK)
-    return level, title
+    return Heading(level, title)
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line is a thematic break."""
+    """Whether a line is a thematic break, such as `---`."""
     return _RULE.fullmatch(text) is not None
 
 
 def is_footer(line: Line) -> bool:
-    """Whether a line is `_Last updated: ..._`, in the first column."""
+    """Whether a line is `_Last updated: ..._` in the first column."""
     return line.is_markdown and _FOOTER.match(line.text) is not None
 
 
 def continues_paragraph(line: Line) -> bool:
-    """Whether a line may go on with the paragraph above it."""
+    """Whether a line may continue the paragraph above it."""
     content = line.text.strip(BLANK)
-    if _NO_PARAGRAPH.match(content) or is_footer(line):
+    if _NOT_A_PARAGRAPH.match(content) or is_footer(line):
         return False
     return parse_heading(line) is None and not is_rule(content)
 
 
+# --- splices -----------------------------------------------------------------------------------
+
+
+class Insertion(NamedTuple):
+    """A text to insert, with the line endings around it, and where to insert it."""
+
+    position: int
+    text: str
+
+
 def insertion_below(
     text: str, at: int, block: str, newline: str, *, apart: bool = True
-) -> tuple[int, str]:
-    """Where a block goes below the last text before `at`, and what to write: `cut_lines` finds all its line ends."""
-    if position := text_end(text, at):
-        # `\r` before `\n` would look like one line end, of which `cut_lines` would take both halves
+) -> Insertion:
+    """Return how to insert a block below the last text before `at`.
+
+    With `apart`, a blank line separates the block from that text. `cut_lines` finds and removes
+    all line endings that are written here.
+    """
+    position = text_end(text, at)
+    if position:
+        # `\r` before `\n` would look like one line ending, and `cut_lines` would remove both.
         above = "\r\n" if text[position - 1] == "\r" else newline
-        return position, above * (2 if apart else 1) + block
+        if apart:
+            above += above
+        return Insertion(position, above + block)
     if text_end(text, len(text)):
-        return len(BOM) if text.startswith(BOM) else 0, block + newline * 2
-    return len(text), (
-        "" if text in ("", BOM) or text.endswith("\n") else newline
-    ) + block + newline
+        return Insertion(_bom_length(text), block + newline * 2)
+    if text in ("", BOM) or text.endswith("\n"):
+        return Insertion(len(text), block + newline)
+    return Insertion(len(text), newline + block + newline)
 
 
 def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
-    """The text without some lines and one blank line; `apart`: they brought one along."""
+    """Return the text without some lines and without the blank line that came with them.
+
+    With `apart`, the lines were inserted with a blank line, even if none follows them.
+    """
     end = text_end(text, end)
-    count = 2 if apart or is_spaced_below(text, end) else 1
+    line_endings = 1
+    if apart or is_spaced_below(text, end):
+        line_endings = 2
     is_top = not text[:start].strip(BOM)
-    is_windows = text.startswith("\r\n", end) if is_top else text.endswith("\r\n", 0, start)
+    if is_top:
+        is_windows = text.startswith("\r\n", end)
+    else:
+        is_windows = text.endswith("\r\n", 0, start)
     newline = "\r\n" if is_windows else "\n"
-    for _ in range(count):
-        if is_top:
-            end += len(newline) * text.startswith(newline, end)
-        else:
-            start -= len(newline) * text.endswith(newline, 0, start)
+    for _ in range(line_endings):
+        if is_top and text.startswith(newline, end):
+            end += len(newline)
+        elif not is_top and text.endswith(newline, 0, start):
+            start -= len(newline)
     return text[:start] + text[end:]
 
 
 def text_end(text: str, at: int) -> int:
-    """The end of the last line with words before `at`; 0 when there is none."""
+    """Return the end of the last line with words before `at`, or 0 when there is none."""
     while at > 0:
-        stop = at - 1 if text[at - 1] == "\n" else at
+        stop = at
+        if text[at - 1] == "\n":
+            stop = at - 1
         at = text.rfind("\n", 0, stop) + 1
         line = text[at:stop].removesuffix("\r")
-        if line.strip(BLANK if at else BLANK + BOM):
+        ignored = BLANK if at else BLANK + BOM
+        if line.strip(ignored):
             return at + len(line)
     return 0
 
 
 def is_spaced_below(text: str, at: int) -> bool:
-    """Whether a blank line or nothing follows."""
+    """Whether a blank line, or the end of the text, follows the line at this position."""
     below = text.find("\n", at) + 1
+    if not below:
+        return True
     end = text.find("\n", below)
-    return not below or not text[below : end if end >= 0 else len(text)].strip(BLANK + "\r")
+    if end < 0:
+        end = len(text)
+    return not text[below:end].strip(BLANK + "\r")
+
+
+def _bom_length(text: str) -> int:
+    return len(BOM) if text.startswith(BOM) else 0
 
 
 def normalise_text(text: str) -> str:
-    """A text for comparing, without case, white space, backticks and final punctuation."""
+    """Return a text for comparison: without case, whitespace, backticks and final punctuation."""
     folded = " ".join(text.replace("`", "").casefold().split())
     return folded.rstrip(".!?。 ") or folded
 
 
 def check_text(text: str, what: str) -> str:
-    """A text as these files can hold it; Refused when empty or with a NUL."""
+    """Return a text in the form that these files can hold.
+
+    Raises Refused when it is empty or contains a NUL character.
+    """
     if "\x00" in text:
         raise Refused(
-            f"the {what} holds a NUL character", hint="remove it: text files cannot keep it"
+            f"the {what} contains a NUL character", hint="remove it: text files cannot hold it"
         )
     clean = text.replace("\r\n", "\n")
     if not clean.strip():
-        raise Refused(f"the {what} is empty", hint="write in a sentence what to remember")
+        raise Refused(f"the {what} is empty", hint="write what to remember, in a sentence")
     return clean
 
 
-ANY_DEPTH = 1_000_000
-_TAB = 4
+# --- bullets -----------------------------------------------------------------------------------
+
+ANY_DEPTH = 1_000_000  # columns: more than any bullet is indented
+_TOP_LEVEL_DEPTH = 3  # columns; markdown reads a line that is indented further as nested or code
+_TAB = 4  # columns
+_MAX_MARKER_GAP = 5  # columns from a bullet's mark to its words; beyond that they are code
+_NESTED_INDENT = 2  # columns that a line must be indented below its bullet to belong to it
 
 
 class Bullet(NamedTuple):
-    """A bullet with its continuation."""
+    """A bullet with its continuation lines."""
 
     start: int
     end: int
@@ -352,13 +476,22 @@ class Bullet(NamedTuple):
     text: str
 
 
+class BulletMarker(NamedTuple):
+    """How a bullet begins: the column of its mark, and the column and index of its words."""
+
+    indent: int
+    text_column: int
+    text_index: int
+
+
 def indentation(text: str) -> int:
-    """Columns of white space; a tab goes to the next multiple of four."""
-    return len(text[: len(text) - len(text.lstrip(BLANK))].expandtabs(_TAB))
+    """Return the columns of whitespace before a line's words; a tab stop is every 4 columns."""
+    spaces = text[: len(text) - len(text.lstrip(BLANK))]
+    return len(spaces.expandtabs(_TAB))
 
 
-def bullet_marker(text: str) -> tuple[int, int, int] | None:
-    """Indentation, column and index of the words of a bullet's first line."""
+def bullet_marker(text: str) -> BulletMarker | None:
+    """Return how the bullet on this line begins; None when the line does not begin one."""
     item = text.lstrip(BLANK)
     content = item[1:].lstrip(BLANK)
     if item[:2] not in MARKERS or not content or is_rule(item):
@@ -366,58 +499,89 @@ def bullet_marker(text: str) -> tuple[int, int, int] | None:
     indent = indentation(text)
     index = len(text) - len(content)
     column = len(text[:index].expandtabs(_TAB))
-    return indent, column if column - indent <= _TAB + 1 else indent + 2, index
+    if column - indent > _MAX_MARKER_GAP:
+        column = indent + 2
+    return BulletMarker(indent, column, index)
 
 
-def read_bullets(region: Iterable[Line], deepest: int = 3) -> Iterator[Bullet]:
-    """The bullets of a section; `deepest` is the largest indentation of one."""
-    first: Line | None = None
-    parts: list[str] = []
-    waiting: list[str] = []  # blank lines that belong to the bullet only if it continues
-    end = indent = pad = 0
-    in_paragraph = False  # the last line was running text, which an unindented line may continue
-    in_block = False  # the fence or comment that is open belongs to the bullet
+@dataclass(slots=True)
+class _OpenBullet:
+    """A bullet that the next lines may still continue."""
+
+    first: Line
+    marker: BulletMarker
+    end: int
+    parts: list[str]
+    waiting: list[str]  # blank lines, which belong to the bullet only if it continues
+    in_paragraph: bool  # the last line was running text, which an unindented line may continue
+    in_block: bool  # the fence or comment that is open belongs to the bullet
+
+    def is_continued_by(self, line: Line, deepest: int) -> bool:
+        """Whether a line that is not blank belongs to this bullet."""
+        if line.role is LineRole.CONFLICT:
+            return False
+        if line.role is LineRole.INSIDE:
+            return self.in_block
+        column = indentation(line.text)
+        if column >= self.marker.indent + _NESTED_INDENT or column > deepest:
+            return True
+        is_lazy = self.in_paragraph and line.role is LineRole.TEXT
+        return is_lazy and bullet_marker(line.text) is None and continues_paragraph(line)
+
+    def append(self, line: Line) -> None:
+        self.parts += self.waiting
+        self.waiting = []
+        self.parts.append(dedent(line.text, self.marker.text_column))
+        self.end = line.end
+        if line.role is not LineRole.INSIDE:
+            self.in_block = line.role is LineRole.OPENS
+            self.in_paragraph = line.is_markdown
+
+    def append_blank(self, line: Line) -> None:
+        self.waiting.append(dedent(line.text, self.marker.text_column))
+        self.in_paragraph = False
+
+    def close(self) -> Bullet:
+        text = "\n".join(self.parts).rstrip(BLANK)
+        return Bullet(self.first.start, self.end, self.first.number, text)
+
+
+def read_bullets(region: Iterable[Line], deepest: int = _TOP_LEVEL_DEPTH) -> Iterator[Bullet]:
+    """Yield the bullets of a section; one that is indented beyond `deepest` columns is nested."""
+    bullet: _OpenBullet | None = None
     for line in region:
-        if first is not None:
+        if bullet is not None:
             if line.blank and line.role is not LineRole.INSIDE:
-                waiting.append(dedent(line.text, pad))
-                in_paragraph = False
+                bullet.append_blank(line)
                 continue
-            if line.role in (LineRole.INSIDE, LineRole.CONFLICT):
-                continues = in_block and line.role is LineRole.INSIDE
-            else:
-                column = indentation(line.text)
-                lazy = (
-                    in_paragraph and line.role is LineRole.TEXT and bullet_marker(line.text) is None
-                )
-                continues = (
-                    column >= indent + 2 or column > deepest or (lazy and continues_paragraph(line))
-                )
-                in_block = line.role is LineRole.OPENS
-                in_paragraph = line.is_markdown
-            if continues:
-                parts += [*waiting, dedent(line.text, pad)]
-                waiting.clear()
-                end = line.end
+            if bullet.is_continued_by(line, deepest):
+                bullet.append(line)
                 continue
-            yield Bullet(first.start, end, first.number, "\n".join(parts).rstrip(BLANK))
-            first = None
-        marker = bullet_marker(line.text) if line.role is not LineRole.INSIDE else None
-        if marker is not None and marker[0] <= deepest:
-            first = line
-            end = line.end
-            indent = marker[0]
-            pad = marker[1]
-            parts = [line.text[marker[2] :]]
-            waiting = []
-            in_block = line.role is LineRole.OPENS
-            in_paragraph = line.is_markdown
-    if first is not None:
-        yield Bullet(first.start, end, first.number, "\n".join(parts).rstrip(BLANK))
+            yield bullet.close()
+        bullet = _open_bullet(line, deepest)
+    if bullet is not None:
+        yield bullet.close()
+
+
+def _open_bullet(line: Line, deepest: int) -> _OpenBullet | None:
+    if line.role is LineRole.INSIDE:
+        return None
+    marker = bullet_marker(line.text)
+    if marker is None or marker.indent > deepest:
+        return None
+    return _OpenBullet(
+        line,
+        marker,
+        end=line.end,
+        parts=[line.text[marker.text_index :]],
+        waiting=[],
+        in_paragraph=line.is_markdown,
+        in_block=line.role is LineRole.OPENS,
+    )
 
 
 def dedent(text: str, width: int) -> str:
-    """A line without its first columns of white space."""
+    """Return a line without the whitespace in its first `width` columns."""
     at = 0
     while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
         at += 1
@@ -425,9 +589,9 @@ def dedent(text: str, width: int) -> str:
 
 
 def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
-    """A bullet; further lines are indented to its words."""
+    """Return a text as a bullet; its further lines are indented by `pad` columns."""
     first, *rest = text.split("\n")
-    indent = " " * pad
-    return "".join(
-        [lead, first, newline, *(f"{indent}{line}{newline}" if line else newline for line in rest)]
-    )
+    lines = [lead + first]
+    for line in rest:
+        lines.append(" " * pad + line if line else "")
+    return newline.join(lines) + newline

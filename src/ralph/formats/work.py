@@ -1,25 +1,26 @@
-"""Codecs of the files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
+"""The codecs of files about work: task.json, tasks.jsonl, prd.json, feature.json, insights.json.
 
-A member of the wrong type is reported, kept, and counts as absent. Of a prd.json only `passes` is ever changed.
+A member of the wrong type is reported, kept, and counts as absent. Ralph changes nothing in a
+prd.json except `passes`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from ralph.errors import Conflict, Refused
 from ralph.formats import json_text
-from ralph.formats.json_text import JsonNode, JsonReader, Members, Path
+from ralph.formats.json_text import JsonMember, JsonNode, JsonReader, Members, Path
 from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry, sort_problems
 from ralph.model.ids import derived
 from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
 from ralph.model.work import Claim, Feature, Story, Task
 
-TASK_KEYS = tuple(each.name for each in fields(Task) if each.name != "extra")
-FEATURE_KEYS = tuple(each.name for each in fields(Feature) if each.name != "extra")
+TASK_KEYS = tuple(field.name for field in fields(Task) if field.name != "extra")
+FEATURE_KEYS = tuple(field.name for field in fields(Feature) if field.name != "extra")
 INSIGHT_KEYS = (
     "id",
     "kind",
@@ -36,67 +37,94 @@ INSIGHT_KEYS = (
     "links",
 )
 INSIGHTS_VERSION = 1
-_TASK = dict.fromkeys(TASK_KEYS, "text") | {"priority": "number", "attempts": "number"}
-_TASK |= {"blocked_by": "texts", "claim": "object"}
+
+_TASK = {
+    **dict.fromkeys(TASK_KEYS, "text"),
+    "priority": "number",
+    "attempts": "number",
+    "blocked_by": "texts",
+    "claim": "object",
+}
 _CLAIM = {"run": "text", "host": "text", "pid": "number", "expires_at": "text"}
-_STORY = {"id": "text", "title": "text", "description": "text", "acceptanceCriteria": "texts"}
-_STORY |= {"priority": "number", "passes": "flag", "notes": "text"}
+_STORY = {
+    "id": "text",
+    "title": "text",
+    "description": "text",
+    "acceptanceCriteria": "texts",
+    "priority": "number",
+    "passes": "flag",
+    "notes": "text",
+}
 _PRD = {"project": "text", "branchName": "text", "description": "text", "userStories": "list"}
-_INSIGHT = dict.fromkeys(INSIGHT_KEYS, "text") | {
+_FEATURE = dict.fromkeys(FEATURE_KEYS, "text")
+_INSIGHT = {
+    **dict.fromkeys(INSIGHT_KEYS, "text"),
     "tags": "texts",
     "files": "texts",
     "source": "object",
+    "links": "list",
 }
-_INSIGHT |= {"links": "list"}
-_SOURCE = dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text") | {
-    "iteration": "number"
+_SOURCE = {
+    **dict.fromkeys(("by", "session", "run", "task", "agent", "commit"), "text"),
+    "iteration": "number",
 }
 _LINK = {"relation": "text", "target": "text"}
 _OPTIONAL_INSIGHT_KEYS = frozenset({"title", "updated_at", "valid_until", "links"})
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t].*)?\r?")
+_MAX_SHOWN_ID = 80  # characters of an id in a problem
+_MAX_SHOWN_VALUE = 60  # characters of a value in a problem
 
 
-def _is_named(reader: JsonReader, values: Members, noun: str, path: Path) -> bool:
-    if not values.get("id"):
-        hint = 'add an "id" with a text that no other one has'
-        reader.report(path, f"a {noun} without an id is not read", hint, "error", "no-id")
-        return False
-    if noun != "story" and (values["id"] in (".", "..") or set(values["id"]) & set("/\\\0")):
-        what = (
-            f"the id {values['id'][:80]!r} cannot be the name of a folder: the {noun} is not read"
+def _check_name(reader: JsonReader, values: Members, noun: str, path: Path) -> bool:
+    """Report an object without an id or a title; return whether it can be read."""
+    record_id = values.get("id")
+    if not record_id:
+        reader.report(
+            path,
+            f"a {noun} without an id is not read",
+            f'add an "id" that no other {noun} has',
+            "error",
+            "no-id",
         )
+        return False
+    if noun != "story" and not _is_folder_name(record_id):
         reader.report(
             (*path, "id"),
-            what,
+            f"the id {record_id[:_MAX_SHOWN_ID]!r} cannot be the name of a folder: "
+            f"the {noun} is not read",
             "use letters, digits, `-`, `_` and `.`, as in t-1a2b3c",
             "error",
             "bad-id",
         )
         return False
     if "title" not in values:
-        values["title"] = ""
-        reader.report(
-            path,
-            f"{noun} {values['id']} has no title",
-            'add a "title" of one line',
-            code="no-title",
-        )
+        what = f"{noun} {record_id} has no title"
+        reader.report(path, what, 'add a "title" of one line', code="no-title")
     return True
 
 
+def _is_folder_name(name: str) -> bool:
+    return name not in (".", "..") and not set(name) & set("/\\\0")
+
+
 def _join_members(named: Members, extra: Mapping[str, object]) -> Members:
+    """Return the members of a format and the extra ones; raises Refused if they overlap."""
     if not named["id"]:
-        raise Refused("an id is missing", hint="mint one, such as t-1a2b3c")
+        raise Refused("an id is missing", hint="create one, such as t-1a2b3c")
     for key in extra:
         if key in named:
             raise Refused(
-                f"`extra` holds `{key}`, which the format itself names",
+                f"`extra` contains `{key}`, which is a field of the format",
                 hint="set the field of that name",
             )
     return {**named, **extra}
 
 
 def _merge_members(stored: Members, before: Members, after: Members) -> Members:
+    """Return the stored members with the difference between two states applied to them.
+
+    Unknown members, and members whose state did not change, stay exactly as they are stored.
+    """
     merged = {key: value for key, value in stored.items() if key in after or key not in before}
     for key, value in after.items():
         old = before.get(key)
@@ -110,6 +138,9 @@ def _merge_members(stored: Members, before: Members, after: Members) -> Members:
     return merged
 
 
+# --- tasks -------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class TaskDocument:
     """A task.json, and the task in it when there is one."""
@@ -120,45 +151,51 @@ class TaskDocument:
     _reader: JsonReader = field(repr=False, compare=False)
 
     def with_task(self, task: Task) -> TaskDocument:
-        """The document with another state; the same state changes no byte."""
+        """Return the document with another state of the task; the same state changes no byte.
+
+        Raises Unreadable when the file is not JSON, and Refused when JSON cannot hold the task.
+        """
         if json_text.is_blank(self.text):
             return parse_task(render_task(task))
         stored = self._reader.value
         if not isinstance(stored, dict):
             raise self._reader.unreadable_error()
-        merged = _merge_members(
-            stored, _task_members(self.task) if self.task else {}, _task_members(task)
-        )
-        return (
-            self
-            if json_text.same_json(merged, stored)
-            else parse_task(json_text.dump_file(merged, nul=True))
-        )
+        before: Members = {}
+        if self.task:
+            before = _task_members(self.task)
+        merged = _merge_members(stored, before, _task_members(task))
+        if json_text.same_json(merged, stored):
+            return self
+        return parse_task(json_text.dump_file(merged, nul=True))
 
 
 def parse_task(text: str) -> TaskDocument:
     """Parse a task.json."""
     reader = JsonReader(text)
     members = reader.root_members()
-    task = _build_task(reader, members) if members is not None else None
+    task = None
+    if members is not None:
+        task = _build_task(reader, members)
     return TaskDocument(text, task, sort_problems(reader.problems), reader)
 
 
 def parse_task_line(line: str) -> tuple[Task | None, tuple[Problem, ...]]:
-    """Parse one line of a tasks.jsonl; a blank line has neither."""
+    """Parse one line of a tasks.jsonl; a blank line has neither a task nor problems."""
     if json_text.is_blank(line):
         return None, ()
     reader = JsonReader(line)
-    if (members := reader.root_members()) is None:
-        hint = "mend or delete the line; the other lines are read"
+    members = reader.root_members()
+    if members is None:
+        hint = "fix or delete the line; the other lines are read"
         return None, (Problem(1, reader.problems[0].what, hint, "error", "torn-line"),)
     return _build_task(reader, members), tuple(reader.problems)
 
 
 def _build_task(reader: JsonReader, members: Members) -> Task | None:
     values, extra = reader.read_members(members, _TASK)
-    if not _is_named(reader, values, "task", ()):
+    if not _check_name(reader, values, "task", ()):
         return None
+    values.setdefault("title", "")
     if "claim" in values:
         claim, _ = reader.read_members(values.pop("claim"), _CLAIM, ("claim",))
         if "run" in claim and "pid" in claim:
@@ -166,35 +203,37 @@ def _build_task(reader: JsonReader, members: Members) -> Task | None:
                 claim["run"], claim.get("host", ""), claim["pid"], claim.get("expires_at", "")
             )
         else:
-            what = "the claim names no run and process, so it does not count"
             reader.report(
                 ("claim",),
-                what,
-                'set "claim" to null, or name "run" and "pid"',
+                "the claim does not name a run and a process, so it does not count",
+                'set "claim" to null, or set "run" and "pid" in it',
                 code="broken-claim",
             )
     return Task(**values, extra=extra)
 
 
 def _task_members(task: Task) -> Members:
-    claim = task.claim and {key: getattr(task.claim, key) for key in _CLAIM}
-    return _join_members(
-        {key: getattr(task, key) for key in TASK_KEYS} | {"claim": claim}, task.extra
-    )
+    members = {key: getattr(task, key) for key in TASK_KEYS}
+    if task.claim:
+        members["claim"] = {key: getattr(task.claim, key) for key in _CLAIM}
+    return _join_members(members, task.extra)
 
 
 def render_task(task: Task) -> str:
-    """Render a new task.json."""
+    """Return a new task.json; raises Refused when JSON cannot hold the task."""
     return json_text.dump_file(_task_members(task))
 
 
 def render_task_line(task: Task) -> str:
-    """Render one line of a tasks.jsonl, with its line end."""
+    """Return one line of a tasks.jsonl; raises Refused when JSON cannot hold the task."""
     return json_text.dump_line(_task_members(task))
 
 
+# --- prd.json ----------------------------------------------------------------------------------
+
+
 class PrdDocument(NamedTuple):
-    """A prd.json: its project, branch and stories in file order."""
+    """A parsed prd.json: its project, branch, and stories in file order."""
 
     text: str
     project: str
@@ -216,112 +255,152 @@ def parse_prd(text: str) -> PrdDocument:
             reader.report_no_object(path, "a story should be an object")
             continue
         story, _ = reader.read_members(members, _STORY, path)
-        if not _is_named(reader, story, "story", path):
+        if not _check_name(reader, story, "story", path):
             continue
+        story.setdefault("title", "")
         if story["id"] in ids:
             what = f"a second story has the id {story['id']}"
-            reader.report(path, what, "give each of them its own id", code="duplicate-id")
+            reader.report(path, what, "give each its own id", code="duplicate-id")
         ids.add(story["id"])
         stories.append(Story(acceptance_criteria=story.pop("acceptanceCriteria", ()), **story))
-    project, branch, description = (
-        values.get(key, "") for key in ("project", "branchName", "description")
-    )
     return PrdDocument(
-        text, project, branch, description, tuple(stories), sort_problems(reader.problems)
+        text,
+        project=values.get("project", ""),
+        branch=values.get("branchName", ""),
+        description=values.get("description", ""),
+        stories=tuple(stories),
+        problems=sort_problems(reader.problems),
     )
 
 
 def pass_stories(text: str) -> str:
     """Return a prd.json in which every story passes; all other bytes stay."""
     root = json_text.read_json(text)
-    members = root.members if isinstance(root, JsonNode) else ()
-    items = next((member.node.items for member in members if member.key == "userStories"), ())
-    nodes = [member.node for story in items for member in story.members if member.key == "passes"]
-    for node in reversed([node for node in nodes if node.value is False]):
+    if not isinstance(root, JsonNode):
+        return text
+    stories = _find_member(root, "userStories")
+    if stories is None:
+        return text
+    failing: list[JsonNode] = []
+    for story in stories.node.items:
+        for member in story.members:
+            if member.key == "passes" and member.node.value is False:
+                failing.append(member.node)
+    for node in reversed(failing):  # from the end, so that the positions before it stay valid
         text = f"{text[: node.start]}true{text[node.end :]}"
     return text
 
 
+def _find_member(node: JsonNode, key: str) -> JsonMember | None:
+    for member in node.members:
+        if member.key == key:
+            return member
+    return None
+
+
+# --- features ----------------------------------------------------------------------------------
+
+
 def parse_feature(text: str) -> tuple[Feature | None, tuple[Problem, ...]]:
-    """Parse a feature.json: the feature, if any, and the problems."""
+    """Parse a feature.json; return the feature, if there is one, and the problems."""
     reader = JsonReader(text)
     feature = None
-    if (members := reader.root_members()) is not None:
-        values, extra = reader.read_members(members, dict.fromkeys(FEATURE_KEYS, "text"))
-        feature = (
-            Feature(**values, extra=extra) if _is_named(reader, values, "feature", ()) else None
-        )
+    members = reader.root_members()
+    if members is not None:
+        values, extra = reader.read_members(members, _FEATURE)
+        if _check_name(reader, values, "feature", ()):
+            values.setdefault("title", "")
+            feature = Feature(**values, extra=extra)
     return feature, sort_problems(reader.problems)
 
 
 def render_feature(feature: Feature) -> str:
-    """Render a new feature.json."""
-    return json_text.dump_file(
-        _join_members({key: getattr(feature, key) for key in FEATURE_KEYS}, feature.extra)
-    )
+    """Return a new feature.json; raises Refused when JSON cannot hold the feature."""
+    members = {key: getattr(feature, key) for key in FEATURE_KEYS}
+    return json_text.dump_file(_join_members(members, feature.extra))
 
 
 def new_spec(feature: Feature) -> str:
-    """Render the template of a spec.md."""
-    description = f"{feature.description}\n\n" if feature.description else ""
-    return f"# Spec: {feature.title}\n\n## What it should do\n\n{description}## How to see that it does\n"
+    """Return a new spec.md for a feature."""
+    paragraphs = [f"# Spec: {feature.title}", "## What it should do"]
+    if feature.description:
+        paragraphs.append(feature.description)
+    paragraphs.append("## How to see that it does\n")
+    return "\n\n".join(paragraphs)
 
 
 def new_plan(feature: Feature) -> str:
-    """Render the template of a plan.md."""
+    """Return a new plan.md for a feature."""
     return f"# Plan: {feature.title}\n\n## Steps\n\n## Decisions and risks\n"
 
 
 def is_unwritten(text: str) -> bool:
-    """Whether a text holds headings and blank lines only."""
+    """Whether a text contains only headings and blank lines."""
     lines = text.removeprefix(BOM).split("\n")
     return all(not line.strip() or _HEADING.fullmatch(line) for line in lines)
 
 
+# --- insights.json -----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class InsightsDocument(TextDocument):
-    """An insights.json: its text and the insights in it, in file order."""
+    """A parsed insights.json: its text and its insights, in file order."""
 
     _reader: JsonReader = field(repr=False, compare=False)
     _positions: Mapping[str, int] = field(repr=False, compare=False)
 
     def add(self, *records: Record) -> InsightsDocument:
-        """The document with more insights at the end."""
+        """Return the document with more insights at the end.
+
+        Raises Conflict when an id is taken, Refused for a record that is not a memory of a task,
+        and Unreadable when the file is not JSON.
+        """
         ids = set(self._positions)
         for record in records:
             if record.id in ids:
                 raise Conflict(
-                    f"there is an insight {record.id} already",
-                    hint="draw another id, or replace that one",
+                    f"there is already an insight {record.id}",
+                    hint="use another id, or replace that one",
                 )
             ids.add(record.id)
-        return self._with_list(
-            [*self._list(), *(json_text.check_json(_insight_members(record)) for record in records)]
-        )
+        elements = self._list()
+        for record in records:
+            elements.append(json_text.check_json(_insight_members(record)))
+        return self._with_list(elements)
 
     def replace(self, record_id: str, record: Record) -> InsightsDocument:
-        """The document with one insight changed; unknown members of it are kept."""
+        """Return the document with one insight changed; its unknown members are kept.
+
+        Raises NotFound, Conflict, Refused or Unreadable.
+        """
         if record.id != record_id and record.id in self._positions:
             raise Conflict(
-                f"there is an insight {record.id} already",
+                f"there is already an insight {record.id}",
                 hint="choose another id, or replace that one",
             )
         return self.replace_all({record_id: record})
 
     def replace_all(self, records: Mapping[str, Record]) -> InsightsDocument:
-        """The document with several insights changed."""
+        """Return the document with several insights changed, given by their ids.
+
+        Raises NotFound, Conflict, Refused or Unreadable.
+        """
         elements = self._list()
         for record_id, record in records.items():
             entry = find_entry(self.entries, record_id)
             position = self._positions[record_id]
             after = _insight_members(record)
             merged = _merge_members(elements[position], _insight_members(entry.record), after)
-            # An id derived from the text and a label taken from the kind would change with them.
-            elements[position] = merged | {key: after[key] for key in ("id", "kind", "label")}
+            # An id that is derived from the text, and a label that is taken from the kind, would
+            # change with them if they were not written.
+            for key in ("id", "kind", "label"):
+                merged[key] = after[key]
+            elements[position] = merged
         return self._with_list(elements)
 
     def remove(self, record_id: str) -> InsightsDocument:
-        """The document without one insight."""
+        """Return the document without one insight; raises NotFound, Conflict or Unreadable."""
         find_entry(self.entries, record_id)
         elements = self._list()
         del elements[self._positions[record_id]]
@@ -342,22 +421,25 @@ class InsightsDocument(TextDocument):
 
     def _with_list(self, elements: list[Any]) -> InsightsDocument:
         changed = {**self._members(), "insights": elements}
-        is_same = json_text.same_json(changed, self._reader.value)
-        return self if is_same else parse_insights(json_text.dump_file(changed, nul=True))
+        if json_text.same_json(changed, self._reader.value):
+            return self
+        return parse_insights(json_text.dump_file(changed, nul=True))
 
 
 def parse_insights(text: str) -> InsightsDocument:
-    """Parse an insights.json; an empty file is no problem."""
+    """Parse an insights.json; an empty file is not a problem."""
     reader = JsonReader(text)
-    members = None if json_text.is_blank(text) else reader.root_members()
-    values, _ = reader.read_members(members or {}, {"version": "number", "insights": "list"})
+    members: Members = {}
+    if not json_text.is_blank(text):
+        members = reader.root_members() or {}
+    values, _ = reader.read_members(members, {"version": "number", "insights": "list"})
     entries: list[Entry] = []
     positions: dict[str, int] = {}
-    nodes = reader.node(("insights",)).items if values.get("insights") else ()
-    for position, (element, node) in enumerate(
-        zip(values.get("insights", ()), nodes, strict=False)
-    ):
-        if (record := _build_insight(reader, element, ("insights", position))) is None:
+    elements = values.get("insights") or []
+    nodes = reader.node(("insights",)).items if elements else ()
+    for position, (element, node) in enumerate(zip(elements, nodes, strict=False)):
+        record = _build_insight(reader, element, ("insights", position))
+        if record is None:
             continue
         if record.id in positions:
             what = f"a second insight has the id {record.id}"
@@ -368,6 +450,7 @@ def parse_insights(text: str) -> InsightsDocument:
 
 
 def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | None:
+    """Return the insight that an object holds; None, with a problem, when it has no text."""
     if not isinstance(members, dict):
         reader.report_no_object(path, "an insight should be an object")
         return None
@@ -377,49 +460,80 @@ def _build_insight(reader: JsonReader, members: object, path: Path) -> Record | 
         reader.report(path, "an insight without a text is not read", hint, "error", "no-text")
         return None
     word = values.pop("kind", values.get("label", ""))
-    if (kind := kind_of(word)) is None:
-        what = f"{word!r:.60} is no kind of memory, so it is read as context"
-        hint = f"write one of {', '.join(MemoryKind)} as the kind; your own word can be the label"
-        reader.report(path, what, hint, code="unknown-kind")
+    kind = kind_of(word)
+    if kind is None:
+        kind = MemoryKind.CONTEXT
+        reader.report(
+            path,
+            f"{repr(word)[:_MAX_SHOWN_VALUE]} is not a kind of memory, so it is read as context",
+            f"write one of {', '.join(MemoryKind)} as the kind; your own word can be the label",
+            code="unknown-kind",
+        )
     status = values.pop("status", Status.PROPOSED)
     if status not in list(Status):
-        what = f"{status!r:.60} is no status, so the insight counts as proposed"
+        shown = repr(status)[:_MAX_SHOWN_VALUE]
+        what = f"{shown} is not a status, so the insight counts as proposed"
         reader.report(path, what, f"write one of {', '.join(Status)}", code="unknown-status")
         status = Status.PROPOSED
     source, _ = reader.read_members(values.pop("source", {}), _SOURCE, (*path, "source"))
+    links = _read_links(reader, values.pop("links", ()), (*path, "links"))
+    origin = Origin(**source, files=values.pop("files", ()))
+    values["id"] = values.get("id") or derived("ins", values["text"])
+    values.setdefault("label", word)
+    return Record(
+        **values,
+        kind=kind,
+        status=Status(status),
+        scope=Scope.TASK,
+        origin=origin,
+        links=links,
+        extra=extra,
+    )
+
+
+def _read_links(reader: JsonReader, items: Sequence[object], path: Path) -> tuple[Link, ...]:
     links: list[Link] = []
-    for number, item in enumerate(values.pop("links", ())):
-        here = (*path, "links", number)
-        link, _ = reader.read_members(item if isinstance(item, dict) else {}, _LINK, here)
+    for number, item in enumerate(items):
+        item_path = (*path, number)
+        link, _ = reader.read_members(item if isinstance(item, dict) else {}, _LINK, item_path)
         if len(link) == len(_LINK):
             links.append(Link(**link))
         else:
             hint = 'write it as {"relation": ..., "target": ...}'
-            reader.report(here, "a link needs a relation and a target", hint, code="wrong-type")
-    values["id"] = values.get("id") or derived("ins", values["text"])
-    origin = Origin(**source, files=values.pop("files", ()))
-    named = {"label": word, **values, "kind": kind or MemoryKind.CONTEXT, "status": Status(status)}
-    return Record(**named, scope=Scope.TASK, origin=origin, links=tuple(links), extra=extra)
+            reader.report(
+                item_path, "a link needs a relation and a target", hint, code="wrong-type"
+            )
+    return tuple(links)
 
 
 def _insight_members(record: Record) -> Members:
+    """Return a record as the members of an insight; raises Refused if it is not one."""
     if record.family is not Family.MEMORY or record.scope is not Scope.TASK:
-        hint = "give the record the scope `task`, or write it to another file"
-        raise Refused("insights.json holds memories of one task", hint=hint)
+        raise Refused(
+            "insights.json contains only memories of one task",
+            hint="give the record the scope `task`, or write it to another file",
+        )
     origin = record.origin
-    source = {"session": origin.session, "run": origin.run, "iteration": origin.iteration}
-    source |= {
-        key: getattr(origin, key) for key in _SOURCE if key not in source and getattr(origin, key)
+    source: Members = {
+        "session": origin.session,
+        "run": origin.run,
+        "iteration": origin.iteration,
     }
-    links = [{"relation": link.relation, "target": link.target} for link in record.links]
-    others: Members = {
+    for key in _SOURCE:
+        if key not in source and getattr(origin, key):
+            source[key] = getattr(origin, key)
+    converted: Members = {
         "kind": record.kind.value,
         "status": record.status.value,
         "files": origin.files,
+        "source": source,
+        "links": [{"relation": link.relation, "target": link.target} for link in record.links],
     }
-    others |= {"source": source, "links": links}
-    named = {key: others[key] if key in others else getattr(record, key) for key in INSIGHT_KEYS}
-    joined = _join_members(named, record.extra)
-    return {
-        key: value for key, value in joined.items() if value or key not in _OPTIONAL_INSIGHT_KEYS
-    }
+    named: Members = {}
+    for key in INSIGHT_KEYS:
+        named[key] = converted[key] if key in converted else getattr(record, key)
+    members: Members = {}
+    for key, value in _join_members(named, record.extra).items():
+        if value or key not in _OPTIONAL_INSIGHT_KEYS:
+            members[key] = value
+    return members
