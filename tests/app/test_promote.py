@@ -204,7 +204,7 @@ def test_secret_is_never_promoted(root: Path, name: str) -> None:
         lambda record: replace(record, text=f"Set NPM_TOKEN={TOKEN} before `npm test`."),
     )
     done = review.promote_task(root, name)
-    assert [why for _, why in done.skipped] == ["it looks like it holds a secret"]
+    assert ["secret" in why for _, why in done.skipped] == [True]
     for target in Target:
         with pytest.raises(Refused, match="secret"):
             review.promote(root, found.record.id, target, force=True)

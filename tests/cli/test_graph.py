@@ -121,15 +121,15 @@ def test_an_export_says_what_it_wrote(project: Project) -> None:
         ),
         (["link", OLD, "supersedes", NEW], 1, "is superseded by it"),
         (["link", OLD, "supersedes", "tag:db"], 1, "Memory not found"),
-        (["link", OLD, "supersedes", NEW, "--remove"], 2, "for good"),
+        (["link", OLD, "supersedes", NEW, "--remove"], 2, "permanently"),
         (
             ["link", OLD, "affects", "file:gh" + "p_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"],
             1,
             "secret",
         ),
         (["link", "nobody", "affects", "tag:a"], 1, "no node"),
-        (["link", "tag:db", "affects", OLD], 1, "is no record"),
-        (["link", OLD, "related_to", "tag:db", "--remove"], 1, "a derived one goes"),
+        (["link", "tag:db", "affects", OLD], 1, "is not a record"),
+        (["link", OLD, "related_to", "tag:db", "--remove"], 1, "states no edge"),
     ],
 )
 def test_what_cannot_be_done_says_why(

@@ -34,7 +34,7 @@ def test_init_twice_is_an_error_and_keeps_the_file(ralph: Project) -> None:
     said = ralph("memory", "init")
     assert said.code == 1
     assert said.out == ""
-    assert "already there" in said.err
+    assert "already exists" in said.err
     assert "--force" in said.err
     assert ralph.marks() == before
 

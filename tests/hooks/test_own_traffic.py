@@ -254,6 +254,6 @@ def test_an_insight_of_an_earlier_version_is_promoted_without_its_markup(here: W
     text = json.dumps({"version": 1, "insights": stored})
     ralph.put(f".ralph/tasks/{task_id}/memory/insights.json", text)
     promotion = review.promote_task(here.root, task_id)
-    assert [why for _, why in promotion.skipped] == ["it is nothing but tags for the loop"]
+    assert ["tags for the loop" in why for _, why in promotion.skipped] == [True]
     assert f"- {LEARNED}\n" in ralph.read(".ralph/global-patterns.md")
     assert "<" not in ralph.read(".ralph/global-patterns.md")

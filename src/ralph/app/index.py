@@ -1,12 +1,12 @@
 """`ralph index ...`: the SQLite index over the files of a project, and what retention removes.
 
-Raw lines are read by the present privacy rules. Each worktree has an index of its own in the main checkout's state.
+Raw lines are interpreted by the current privacy rules, so that a stricter rule also applies to old
+logs. Each worktree has its own index, in the state folder of the main checkout.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ from ralph.store.sources import Interpret, log_folders, scan_logs, sources
 T = TypeVar("T")
 
 MOMENT = 0.2  # seconds that a hook may spend on a sync
-_TAIL = 1 << 18  # bytes at the end of a log: more than any line that hooks write
+_TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that hooks write
 
 
 class Prunable(NamedTuple):
-    """A log that retention removes, or the index of a worktree that is gone: why, and how large it is."""
+    """A log that retention removes, or the index of a removed worktree, with reason and size."""
 
     path: Path
     why: str
@@ -46,40 +46,52 @@ class Prunable(NamedTuple):
 
 
 def of(root: Path, privacy: Privacy | None = None) -> Index:
-    """Return the index of a project; Refused when a link leads out of it. `privacy` saves reading the settings."""
+    """Return the index of a project; `privacy` saves reading the settings.
+
+    Raises Refused if a symlink leads out of the project.
+    """
     index = _index(root, privacy)
-    if (target := index.outside()) is not None:
-        hint = (
-            "make .ralph a folder of the project; `ralph search` does without an index until then"
+    target = index.outside()
+    if target is not None:
+        raise Refused(
+            f"{index.path}: leads out of the project, to {target}",
+            hint="make .ralph a folder of the project; "
+            "until then, `ralph search` works without an index",
         )
-        raise Refused(f"{index.path}: leads out of the project, to {target}", hint=hint)
     return index
 
 
 def outside(root: Path) -> Path | None:
-    """Return the target of a link that takes the index out of the project; None when it is inside."""
+    """Return the target of a symlink that puts the index outside the project, or None."""
     return _index(root).outside()
 
 
 def _index(root: Path, privacy: Privacy | None = None) -> Index:
     main = paths.main_checkout(root)
 
-    def has_main_rules() -> bool:  # else the main checkout's rows cannot be copied
+    def has_same_rules() -> bool:
+        """Return whether rows of the main checkout can be copied."""
         from ralph.app.config import privacy_rules
 
-        with suppress(RalphError):  # a config that cannot be read is reported elsewhere
+        with suppress(RalphError):  # an unreadable config is reported elsewhere
             return privacy_rules(root) == privacy_rules(main)
         return False
 
-    rules = interpreter(root, privacy)
-    copy_main = None if main == root else has_main_rules
     return Index(
-        root, terms.index_terms, rules, copy_main, is_order=render.is_order, is_own=is_own_traffic
+        root,
+        terms.index_terms,
+        interpreter(root, privacy),
+        None if main == root else has_same_rules,
+        is_order=render.is_order,
+        is_own=is_own_traffic,
     )
 
 
 def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
-    """Return the function that interprets raw lines by the present settings, which are read with the first line."""
+    """Return the function that interprets raw lines by the current privacy settings.
+
+    The settings are read when the first line is interpreted.
+    """
 
     @cache
     def rules() -> Privacy:
@@ -98,81 +110,100 @@ def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
 def ask(
     root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
 ) -> T:
-    """Ask the up-to-date index something; a damaged one is made again and asked once more."""
+    """Ask the up-to-date index something; a damaged index is rebuilt and asked again."""
     return _index(root).ask(question, progress)
 
 
 def wait_until_current(root: Path) -> None:
-    """Bring the index up to date, also while another one is at it, which may have read a file before its change."""
+    """Bring the index up to date, and wait for another process that is updating it.
+
+    That process may have read a file before its change.
+    """
     index = _index(root)
     if index.is_needed():
         index.sync(patience=PATIENCE)
 
 
 def sync(root: Path, progress: Progress | None = None) -> Synced:
-    """Read what changed."""
+    """Update the index from the files that changed."""
     return of(root).sync(progress=progress)
 
 
 def rebuild(root: Path, progress: Progress | None = None) -> Synced:
-    """Make the index anew."""
+    """Rebuild the index from the files."""
     return of(root).rebuild(progress)
 
 
 def verify(root: Path) -> list[str]:
-    """Compare index and files record by record; one line for each difference."""
+    """Compare the index with the files, record by record; return a line for each difference.
+
+    Raises Busy if another process is writing.
+    """
     index = of(root)
     try:
         if index.sync(trusting=True, patience=PATIENCE).busy:
             raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
         with db.explained(index.path), closing(index.connect()) as connection:
-            return (
-                list(_differences(index, connection))
-                if db.is_intact(connection)
-                else ["the database is damaged"]
-            )
+            if not db.is_intact(connection):
+                return ["the database is damaged"]
+            return list(_differences(index, connection))
     except (db.Damaged, Unreadable, ValueError) as error:
         return [f"the database is damaged: {error}"]
 
 
 def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
-    """Read each source into an index of its own, and compare that with the source's rows in the real one."""
-    keys = queries.source_keys(connection)
+    """Index each source in memory, and compare that with the source's rows in the real index."""
+    source_keys = queries.source_keys(connection)
     indexed_terms = queries.fingerprints(connection)
     for source in sources(index.root):
         with closing(
             in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)
         ) as fresh:
-            expected_terms = queries.fingerprints(fresh)
-            expected = [
-                (expected_terms.get(row[0], 0), *row[1:]) for row in queries.rows_of(fresh, 1)
-            ]
-        rows = queries.rows_of(connection, keys.pop(source.name, 0))
-        indexed = [(indexed_terms.pop(row[0], 0), *row[1:]) for row in rows]
-        for ours, theirs in zip_longest(indexed, expected):
-            if ours != theirs:
-                yield f"{source.name}: {(theirs or ours)[1]} differs in the index"
-    yield from (f"{name} is in the index but is no file" for name in keys)
-    yield from (
-        f"the words of record {key} are in the index, the record is not" for key in indexed_terms
-    )
+            expected = _comparable_rows(fresh, 1, queries.fingerprints(fresh))
+        source_key = source_keys.pop(source.name, 0)
+        indexed = _comparable_rows(connection, source_key, indexed_terms)
+        for found, wanted in zip_longest(indexed, expected):
+            if found != wanted:
+                row = wanted or found
+                yield f"{source.name}: {row.record_id} differs in the index"
+    for name in source_keys:
+        yield f"{name} is in the index but is not a file"
+    for key in indexed_terms:
+        yield f"the words of record {key} are in the index, the record is not"
+
+
+class _ComparableRow(NamedTuple):
+    """A row of the index in a form that does not depend on its key."""
+
+    terms: int
+    record_id: str
+    values: tuple[object, ...]
+
+
+def _comparable_rows(
+    connection: sqlite3.Connection, source_key: int, fingerprints: dict[int, int]
+) -> list[_ComparableRow]:
+    """Return the rows of a source, and remove their terms from the fingerprints."""
+    rows = []
+    for key, record_id, values in queries.rows_of(connection, source_key):
+        rows.append(_ComparableRow(fingerprints.pop(key, 0), record_id, values))
+    return rows
 
 
 def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
-    """Return every log with what the index has read of it, and its size; nothing is brought up to date."""
+    """Return what the index has read of each log, and the log's size, without a sync."""
     index = _index(root)
-    with suppress(
-        RalphError, sqlite3.Error
-    ):  # no index yet, or a damaged one: then every log is read
+    # Without an index, or with a damaged one, nothing of any log has been read.
+    with suppress(RalphError, sqlite3.Error):
         if index.outside() is None and index.path.exists():
             with db.explained(index.path), closing(index.connect()) as connection:
                 if db.version_of(connection) == SCHEMA_VERSION:
                     return read_logs_of(connection, root)
-    return {path: (ReadLog(), state[1]) for path, _, state in scan_logs(root)}
+    return {path: (ReadLog(), size) for path, _, (_, size, _) in scan_logs(root)}
 
 
 def status(root: Path) -> dict[str, Any]:
-    """Measure index and logs: `indexed` counts rows by table."""
+    """Measure the index and the logs; `indexed` counts rows by table."""
     index = _index(root)
     size: dict[str, Any] = {
         "indexed": {},
@@ -182,57 +213,67 @@ def status(root: Path) -> dict[str, Any]:
     }
     if index.outside() is not None:
         return size
-    others = sum(path.stat().st_size for path in paths.log_folder(root).glob("*.jsonl"))
-    size["log_bytes"] = others + sum(state[1] for _, _, state in scan_logs(root))
-    if index.path.exists():
-        databases = [path for path in index.path.parent.glob("ralph.db*") if path.is_file()]
-        size["database_bytes"] = sum(path.stat().st_size for path in databases)
-        with suppress(db.Damaged, db.Busy, WriteFailed):
-            with db.explained(index.path), closing(index.connect()) as connection:
-                size["indexed"] = queries.count_rows(connection)
-            size["index_complete"] = True
+    for path in paths.log_folder(root).glob("*.jsonl"):
+        size["log_bytes"] += path.stat().st_size
+    for _, _, (_, log_bytes, _) in scan_logs(root):
+        size["log_bytes"] += log_bytes
+    if not index.path.exists():
+        return size
+    for path in index.path.parent.glob("ralph.db*"):
+        if path.is_file():
+            size["database_bytes"] += path.stat().st_size
+    with suppress(db.Damaged, db.Busy, WriteFailed):
+        with db.explained(index.path), closing(index.connect()) as connection:
+            size["indexed"] = queries.count_rows(connection)
+        size["index_complete"] = True
     return size
 
 
 def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
-    """List logs that are too old, and indexes of gone worktrees; with `really`, remove them."""
+    """List old logs and the indexes of removed worktrees; with `really`, remove them.
+
+    Without `days`, no log is old. Raises Refused if the logs to remove are outside the project.
+    """
     if really:
-        of(root)  # Refused, where the logs are outside of the project
-    before = (ids.now() - timedelta(days=days)).timestamp() if days > 0 else -math.inf
-    ages = {
-        log: log.stat().st_mtime for folder in log_folders(root) for log in paths.log_files(folder)
-    }
-    old = (log for log in sorted(ages, key=ages.__getitem__) if ages[log] < before)
-    prunable = [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
+        of(root)
+    old_logs = _logs_older_than(root, days) if days > 0 else []
     stale = stale_indexes(root)
     if really:
-        for item in prunable:
+        for item in old_logs:
             files.delete(item.path)
         sync(root)
         for item in stale:
             remove_worktree_index(root, item.path.name)
-    return [*prunable, *stale]
+    return [*old_logs, *stale]
+
+
+def _logs_older_than(root: Path, days: int) -> list[Prunable]:
+    """Return the logs that have not changed for some days, the oldest first."""
+    limit = (ids.now() - timedelta(days=days)).timestamp()
+    times: dict[Path, float] = {}
+    for folder in log_folders(root):
+        for log in paths.log_files(folder):
+            times[log] = log.stat().st_mtime
+    old = [log for log, changed in times.items() if changed < limit]
+    old.sort(key=times.__getitem__)
+    return [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
 
 
 def stale_indexes(root: Path) -> list[Prunable]:
     """List the cache folders of worktrees that git has removed or pruned."""
     git = paths.git_worktrees(root)
-    folders = (
-        path for path in sorted(paths.tree_caches(root).glob("*")) if not (git / path.name).exists()
-    )
-    return [
-        Prunable(
-            folder,
-            "the index of a worktree that is gone",
-            sum(path.lstat().st_size for path in folder.glob("*")),
-        )
-        for folder in folders
-        if folder.is_dir() and not folder.is_symlink()
-    ]
+    stale = []
+    for folder in sorted(paths.tree_caches(root).glob("*")):
+        is_used = (git / folder.name).exists()
+        if is_used or not folder.is_dir() or folder.is_symlink():
+            continue
+        size = sum(path.lstat().st_size for path in folder.glob("*"))
+        stale.append(Prunable(folder, "the index of a worktree that is gone", size))
+    return stale
 
 
 def remove_worktree_index(root: Path, name: str) -> None:
-    """Remove the cache folder of a worktree that is gone, by git's name for it."""
+    """Remove the cache folder of a removed worktree, by git's name for the worktree."""
     folder = paths.tree_caches(root) / name
     for path in folder.glob("*"):
         files.delete(path)
@@ -241,7 +282,10 @@ def remove_worktree_index(root: Path, name: str) -> None:
 
 
 def discard_all(root: Path) -> None:
-    """Delete the index and graph of every checkout; Busy when another process is writing one of them."""
+    """Delete the index and graph of every checkout.
+
+    Raises Busy if another process is writing one of them, and Refused as `of` does.
+    """
     of(root)
     for path in _databases(root):
         discard(path, PATIENCE)
@@ -253,31 +297,35 @@ def discard_all(root: Path) -> None:
 
 
 def digests_of_others(root: Path) -> set[str]:
-    """Return the digests of the records in the other checkouts' indexes, as far as these can be read."""
-    digests: set[str] = set()
+    """Return the digests of the records in the other checkouts' readable indexes."""
+    digests = set[str]()
+    own = paths.index_file(root)
     for path in _databases(root):
-        if path != paths.index_file(root):
-            with (
-                suppress(RalphError, sqlite3.Error),
-                closing(db.connect(path, read_only=True)) as connection,
-            ):
-                digests.update(queries.digests(connection).values())
+        if path == own:
+            continue
+        with (
+            suppress(RalphError, sqlite3.Error),
+            closing(db.connect(path, read_only=True)) as connection,
+        ):
+            digests.update(queries.digests(connection).values())
     return digests
 
 
 def _databases(root: Path) -> list[Path]:
-    everything = (
+    """Return the index files of all checkouts."""
+    candidates = (
         paths.index_file(paths.main_checkout(root)),
         *sorted(paths.tree_caches(root).glob("*/ralph.db")),
     )
-    return [path for path in everything if path.is_file()]
+    return [path for path in candidates if path.is_file()]
 
 
 def last_lines(log: Path) -> Iterator[dict[str, object]]:
-    """Yield the objects at the end of a log, the last first."""
+    """Yield the objects at the end of a log, last first."""
     with suppress(OSError), files.open_unpacked(log) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-        for line in reversed(file.read(_TAIL).splitlines()):
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        for line in reversed(file.read(_TAIL_BYTES).splitlines()):
             with suppress(ValueError, RecursionError):
                 value = json.loads(line)
                 if isinstance(value, dict):
@@ -285,9 +333,13 @@ def last_lines(log: Path) -> Iterator[dict[str, object]]:
 
 
 def ends_with_summary(root: Path, session: str) -> bool:
-    """Whether a summary is a session's last entry, so that it covers everything before it."""
+    """Return whether the last entry of a session is a summary, which covers all the others."""
     log = paths.session_log(root, session)
-    for line in last_lines(log if log.exists() else paths.packed_log(root, session)):
-        if line.get("type") != "session" or line.get("summary"):
-            return line.get("type") == "session"
+    if not log.exists():
+        log = paths.packed_log(root, session)
+    for line in last_lines(log):
+        if line.get("type") != "session":
+            return False
+        if line.get("summary"):
+            return True
     return False

@@ -1,7 +1,7 @@
-"""The JSON of each noun, once for the command line, MCP and the web.
+"""The JSON of each noun, shared by the command line, MCP and the web.
 
-Members that are always there come first; what only some records have (links, a run, further members of the file)
-is left out when it is empty.
+Members that are always present come first. Those that only some records have (links, a run, further
+members of the file) are left out if they are empty.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ if TYPE_CHECKING:
     from ralph.model.graph import Edge, Node
     from ralph.model.work import JournalEntry
 
-VIA = "via"
-WHO = "who"
-SESSION = "session"
-"""Members of `extra`: which way an entry came, if not by the command line, and the person or agent who said it."""
-_AT_TOP = frozenset(("by", "own", "at", VIA, WHO, SESSION))
+# Members of `extra`.
+VIA = "via"  # how an entry was added, unless on the command line
+WHO = "who"  # the person or agent who said it
+SESSION = "session"  # the agent's session
+_NOT_IN_EXTRA = frozenset(("by", "own", "at", VIA, WHO, SESSION))
+"""Members of `extra` that the JSON has at the top, or not at all."""
 
 STATUS_WORDS: dict[str, str] = {Status.ACCEPTED: "active", Status.RETIRED: "archived"}
 
 
 def status_word(record: Record) -> str:
-    """Return the status of a memory as users read it."""
+    """Return the status of a memory in the words that users see."""
     return STATUS_WORDS.get(record.status, record.status.value)
 
 
 def describe_author(record: Record) -> str:
-    """Return who said it and which way it came, in a line."""
+    """Return who said it and how it was added, as one line."""
     names = [record.origin.by or record.extra.get("by"), record.extra.get(WHO)]
-    names += [f"{name} {value}" for name in (VIA, SESSION) if (value := record.extra.get(name))]
+    for member in (VIA, SESSION):
+        value = record.extra.get(member)
+        if value:
+            names.append(f"{member} {value}")
     return ", ".join(str(name) for name in names if name)
 
 
@@ -48,7 +52,7 @@ def session_of(record: Record) -> str:
 
 
 def record_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory, observation or journal record; `source` is `file:line` where it is known."""
+    """Return a memory, observation or journal record; `source` is `file:line` if it is known."""
     origin = record.origin
     always: dict[str, object] = {
         "id": record.id,
@@ -63,9 +67,11 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
         "via": str(record.extra.get(VIA) or ""),
         "status": status_word(record),
     }
+    has_own_label = record.label != record.kind.value
+    is_from_elsewhere = record.scope in (Scope.ENCLOSING, Scope.PERSONAL)
     optional = {
-        "label": record.label if record.label != record.kind.value else "",
-        "scope": record.scope.value if record.scope in (Scope.ENCLOSING, Scope.PERSONAL) else "",
+        "label": record.label if has_own_label else "",
+        "scope": record.scope.value if is_from_elsewhere else "",
         "valid_until": record.valid_until,
         "who": record.extra.get(WHO),
         "session": session_of(record),
@@ -73,25 +79,30 @@ def record_json(record: Record, source: str = "") -> dict[str, object]:
         "iteration": origin.iteration,
         "task": origin.task,
         "links": [{"relation": link.relation, "target": link.target} for link in record.links],
-        "extra": {name: value for name, value in record.extra.items() if name not in _AT_TOP},
+        "extra": {name: value for name, value in record.extra.items() if name not in _NOT_IN_EXTRA},
     }
     return {**always, **{name: value for name, value in optional.items() if value}}
 
 
 def memory_json(record: Record, source: str = "") -> dict[str, object]:
-    """Return a memory for `ralph memory ... --format json`, with the documented aliases `content` and `created`."""
+    """Return a memory for `ralph memory ... --format json`.
+
+    It has the documented aliases `content` and `created`.
+    """
     return {**record_json(record, source), "content": record.text, "created": record.created_at}
 
 
 def mark_weak(weak: bool) -> dict[str, object]:
-    """Return the mark of a hit that is among the nearest where nothing certain was found."""
-    return {"weak": True} if weak else {}
+    """Return the mark of a hit that is only near, because no exact match was found."""
+    if weak:
+        return {"weak": True}
+    return {}
 
 
 def hit_json(hit: ShownHit) -> dict[str, object]:
-    """Return a search hit: its record, and as `excerpt` what the layer shows of it."""
+    """Return a search hit: its record, and the part that the layer shows as `excerpt`."""
     record = hit.hit.record
-    return {
+    members: dict[str, object] = {
         **record_json(record),
         "excerpt": hit.text,
         "family": record.family.value,
@@ -99,13 +110,16 @@ def hit_json(hit: ShownHit) -> dict[str, object]:
         "why": list(hit.hit.why),
         "tokens": hit.tokens,
         **mark_weak(hit.hit.weak),
-        **({"repeats": list(hit.repeats)} if hit.repeats else {}),
-        **({"member": hit.member} if hit.member else {}),
     }
+    if hit.repeats:
+        members["repeats"] = list(hit.repeats)
+    if hit.member:
+        members["member"] = hit.member
+    return members
 
 
 def task_json(entry: ListedTask) -> dict[str, object]:
-    """Return a task, with whether it can begin and what it waits for."""
+    """Return a task, whether it is ready, and what it waits for."""
     members = asdict(entry.task)
     extra = members.pop("extra")
     members |= {"blocked_by": list(entry.task.blocked_by), "ready": entry.is_ready}
@@ -113,7 +127,7 @@ def task_json(entry: ListedTask) -> dict[str, object]:
 
 
 def feature_json(view: FeatureView) -> dict[str, object]:
-    """Return a feature, with how many of its tasks are done."""
+    """Return a feature, and how many of its tasks are done."""
     members = asdict(view.feature)
     extra = members.pop("extra")
     return {**members, "tasks": len(view.tasks), "done": view.done, "extra": extra}
@@ -126,64 +140,49 @@ def session_json(session: Session) -> dict[str, object]:
 
 def history_json(history: ChatHistory) -> dict[str, object]:
     """Return a session as a conversation."""
-    about = {
-        key: value
-        for key, value in session_json(history.session).items()
-        if key not in ("summary", "tags")
-    }
-    turns = [
-        {
-            "role": each.by.value,
-            "at": each.at,
-            "text": each.text,
-            "tools": [asdict(tool) for tool in each.tools],
-        }
-        for each in history.turns
-    ]
-    return {**about, "count": history.session.messages, "messages": turns}
-
-
-_RUN_MEMBERS = [
-    "id",
-    "goal",
-    "status",
-    "reason",
-    "words",
-    "iterations",
-    "task",
-    "feature",
-    "step",
-    "agent",
-    "model",
-    "done",
-    "failed",
-    "seconds",
-    "cost_usd",
-    "started_at",
-    "ended_at",
-    "pid",
-]
+    members = session_json(history.session)
+    del members["summary"]
+    del members["tags"]
+    turns = []
+    for turn in history.turns:
+        tools = [asdict(tool) for tool in turn.tools]
+        turns.append({"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": tools})
+    return {**members, "count": history.session.messages, "messages": turns}
 
 
 def run_json(run: Run, *, alive: bool, heartbeat: str) -> dict[str, object]:
-    """Return a run of the loop; `alive` and `heartbeat` are what its process says."""
+    """Return a run of the loop; `alive` and `heartbeat` describe its process."""
     from ralph.model.work import RunStatus
 
-    other = {
+    task = run.task
+    if not task and run.only:
+        task = run.only[0]
+    return {
+        "id": run.id,
+        "goal": run.goal,
         "status": run.status.value,
-        "task": run.task or (run.only[0] if run.only else ""),
+        "reason": run.reason,
+        "words": run.words,
+        "iterations": run.iterations,
+        "task": task,
+        "feature": run.feature,
+        "step": run.step,
+        "agent": run.agent,
+        "model": run.model,
         "done": list(run.done),
         "failed": list(run.failed),
         "seconds": round(run.seconds, 3),
         "cost_usd": run.cost,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
         "pid": run.pid if run.status is RunStatus.RUNNING else None,
+        "alive": alive,
+        "heartbeat": heartbeat,
     }
-    members = {name: other[name] if name in other else getattr(run, name) for name in _RUN_MEMBERS}
-    return {**members, "alive": alive, "heartbeat": heartbeat}
 
 
 def journal_json(entry: JournalEntry) -> dict[str, object]:
-    """Return how one iteration ended, with the names of the loop's specification."""
+    """Return how an iteration ended, with the member names of the loop's specification."""
     return {
         "id": f"jrn-{entry.run}-{entry.iteration}",
         "run_id": entry.run,

@@ -1,7 +1,8 @@
-"""Knowledge: entries with a title and a file of their own in `.ralph/knowledge/`, chosen for a task by their tags.
+"""Knowledge: titled entries, each in its own file in `.ralph/knowledge/`, chosen by their tags.
 
-An entry about the same subject replaces the body of the existing one; the old body is logged first, so that no crash
-loses both. A person's secret is refused, an agent's is redacted, because a loop cannot ask.
+A new entry about a known subject replaces the body of the existing entry. The old body is logged
+first, so that a crash cannot lose both. A secret in a person's text is refused; in an agent's text
+it is redacted, because a loop cannot ask.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ from ralph.store import files
 from ralph.store.files import WriteObserver, hide_state
 from ralph.store.library import Library, Stored, check_folders
 
-_TRIES = 20
-_SIGNED = ("run", "by", VIA, WHO, SESSION)
+_MAX_WRITE_ATTEMPTS = 20  # each fails only if another process wrote in between
+_SIGNATURE_MEMBERS = ("run", "by", VIA, WHO, SESSION)
+"""Members of `extra` that an update takes from the new entry."""
 
 
 class LearnedEntry(NamedTuple):
-    """What became of one `<knowledge>` sigil; `why` explains a refusal or an alteration."""
+    """The result of one `<knowledge>` sigil; `why` explains a refusal or an alteration."""
 
     title: str
     slug: str
@@ -54,7 +56,7 @@ class LearnedEntry(NamedTuple):
 
 
 class KnowledgeLink(NamedTuple):
-    """One `[[link]]`: the entry that has it, its words, and the entry it leads to, if there is one."""
+    """A `[[link]]`: the entry that contains it, its words, and its target if that exists."""
 
     source: Record
     words: str
@@ -65,13 +67,13 @@ class KnowledgeLink(NamedTuple):
 
 
 def entries(root: Path) -> list[Stored]:
-    """Return every entry that can be read, in the order of the files' names."""
+    """Return every readable entry, sorted by file name."""
     library = Library(root)
     return library.read(library.knowledge)
 
 
 def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = ()) -> list[Match]:
-    """Return the entries that belong to a piece of work, and what they link to, the best first."""
+    """Return the entries relevant to a piece of work and those they link to, best first."""
     records = [
         stored.record for stored in entries(root) if stored.record.status is not Status.RETIRED
     ]
@@ -82,27 +84,37 @@ def match(root: Path, words: str, *, feature: str = "", files: Sequence[str] = (
 def section(
     root: Path, words: str, *, feature: str = "", files: Sequence[str] = (), budget: int = BUDGET
 ) -> str:
-    """Return the entries for a piece of work as a section of a prompt; "" when there are none."""
-    matches = [each.record for each in match(root, words, feature=feature, files=files)]
-    return choosing.render([*filter(quarantine.injectable(root), matches)], budget)
+    """Return the entries for a piece of work as a section of a prompt, or "" without any."""
+    may_inject = quarantine.injectable(root)
+    records = []
+    for matched in match(root, words, feature=feature, files=files):
+        if may_inject(matched.record):
+            records.append(matched.record)
+    return choosing.render(records, budget)
 
 
 def links(root: Path, name: str = "") -> list[KnowledgeLink]:
-    """Return every `[[link]]` between entries; with a name, those from and to this one."""
+    """Return every `[[link]]` between entries; with a name, those from and to that entry.
+
+    Raises NotFound if no entry has the name.
+    """
     records = [stored.record for stored in entries(root)]
     titles = Titles(records)
-    only = find(Library(root), name)[1].record.id if name else ""
-    edges = [
-        KnowledgeLink(record, link.target, titles.find(link.target))
-        for record in records
-        for link in record.links
-        if link.relation == "links_to"
-    ]
-    return [
-        each
-        for each in edges
-        if not only or only in (each.source.id, each.target.id if each.target else "")
-    ]
+    edges = []
+    for record in records:
+        for link in record.links:
+            if link.relation == "links_to":
+                edges.append(KnowledgeLink(record, link.target, titles.find(link.target)))
+    if not name:
+        return edges
+    record_id = find(Library(root), name)[1].record.id
+    return [edge for edge in edges if _touches(edge, record_id)]
+
+
+def _touches(edge: KnowledgeLink, record_id: str) -> bool:
+    if edge.source.id == record_id:
+        return True
+    return edge.target is not None and edge.target.id == record_id
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -124,11 +136,16 @@ def add(
     signed: Mapping[str, str] | None = None,
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry, or update the one about the same subject; `accepted` as in `memory.add`."""
+    """Add an entry, or update the one about the same subject; `accepted` as in `memory.add`.
+
+    Raises Refused for a secret, a missing title or tag, a forgotten text that an agent adds, and a
+    text that is held for review.
+    """
     feature = features.resolve_name(root, feature)
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
-    for words in filter(None, (title, feature)):
-        private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
+    for words in (title, feature):
+        if words:
+            private += clean_memory(words, allow_secret=allow_secret, patterns=patterns)[1]
     check_forgotten(text, by, observer)
     extra = {"feature": privacy.strip_private(feature)[0], "by": by, VIA: via}
     extra |= quarantine.signature(root, by) if signed is None else signed
@@ -149,75 +166,107 @@ def learn(
     run: str = "",
     patterns: Sequence[str] = (),
 ) -> list[LearnedEntry]:
-    """Store what an agent has learned, secrets redacted; one that is refused does not cost the others."""
-    learned = []
+    """Store what an agent has learned, with secrets redacted; a refused entry costs no other."""
     feature = features.title_of(root, feature)
+    learned = []
     for sigil in sigils:
         title = ""
         try:
-            texts = map(invisible_characters.clean_text, (sigil.title, sigil.text))
-            clean = [privacy.redact(each, patterns) for each in texts]
-            title = " ".join(clean[0].text.split())
-            text = clean[1].text.strip()
-            invisible_characters.check_text(title + text)
-            check_forgotten(text, "agent")
-            tags = [invisible_characters.clean_text(tag) for tag in sigil.tags]
-            tags = [tag for tag in tags if privacy.redact(tag, patterns).text == tag]
-            entry = _new_entry(
-                title, text, tags, MemoryKind.CONTEXT, {"feature": feature, "run": run}
-            )
-            check_author(root, entry, "agent", in_="knowledge", feature=feature)
-            saved = _save(root, entry)
+            clean = _clean_sigil(sigil, patterns)
+            title = clean.title
+            learned.append(_learn_one(root, clean, feature, run))
         except RalphError as error:
             learned.append(LearnedEntry(title, "", Change.REFUSED, error.message))
-            continue
-        hidden = (
-            sum(len(each.findings) + each.private for each in clean) + len(sigil.tags) - len(tags)
-        )
-        notes = [f"{hidden} secret or private parts left out"] if hidden else []
-        if saved.shortened:
-            notes.append("cut to about 500 words")
-        learned.append(
-            LearnedEntry(title, saved.stored.path.stem, saved.change, "; ".join(notes), text)
-        )
     return learned
+
+
+class _CleanSigil(NamedTuple):
+    """A sigil without secrets, private parts and invisible characters."""
+
+    title: str
+    text: str
+    tags: list[str]
+    removed_parts: int
+
+
+def _clean_sigil(sigil: KnowledgeSigil, patterns: Sequence[str]) -> _CleanSigil:
+    title = privacy.redact(invisible_characters.clean_text(sigil.title), patterns)
+    text = privacy.redact(invisible_characters.clean_text(sigil.text), patterns)
+    tags = []
+    for tag in map(invisible_characters.clean_text, sigil.tags):
+        if privacy.redact(tag, patterns).text == tag:
+            tags.append(tag)
+    removed_parts = len(sigil.tags) - len(tags)
+    for redacted in (title, text):
+        removed_parts += len(redacted.findings) + redacted.private
+    return _CleanSigil(" ".join(title.text.split()), text.text.strip(), tags, removed_parts)
+
+
+def _learn_one(root: Path, clean: _CleanSigil, feature: str, run: str) -> LearnedEntry:
+    invisible_characters.check_text(clean.title + clean.text)
+    check_forgotten(clean.text, "agent")
+    extra = {"feature": feature, "run": run}
+    entry = _new_entry(clean.title, clean.text, clean.tags, MemoryKind.CONTEXT, extra)
+    check_author(root, entry, "agent", in_="knowledge", feature=feature)
+    saved = _save(root, entry)
+    notes = []
+    if clean.removed_parts:
+        notes.append(f"{clean.removed_parts} secret or private parts left out")
+    if saved.shortened:
+        notes.append("cut to about 500 words")
+    slug = saved.stored.path.stem
+    return LearnedEntry(clean.title, slug, saved.change, "; ".join(notes), clean.text)
 
 
 def _new_entry(
     title: str, text: str, tags: Sequence[str], kind: MemoryKind, extra: dict[str, str]
 ) -> Record:
-    needed = {"title": title.strip(), "tag": knowledge.clean_tags(tags)}
-    if missing := [name for name, value in needed.items() if not value]:
-        hint = "a title, at least one tag and a text are needed"
+    missing = []
+    if not title.strip():
+        missing.append("title")
+    if not knowledge.clean_tags(tags):
+        missing.append("tag")
+    if missing:
         raise Refused(
-            f"a knowledge entry without a {' and a '.join(missing)} would never be found", hint=hint
+            f"a knowledge entry without a {' and a '.join(missing)} would never be found",
+            hint="a title, at least one tag and a text are needed",
         )
-    label = knowledge.KNOWLEDGE_LABEL if kind is MemoryKind.CONTEXT else kind.value
+    label = kind.value
+    if kind is MemoryKind.CONTEXT:
+        label = knowledge.KNOWLEDGE_LABEL
     members = {name: " ".join(value.split()) for name, value in extra.items() if value.strip()}
     record = Record("", kind, text, label=label, title=title, tags=tuple(tags), extra=members)
     return knowledge.normalise_entry(record, "")
 
 
 def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> SavedMemory:
-    """Write an entry to the file where it belongs, which depends on all others and is checked again under the lock."""
+    """Write an entry to its file.
+
+    Which file that is depends on all other entries, so it is checked again under the lock.
+    """
     short = replace(entry, text=knowledge.shorten(entry.text))
+    is_shortened = short.text != entry.text
     collection = Library(root).knowledge
     check_folders(collection.places[0] / "entry.md", collection.root)
 
     def edit(text: str) -> tuple[str, SavedMemory | None]:
-        if _file_for(root, short) != path:  # another writer was faster
+        if _file_for(root, short) != path:  # another process was faster
             return text, None
-        after, change, replaced = _with_entry(
-            root, knowledge.parse_knowledge(text, path.stem), short, observer
+        document = knowledge.parse_knowledge(text, path.stem)
+        updated = _with_entry(root, document, short, observer)
+        written = updated.document.entries[0]
+        saved = SavedMemory(
+            Stored(written.record, path, written.line),
+            updated.change,
+            replaced=updated.replaced,
+            shortened=is_shortened,
         )
-        stored = Stored(after.entries[0].record, path, after.entries[0].line)
-        return after.text, SavedMemory(
-            stored, change, replaced=replaced, shortened=short.text != entry.text
-        )
+        return updated.document.text, saved
 
-    for _ in range(_TRIES):
+    for _ in range(_MAX_WRITE_ATTEMPTS):
         path = _file_for(root, short)
-        if saved := files.update(path, edit, root=collection.root, observer=observer)[1]:
+        _, saved = files.update(path, edit, root=collection.root, observer=observer)
+        if saved is not None:
             return saved
     raise Conflict(
         f"{collection.places[0]}: keeps changing",
@@ -226,25 +275,22 @@ def _save(root: Path, entry: Record, observer: WriteObserver | None = None) -> S
 
 
 def _file_for(root: Path, entry: Record) -> Path:
-    """Return the file of the entry about the same subject (by title, else by most common tags), or a new one."""
+    """Return the file of the entry about the same subject, or a new file.
+
+    The same title means the same subject, otherwise the most tags in common.
+    """
     library = Library(root)
-    records = [(stored.record, stored.path) for stored in library.read(library.knowledge)]
-    similar = [
-        each
-        for each in records
-        if knowledge.same_entry(each[0].title, each[0].tags, entry.title, entry.tags)
-    ]
+    similar = []
+    for stored in library.read(library.knowledge):
+        record = stored.record
+        if knowledge.same_entry(record.title, record.tags, entry.title, entry.tags):
+            similar.append(stored)
+    for stored in similar:
+        if knowledge.same_entry(stored.record.title, (), entry.title, ()):
+            return stored.path
     if similar:
-        titled = [
-            path
-            for record, path in similar
-            if knowledge.same_entry(record.title, (), entry.title, ())
-        ]
-        return (
-            titled[0]
-            if titled
-            else max(similar, key=lambda each: len({*each[0].tags} & {*entry.tags}))[1]
-        )
+        tags = set(entry.tags)
+        return max(similar, key=lambda stored: len(tags.intersection(stored.record.tags))).path
     taken = {
         unicodedata.normalize("NFC", path.stem).lower(): ""
         for path in library.files_of(library.knowledge)
@@ -252,30 +298,42 @@ def _file_for(root: Path, entry: Record) -> Path:
     return library.knowledge.places[0] / f"{knowledge.slug_for(entry.title, taken)}.md"
 
 
+class _Update(NamedTuple):
+    """A document with an entry added or updated; `replaced` is the id of its body in the log."""
+
+    document: Document
+    change: Change
+    replaced: str = ""
+
+
 def _with_entry(
     root: Path, document: knowledge.KnowledgeDocument, entry: Record, observer: WriteObserver | None
-) -> tuple[Document, Change, str]:
+) -> _Update:
     now = ids.timestamp()
     if not document.entries:
-        return document.add(replace(entry, created_at=now)), Change.NEW, ""
+        return _Update(document.add(replace(entry, created_at=now)), Change.NEW)
     old = document.entries[0].record
     tags = knowledge.clean_tags((*old.tags, *entry.tags))
-    if (old.text.strip(), old.tags, old.status) == (entry.text.strip(), tags, Status.ACCEPTED):
-        return document, Change.UNCHANGED, ""
-    extra = {**old.extra, **{key: entry.extra[key] for key in _SIGNED if key in entry.extra}}
+    has_same_text = old.text.strip() == entry.text.strip()
+    if has_same_text and old.tags == tags and old.status is Status.ACCEPTED:
+        return _Update(document, Change.UNCHANGED)
+    extra = dict(old.extra)
+    for name in _SIGNATURE_MEMBERS:
+        if name in entry.extra:
+            extra[name] = entry.extra[name]
     new = replace(
         old, text=entry.text, tags=tags, status=Status.ACCEPTED, updated_at=now, extra=extra
     )
     after = document.replace(old.id, new)
-    run = str(entry.extra.get("run", ""))
-    replaced = (
-        keep_body(root, old, now, run, observer) if old.text.strip() != entry.text.strip() else ""
-    )
-    return after, Change.UPDATED, replaced
+    replaced = ""
+    if not has_same_text:
+        run = str(entry.extra.get("run", ""))
+        replaced = keep_body(root, old, now, run, observer)
+    return _Update(after, Change.UPDATED, replaced)
 
 
 def as_stored(record: Record) -> Record:
-    """Return an edited entry as its file can hold it."""
+    """Return an edited entry in the form that its file can store."""
     if record.origin.by:
         record = replace(record, extra={**record.extra, "by": record.origin.by})
     return knowledge.normalise_entry(record, record.id.removeprefix("know-"))
@@ -284,7 +342,10 @@ def as_stored(record: Record) -> Record:
 def keep_body(
     root: Path, old: Record, now: str, run: str = "", observer: WriteObserver | None = None
 ) -> str:
-    """Log a body that is about to be replaced; its id comes from its text, so that a second try adds nothing."""
+    """Log a body that is about to be replaced, and return its id.
+
+    The id is derived from the text, so that a second attempt adds nothing.
+    """
     if not old.text.strip():
         return ""
     log = replaced_bodies(root)
@@ -300,7 +361,7 @@ def keep_body(
         links=superseded,
         origin=Origin(run=run),
     )
-    files.target(log, paths.state_boundary(root))  # before anything is made there
+    files.target(log, paths.state_boundary(root))  # raises before anything is created there
     hide_state(root)
     files.append(
         log, encode_record(record), root=paths.state_boundary(root), durable=True, observer=observer
@@ -309,5 +370,5 @@ def keep_body(
 
 
 def replaced_bodies(root: Path) -> Path:
-    """Return the log of bodies that were replaced, in the main checkout."""
+    """Return the log of replaced bodies, which is in the main checkout."""
     return paths.log_folder(root) / "knowledge.jsonl"

@@ -1,7 +1,8 @@
-"""Rows of tasks, runs and sessions for lists, and a watcher that reports what changed in a project.
+"""Rows of tasks, runs and sessions for lists, and a watcher that reports changes in a project.
 
-A row has nothing that has to be read for one row alone. Open pages look about once a second: a look is a `stat` of the
-files that hold something, and sees the changes of editors, git, hooks and loops alike.
+A row contains nothing that would have to be read for that row alone. Open pages check for changes
+about once a second. A check is a `stat` of the files that hold something, so it sees the changes of
+editors, git, hooks and loops alike.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app import index, runs, sessions, usage
@@ -31,98 +32,166 @@ from ralph.store import sessions as stored_sessions
 Row = dict[str, Any]
 SORTS = ("priority", "newest", "title", "state")
 _STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
-_TITLE_LENGTH = 160
+_MAX_TITLE_CHARACTERS = 160
 _NEWEST_RUNS = 20
-"""The newest runs that are checked for a task, beside those that the journal names, and that a watcher compares."""
-_ALL_LOGS = 60.0
-_SETTLED = 2.0
-_DAY = 86_400.0
-"""Seconds after which all logs are looked at again, a folder's own time can be trusted, and a log is an old one."""
-_TASK_MEMBERS = "id title priority created_at updated_at attempts blocked_by waits_for ready"
-_RUN_MEMBERS = "id task goal status reason started_at ended_at iterations agent model cost_usd seconds alive step"
-_SESSION_MEMBERS = "id host task started_at ended_at observations messages"
+"""How many runs are checked for a task besides those in the journal, and compared by a watcher."""
+_FULL_SCAN_SECONDS = 60.0  # after which all logs are checked again
+_SETTLE_SECONDS = 2.0  # after which the modification time of a folder can be trusted
+_RECENT_SECONDS = 86_400.0  # a log that changed within this time is checked every time
+_TASK_MEMBERS = (
+    "id",
+    "title",
+    "priority",
+    "created_at",
+    "updated_at",
+    "attempts",
+    "blocked_by",
+    "waits_for",
+    "ready",
+)
+_OPTIONAL_TASK_MEMBERS = ("parent", "feature", "branch", "worktree")
+_RUN_MEMBERS = (
+    "id",
+    "task",
+    "goal",
+    "status",
+    "reason",
+    "started_at",
+    "ended_at",
+    "iterations",
+    "agent",
+    "model",
+    "cost_usd",
+    "seconds",
+    "alive",
+    "step",
+)
+_SESSION_MEMBERS = ("id", "host", "task", "started_at", "ended_at", "observations", "messages")
+_TASK_FILES = ("task.json", "prd.json", "progress.txt")
 
 
 def one_line(text: str, length: int) -> str:
     """Return a text on one line, truncated with an ellipsis."""
     line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    if len(line) <= length:
+        return line
+    return f"{line[: length - 1]}…"
+
+
+# --- tasks --------------------------------------------------------------------------------------
 
 
 def list_tasks(
     root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority"
 ) -> Row:
-    """Return as `items` the tasks with some words in these states; `by_state` counts those of every state."""
+    """Return the tasks in these states that contain the words, as `items`.
+
+    `by_state` counts the matching tasks of every state. Raises UsageError for an unknown order.
+    """
     if sort not in SORTS:
-        raise UsageError(f"{sort!r} is no order of tasks", hint=f"one of {', '.join(SORTS)}")
+        raise UsageError(f"{sort!r} is not an order of tasks", hint=f"one of {', '.join(SORTS)}")
     tasks, unread = task.list_(root)
-    matching = [
-        task_row(entry)
-        for entry in tasks
-        if words.casefold()
-        in f"{entry.task.id}\n{entry.task.title}\n{entry.task.description}".casefold()
-    ]
-    by_state = {state.value: 0 for state in TaskStatus} | Counter(row["status"] for row in matching)
-    rows = [row for row in matching if not states or row["status"] in states]
+    needle = words.casefold()
+    by_state = {state.value: 0 for state in TaskStatus}
+    rows = []
+    for entry in tasks:
+        text = f"{entry.task.id}\n{entry.task.title}\n{entry.task.description}"
+        if needle not in text.casefold():
+            continue
+        row = task_row(entry)
+        by_state[row["status"]] = by_state.get(row["status"], 0) + 1
+        if not states or row["status"] in states:
+            rows.append(row)
+    _sort_tasks(rows, sort)
+    notes = [f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread]
+    return {"items": rows, "by_state": by_state, "notes": notes}
+
+
+def _sort_tasks(rows: list[Row], sort: str) -> None:
+    """Sort rows in place; they come in the order of their priorities."""
     if sort == "newest":
         rows.sort(key=lambda row: (row["created_at"], row["id"]), reverse=True)
     elif sort == "title":
         rows.sort(key=lambda row: (row["title"].casefold(), row["id"]))
     elif sort == "state":
-        rows.sort(key=lambda row: [*_STATE_ORDER, row["status"]].index(row["status"]))
-    notes = [f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread]
-    return {"items": rows, "by_state": by_state, "notes": notes}
+        rows.sort(key=lambda row: _state_rank(row["status"]))
+
+
+def _state_rank(status: str) -> int:
+    if status in _STATE_ORDER:
+        return _STATE_ORDER.index(status)
+    return len(_STATE_ORDER)
 
 
 def task_row(entry: ListedTask) -> Row:
-    """Return a task as a row; `run` is the one that works on it now, and an unknown state stays as it is written."""
+    """Return a task as a row; `run` is the run that works on it now.
+
+    A state that Ralph does not know stays as it is written.
+    """
     work = entry.task
     members = task_json(entry)
-    status = status_of(entry.task)
-    return {
-        **{name: members[name] for name in _TASK_MEMBERS.split()},
-        **{name: members[name] or "" for name in ("parent", "feature", "branch", "worktree")},
-        "status": status.value if status is not None else work.status,
-        "run": work.claim.run if work.claim is not None and entry.is_held else "",
-    }
+    row: Row = {name: members[name] for name in _TASK_MEMBERS}
+    for name in _OPTIONAL_TASK_MEMBERS:
+        row[name] = members[name] or ""
+    status = status_of(work)
+    row["status"] = work.status if status is None else status.value
+    row["run"] = ""
+    if work.claim is not None and entry.is_held:
+        row["run"] = work.claim.run
+    return row
+
+
+# --- runs ---------------------------------------------------------------------------------------
 
 
 def run_rows(
     root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
 ) -> tuple[list[Row], int]:
-    """Return the newest runs (of a task), those that are alive first, and how many there are."""
-    if not task_id:
+    """Return the newest runs (of a task), live ones first, and how many there are."""
+    if task_id:
+        all_runs = _runs_of_task(root, task_id)
+        page: Sequence[Run] = all_runs[offset : offset + limit]
+        total = len(all_runs)
+    else:
         page, total = runs.newest(root, limit, offset)
-    else:  # by the journal, and those without an iteration
-        newest, _ = runs.newest(root, _NEWEST_RUNS)
-        by_id = {
-            run.id: run
-            for run in newest
-            if task_id in (run.task, *run.only, *run.done, *run.failed)
-        }
-        for name in index.ask(
-            root, lambda connection: stored_sessions.runs_of_task(connection, task_id)
-        ):
+    rows = [run_row(root, run) for run in page]
+    rows.sort(key=lambda row: not row["alive"])
+    return rows, total
+
+
+def _runs_of_task(root: Path, task_id: str) -> list[Run]:
+    """Return the runs of a task, newest first.
+
+    The journal names those with an iteration; others are found among the newest runs.
+    """
+    by_id = {}
+    for run in runs.newest(root, _NEWEST_RUNS)[0]:
+        if task_id in (run.task, *run.only, *run.done, *run.failed):
+            by_id[run.id] = run
+    names = index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id))
+    for name in names:
+        if name not in by_id:
             with suppress(NotFound):
-                by_id[name] = by_id.get(name) or runs.read(root, name)
-        ordered = sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
-        page = ordered[offset : offset + limit]
-        total = len(ordered)
-    return sorted((run_row(root, run) for run in page), key=lambda row: not row["alive"]), total
+                by_id[name] = runs.read(root, name)
+    return sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
 
 
 def run_row(root: Path, run: Run) -> Row:
-    """Return a run as a row; `tokens` are those of its prompts, `why` is how it ended, or its current step."""
-    live = runs.lives(root, run)
+    """Return a run as a row.
+
+    `tokens` counts those of its prompts; `why` is how it ended, or its current step.
+    """
+    is_alive = runs.lives(root, run)
+    members = run_json(run, alive=is_alive, heartbeat="")
+    row: Row = {name: members[name] for name in _RUN_MEMBERS}
+    row["tokens"] = sum(prompt_tokens(root, run.id).values())
     if run.status is not RunStatus.RUNNING:
-        why = run.words or run.reason
-    elif not live:
-        why = f"its process is gone; `ralph loop resume {run.id}` goes on"
+        row["why"] = run.words or run.reason
+    elif not is_alive:
+        row["why"] = f"its process is gone; `ralph loop resume {run.id}` resumes it"
     else:
-        why = runs.DOING.get(run.step, run.step) or "between two iterations"
-    members = run_json(run, alive=live, heartbeat="")
-    tokens = sum(prompt_tokens(root, run.id).values())
-    return {**{name: members[name] for name in _RUN_MEMBERS.split()}, "tokens": tokens, "why": why}
+        row["why"] = runs.DOING.get(run.step, run.step) or "between two iterations"
+    return row
 
 
 def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
@@ -138,6 +207,9 @@ def _token_count(path: Path, size: int) -> int:
     return estimate(files.read(path) or "")
 
 
+# --- sessions -----------------------------------------------------------------------------------
+
+
 def session_rows(
     root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
 ) -> tuple[list[Row], int]:
@@ -148,157 +220,183 @@ def session_rows(
 
 def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
     """Return sessions as rows; `agent` and `mode` are those of a chat."""
+    if not page:
+        return []
     names = [session.id for session in page]
-    ended = (
-        index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names))
-        if page
-        else set()
-    )
-    tokens = _ledger_and_tokens(root)[1]
+    ended = index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names))
+    tokens = _read_usage(root).tokens_by_session
     rows = []
     for session in page:
         members = session_json(session)
         is_chat = bool(session.task) or session.mode == "plan"
-        row = {name: members[name] for name in _SESSION_MEMBERS.split()} | {
-            "title": session_title(session)
-        }
-        row |= {"agent": session.host if is_chat else "", "mode": session.mode if is_chat else ""}
-        row |= {
-            "tokens_injected": tokens[session.id],
-            "status": "ended" if session.id in ended else "open",
-        }
+        row: Row = {name: members[name] for name in _SESSION_MEMBERS}
+        row["title"] = session_title(session)
+        row["agent"] = session.host if is_chat else ""
+        row["mode"] = session.mode if is_chat else ""
+        row["tokens_injected"] = tokens[session.id]
+        row["status"] = "ended" if session.id in ended else "open"
         rows.append(row)
     return rows
 
 
 def session_title(session: Session) -> str:
-    """Return what was asked first, else how the summary begins; never an id."""
-    return (
-        one_line(session.prompt or session.summary, _TITLE_LENGTH)
-        or f"Session without a prompt ({session.host})"
-    )
+    """Return the first prompt, otherwise the beginning of the summary; never an id."""
+    title = one_line(session.prompt or session.summary, _MAX_TITLE_CHARACTERS)
+    return title or f"Session without a prompt ({session.host})"
+
+
+class _Usage(NamedTuple):
+    """The ledger of injections, and the tokens that each session got."""
+
+    ledger: usage.Ledger
+    tokens_by_session: Counter[str]
 
 
 def read_ledger(root: Path) -> usage.Ledger:
-    """Return the complete ledger, read again when it has changed."""
-    return _ledger_and_tokens(root)[0]
+    """Return the complete ledger, which is read again when it has changed."""
+    return _read_usage(root).ledger
 
 
-def _ledger_and_tokens(root: Path) -> tuple[usage.Ledger, Counter[str]]:
+def _read_usage(root: Path) -> _Usage:
     try:
         status = usage.ledger_file(root).stat()
     except OSError:
-        return usage.Ledger(), Counter()
-    return _read_ledger(root, status.st_mtime_ns, status.st_size)
+        return _Usage(usage.Ledger(), Counter())
+    return _read_usage_version(root, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4)
-def _read_ledger(root: Path, changed: int, size: int) -> tuple[usage.Ledger, Counter[str]]:
+def _read_usage_version(root: Path, changed: int, size: int) -> _Usage:
     ledger = usage.read_ledger(root, usage.ALL_BYTES)
     tokens = Counter[str]()
     for injection in ledger.injections:
         tokens[injection.session] += injection.tokens
-    return ledger, tokens
+    return _Usage(ledger, tokens)
+
+
+# --- changes ------------------------------------------------------------------------------------
 
 
 class Watcher:
-    """Remembers the last look; runs are read as long as one is alive, since a killed run leaves no trace."""
+    """Reports what changed since the last look.
+
+    Runs are read as long as one is alive, because a killed run leaves no trace in its files.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._logs = (
-            _LogFolder(paths.log_folder(root) / "sessions"),
-            _LogFolder(paths.runs_folder(root)),
-        )
+        self._session_logs = _LogFolder(paths.log_folder(root) / "sessions")
+        self._run_logs = _LogFolder(paths.runs_folder(root))
         self._marks: dict[str, int] | None = None
         self._runs: dict[str, Row] = {}
 
     def look(self) -> tuple[list[str], list[Row]]:
-        """Return the parts of the project, and the runs, that changed since the last look."""
+        """Return the parts of the project, and the runs, that changed since the last look.
+
+        The first look returns no parts, and the runs that are alive.
+        """
         before = self._marks
         self._marks = self._part_marks()
-        changed = [
-            part
-            for part, mark in self._marks.items()
-            if before is not None and before[part] != mark
-        ]
-        if (
-            before is not None
-            and "runs" not in changed
-            and not any(row["alive"] for row in self._runs.values())
-        ):
+        if before is None:
+            self._read_runs()
+            return [], [row for row in self._runs.values() if row["alive"]]
+        changed = [part for part, mark in self._marks.items() if before[part] != mark]
+        is_any_alive = any(row["alive"] for row in self._runs.values())
+        if "runs" not in changed and not is_any_alive:
             return changed, []
-        last = self._runs
-        self._runs = {row["id"]: row for row in run_rows(self._root, limit=_NEWEST_RUNS)[0]}
-        rows = self._runs.values()
-        return changed, [
-            row for row in rows if (row["alive"] if before is None else row != last.get(row["id"]))
-        ]
+        last_runs = self._runs
+        self._read_runs()
+        rows = [row for name, row in self._runs.items() if row != last_runs.get(name)]
+        return changed, rows
+
+    def _read_runs(self) -> None:
+        rows, _ = run_rows(self._root, limit=_NEWEST_RUNS)
+        self._runs = {row["id"]: row for row in rows}
 
     def _part_marks(self) -> dict[str, int]:
-        root, (session_logs, run_logs) = self._root, self._logs
-        folders = _scan_folder(paths.tasks_folder(root))
-        records = [
+        """Return a number for each part of the project, which differs when the part changes."""
+        root = self._root
+        record_files = [
             *paths.memories_files(root),
             *paths.guardrails_files(root),
             *paths.progress_files(root),
+            paths.global_patterns(root),
+            *_scan_folder(paths.knowledge_folder(root)),
         ]
-        records += [paths.global_patterns(root), *_scan_folder(paths.knowledge_folder(root))]
-        names = ("task.json", "prd.json", "progress.txt")
+        task_files = []
+        insight_files = []
+        for folder in _scan_folder(paths.tasks_folder(root)):
+            task_files += [folder / name for name in _TASK_FILES]
+            insight_files.append(folder / "memory/insights.json")
+        insight_files.append(paths.held_memories(root))
+        ledger_mark = _mark([paths.log_folder(root) / "injections.jsonl"])
         return {
-            "records": _mark(records),
-            "tasks": _mark(folder / name for folder in folders for name in names),
-            "sessions": hash(
-                (session_logs.changes(), _mark([paths.log_folder(root) / "injections.jsonl"]))
-            ),
-            "runs": run_logs.changes(),
-            "insights": _mark(
-                (
-                    *(folder / "memory/insights.json" for folder in folders),
-                    paths.held_memories(root),
-                )
-            ),
+            "records": _mark(record_files),
+            "tasks": _mark(task_files),
+            "sessions": hash((self._session_logs.changes(), ledger_mark)),
+            "runs": self._run_logs.changes(),
+            "insights": _mark(insight_files),
         }
 
 
+class _Stamp(NamedTuple):
+    """The modification time and size of a file."""
+
+    changed: float
+    size: int
+
+
 class _LogFolder:
-    """Counts changes of logs; those older than a day are looked at each minute, and when one came or went."""
+    """Counts the changes of logs.
+
+    Logs older than a day are checked once a minute, and whenever one was added or removed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._changes = 0
-        self._seen_at = 0.0
-        self._folder_time = -1.0
-        self._stamps: dict[Path, tuple[float, int]] = {}
-        self._newest: list[Path] = []
+        self._scanned_at = 0.0
+        self._folder_changed = -1.0
+        self._stamps: dict[Path, _Stamp] = {}
+        self._recent: list[Path] = []
 
     def changes(self) -> int:
         """Return the number of changes so far."""
         now = time.time()
-        folder_time = _stamps([self._folder]).get(self._folder, (0.0, 0))[0]
-        is_settled = folder_time == self._folder_time and now - folder_time > _SETTLED
-        if is_settled and 0 <= now - self._seen_at < _ALL_LOGS:
-            stamps = self._stamps | _stamps(self._newest)
-        else:
+        folder_stamp = _stamps([self._folder]).get(self._folder, _Stamp(0.0, 0))
+        if self._is_scan_due(now, folder_stamp.changed):
             stamps = _stamps(_scan_folder(self._folder))
-            self._seen_at = now
-            self._folder_time = folder_time
-            self._newest = [path for path, (changed, _) in stamps.items() if now - changed < _DAY]
-        self._changes += stamps != self._stamps
+            self._scanned_at = now
+            self._folder_changed = folder_stamp.changed
+            self._recent = [
+                path for path, stamp in stamps.items() if now - stamp.changed < _RECENT_SECONDS
+            ]
+        else:
+            stamps = self._stamps | _stamps(self._recent)
+        if stamps != self._stamps:
+            self._changes += 1
         self._stamps = stamps
         return self._changes
+
+    def _is_scan_due(self, now: float, folder_changed: float) -> bool:
+        if folder_changed != self._folder_changed:
+            return True
+        if now - folder_changed <= _SETTLE_SECONDS:  # it may change again with the same time
+            return True
+        return not 0 <= now - self._scanned_at < _FULL_SCAN_SECONDS
 
 
 def _mark(locations: Iterable[Path]) -> int:
     return hash(tuple(_stamps(locations).items()))
 
 
-def _stamps(locations: Iterable[Path]) -> dict[Path, tuple[float, int]]:
+def _stamps(locations: Iterable[Path]) -> dict[Path, _Stamp]:
+    """Return the stamps of the files that exist."""
     stamps = {}
     for path in locations:
         with suppress(OSError):
             status = path.stat()
-            stamps[path] = (status.st_mtime, status.st_size)
+            stamps[path] = _Stamp(status.st_mtime, status.st_size)
     return stamps
 
 

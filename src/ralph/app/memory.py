@@ -1,8 +1,9 @@
-"""`ralph memory ...`: the entries of every curated file, through one set of verbs.
+"""`ralph memory ...`: read and write the entries of every curated file with one set of verbs.
 
-`in_` names the file: memories, guardrails, patterns, knowledge (`app/knowledge.py`) or personal, which is the user's
-and no project's; an id finds its file by itself, also in the projects around this one.
-Text is cleaned before anything else sees it; ids and duplicates are decided under the file's lock.
+`in_` names the file: memories, guardrails, patterns, knowledge (`app/knowledge.py`) or personal,
+which belongs to the user and not to a project. An id alone finds its file, also in the enclosing
+projects. Text is cleaned before anything else sees it. Ids and duplicates are decided while the
+file is locked, so that two writers cannot choose the same id.
 """
 
 from __future__ import annotations
@@ -38,20 +39,26 @@ from ralph.store.library import NAMES, AlreadyThere, Collection, Library, Stored
 if TYPE_CHECKING:
     import sqlite3
 
+    from ralph.search import rank
     from ralph.settings import Embedding
 
 ALL = "all"
 MEMORIES = ("memories",)
-_DEFAULT_KINDS = dict.fromkeys(
-    ("memories", "guardrails", "patterns", "personal"), MemoryKind.PATTERN
-)
-_DEFAULT_KINDS["guardrails"] = MemoryKind.FIX
+_DEFAULT_KINDS = {
+    "memories": MemoryKind.PATTERN,
+    "guardrails": MemoryKind.FIX,
+    "patterns": MemoryKind.PATTERN,
+    "personal": MemoryKind.PATTERN,
+}
 _PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
 _TRUNCATED = "<!-- truncated: budget exceeded -->"
+_HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
+"""Members of `extra` that agents do not get: instants, names and reasons."""
+_TRUSTED_AUTHORS = ("", "human")  # "" is a caller inside Ralph that names no author
 
 
 class Change(StrEnum):
-    """What became of an entry."""
+    """What happened to an entry."""
 
     NEW = "new"
     UPDATED = "updated"
@@ -67,9 +74,7 @@ class SavedMemory:
     change: Change
     private_parts: int = 0
     same_as: str = ""  # the id of another entry with the same text
-    replaced: str = (
-        ""  # the id under which the log keeps the body that a knowledge entry had before
-    )
+    replaced: str = ""  # the id under which the log keeps the earlier body of a knowledge entry
     shortened: bool = False
     is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
 
@@ -85,7 +90,7 @@ class SavedMemory:
 
 
 class PrimedMemories(NamedTuple):
-    """Entries chosen for an agent: the text to inject, the entries in it, and how many there were."""
+    """Entries chosen for an agent: the text to inject, its entries, and how many there were."""
 
     text: str
     records: tuple[Record, ...]
@@ -93,20 +98,26 @@ class PrimedMemories(NamedTuple):
 
 
 def names_of(in_: Sequence[str]) -> tuple[str, ...]:
-    """Return the collections that names mean; UsageError lists the valid ones."""
-    if wrong := [name for name in in_ if name not in (*NAMES, ALL)]:
-        raise UsageError(
-            f"{wrong[0]!r} is not a memory file", hint=f"one of {', '.join((*NAMES, ALL))}"
-        )
-    return NAMES if ALL in in_ else tuple(dict.fromkeys(in_))
+    """Return the names of collections, with `all` expanded. Raises UsageError for another name."""
+    valid = (*NAMES, ALL)
+    for name in in_:
+        if name not in valid:
+            raise UsageError(f"{name!r} is not a memory file", hint=f"one of {', '.join(valid)}")
+    if ALL in in_:
+        return NAMES
+    return tuple(dict.fromkeys(in_))
 
 
 def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
-    """Return kinds by their names in any case; UsageError lists the valid ones."""
+    """Return kinds by their names in any case. Raises UsageError for an unknown name."""
     valid = {kind.value: kind for kind in MemoryKind}
-    if wrong := [name for name in names if name.strip().lower() not in valid]:
-        raise UsageError(f"{wrong[0]!r} is not a type", hint=f"valid types: {', '.join(valid)}")
-    return tuple(valid[name.strip().lower()] for name in names)
+    kinds = []
+    for name in names:
+        kind = valid.get(name.strip().lower())
+        if kind is None:
+            raise UsageError(f"{name!r} is not a type", hint=f"valid types: {', '.join(valid)}")
+        kinds.append(kind)
+    return tuple(kinds)
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -121,58 +132,78 @@ def list_(
     last: int | None = None,
     as_of: str = "",
 ) -> list[Stored]:
-    """List entries in file order; with `last`, the newest by the instant they were added; those valid on a day."""
+    """List entries in file order.
+
+    With `last`, return that many of the newest, by the instant they were added. With `as_of`,
+    return the entries that were valid on that day.
+    """
     query = Query(kinds=tuple(kinds), tags=tuple(tags))
     library = Library(root)
-    everything = [
-        stored for name in names_of(in_) for stored in library.read(library.collection(name))
-    ]
+    everything: list[Stored] = []
+    for name in names_of(in_):
+        everything += library.read(library.collection(name))
     if as_of:
-        valid = {record.id for record in current([stored.record for stored in everything], as_of)}
-        active = (
-            each._replace(record=replace(each.record, status=Status.ACCEPTED))
-            for each in everything
-        )
-        everything = [each for each in active if each.record.id in valid]
+        everything = _valid_on(everything, as_of)
     entries = [stored for stored in everything if query.accepts(stored.record)]
     if last is None:
         return entries
+    if last <= 0:
+        return []
     entries.sort(key=lambda stored: stored.record.added_at)
-    return entries[-last:] if last > 0 else []
+    return entries[-last:]
+
+
+def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:
+    """Return the entries that were valid on a day, as active ones, although archived later."""
+    records = [stored.record for stored in entries]
+    valid = {record.id for record in current(records, day)}
+    found = []
+    for stored in entries:
+        if stored.record.id in valid:
+            active = replace(stored.record, status=Status.ACCEPTED)
+            found.append(stored._replace(record=active))
+    return found
 
 
 def injected(root: Path, in_: str = "memories") -> list[Record]:
-    """Return the memories or guardrails that agents get here: the project's, those around it, and personal ones."""
+    """Return the memories or guardrails that agents get in this project.
+
+    These are the project's own, those of enclosing projects, and personal memories.
+    """
     library = Library(root)
-    collections = [each for each in library.enclosing if each.name == in_]
     records = [stored.record for stored in list_(root, in_=(in_,))]
-    for collection in [*collections, *([library.personal] if in_ == "memories" else [])]:
-        with contextlib.suppress(RalphError):  # a file outside of the project that cannot be read
-            records += [
-                each.record
-                for each in library.read(collection)
-                if each.record.status is not Status.RETIRED
-            ]
+    others = [collection for collection in library.enclosing if collection.name == in_]
+    if in_ == "memories":
+        others.append(library.personal)
+    for collection in others:
+        with contextlib.suppress(RalphError):  # an unreadable file outside the project
+            for stored in library.read(collection):
+                if stored.record.status is not Status.RETIRED:
+                    records.append(stored.record)
     return records
 
 
 def show(root: Path, name: str) -> Stored:
-    """Return one entry by its full or short id; knowledge also by its title or the name of its file."""
+    """Return an entry by its full or short id; knowledge also by its title or file name.
+
+    Raises NotFound for an unknown name.
+    """
     return find(Library(root), name)[1]
 
 
 def find(library: Library, name: str) -> tuple[Collection, Stored]:
-    """Find an entry and its collection."""
+    """Find an entry and its collection. Raises NotFound for an unknown name."""
     try:
         return library.find(name)
     except NotFound:
         from ralph.context.knowledge import Titles
 
-        stored = {each.record.id: each for each in library.read(library.knowledge)}
-        record = Titles(each.record for each in stored.values()).find(name.removesuffix(".md"))
+        by_id = {stored.record.id: stored for stored in library.read(library.knowledge)}
+        titles = Titles(stored.record for stored in by_id.values())
+        record = titles.find(name.removesuffix(".md"))
         if record is None:
             raise
-        return library.knowledge, stored[record.id]
+        return library.knowledge, by_id[record.id]
 
 
 def search(
@@ -184,44 +215,65 @@ def search(
     embedding: Embedding | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> tuple[SearchResult, list[Stored]]:
-    """Return the best entries for a query (of those valid on a day, without archived ones), and where each is."""
+    """Return the best entries for a query, and where each is stored.
+
+    Archived entries are left out, and with `as_of` those that were not valid on that day.
+    """
     from ralph.app import index, meaning, outdated
     from ralph.search import rank
-    from ralph.store import queries
     from ralph.store.sources import source_names
 
     library = Library(root)
-    paths_in = [
-        path for name in names_of(in_) for path in library.files_of(library.collection(name))
-    ]
     name_of = source_names(root)
-    names = {name_of(path): path for path in paths_in}
-    query = replace(query, sources=tuple(names), families=(Family.MEMORY,))
+    path_of: dict[str, Path] = {}
+    for collection_name in names_of(in_):
+        for path in library.files_of(library.collection(collection_name)):
+            path_of[name_of(path)] = path
+    if not path_of:
+        return SearchResult((), 0), []
+    query = replace(query, sources=tuple(path_of), families=(Family.MEMORY,))
+
+    def find_hits(connection: sqlite3.Connection, by_meaning: rank.Meaning | None) -> SearchResult:
+        today = ids.now().date()
+        if not as_of:
+            return rank.search(connection, query, today=today, meaning=by_meaning)
+        unlimited = replace(query, limit=None)
+        result = rank.search(connection, unlimited, today=today, meaning=by_meaning)
+        valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
+        hits = tuple(hit for hit in result.hits if hit.record.id in valid)
+        return replace(result, hits=hits[: query.limit], total=len(hits))
 
     def ask(connection: sqlite3.Connection) -> tuple[SearchResult, list[Stored]]:
-        near = (
-            None
-            if embedding is None
-            else meaning.meaning_for(root, embedding, connection, query, warn)
-        )
-        asked = replace(query, limit=None) if as_of else query
-        result = rank.search(connection, asked, today=ids.now().date(), meaning=near)
-        if as_of:
-            valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
-            hits = tuple(hit for hit in result.hits if hit.record.id in valid)
-            result = replace(result, hits=hits[: query.limit], total=len(hits))
+        by_meaning = None
+        if embedding is not None:
+            by_meaning = meaning.meaning_for(root, embedding, connection, query, warn)
+        result = find_hits(connection, by_meaning)
         notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
         result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
-        stored: dict[int, Stored] = {}  # by row: several records may have one id
-        for record in (hit.record for hit in result.hits):
-            keys = queries.keys_of(connection, record.id, replace(query, text=""))
-            records = queries.records(connection, [key for key in keys if key not in stored])
-            key = next((key for key in records if records[key] == record), next(iter(records)))
-            name, line = queries.locations(connection, [key])[key]
-            stored[key] = Stored(record, names[name], line)
-        return result, list(stored.values())
+        return result, _locate(connection, result, query, path_of)
 
-    return index.ask(root, ask) if names else (SearchResult((), 0), [])
+    return index.ask(root, ask)
+
+
+def _locate(
+    connection: sqlite3.Connection,
+    result: SearchResult,
+    query: Query,
+    path_of: Mapping[str, Path],
+) -> list[Stored]:
+    """Return where each hit is stored; several records may have the same id."""
+    from ralph.store import queries
+
+    stored: dict[int, Stored] = {}  # by key, so that each row is used once
+    any_text = replace(query, text="")
+    for hit in result.hits:
+        keys = queries.keys_of(connection, hit.record.id, any_text)
+        records = queries.records(connection, [key for key in keys if key not in stored])
+        same = [key for key, record in records.items() if record == hit.record]
+        key = same[0] if same else next(iter(records))
+        name, line = queries.locations(connection, [key])[key]
+        stored[key] = Stored(hit.record, path_of[name], line)
+    return list(stored.values())
 
 
 def prime(
@@ -235,7 +287,10 @@ def prime(
     form: str = "markdown",
     as_of: str = "",
 ) -> PrimedMemories:
-    """Choose whole entries within a budget (0: no limit), as `markdown` or `json`; guardrails come first."""
+    """Choose whole entries within a budget of tokens (0: no limit), guardrails first.
+
+    `form` is `markdown` or `json`.
+    """
     from ralph.app import quarantine
     from ralph.context import budget as budgets
     from ralph.context import tokens
@@ -244,20 +299,25 @@ def prime(
     library = Library(root)
     may_inject = quarantine.injectable(root)
     names = names_of(in_)
-    primed = empty = PrimedMemories("", (), 0)
     chosen: dict[Collection, list[Record]] = {}
-    for collection in map(library.collection, [name for name in _PRIME_ORDER if name in names]):
-        records = [stored.record for stored in list_(root, in_=(collection.name,), as_of=as_of)]
-        records = records if as_of else current(records)
-        chosen[collection] = [
+    for name in _PRIME_ORDER:
+        if name not in names:
+            continue
+        records = [stored.record for stored in list_(root, in_=(name,), as_of=as_of)]
+        if not as_of:
+            records = current(records)
+        chosen[library.collection(name)] = [
             record for record in records if query.accepts(record) and may_inject(record)
         ]
+    nothing = PrimedMemories("", (), 0)
+    primed = nothing
     for collection, records in chosen.items():
         room = budget
-        if collection.name == "guardrails" and budget:
-            costs = [
-                tokens.estimate(_fit(each, chosen[each], 0, form, empty).text) for each in chosen
-            ]
+        if collection.name == "guardrails" and budget:  # it is the first collection
+            costs = []
+            for each, its_records in chosen.items():
+                complete = _fit(each, its_records, 0, form, nothing)
+                costs.append(tokens.estimate(complete.text))
             room = budgets.guardrails_budget(budget, costs[0], sum(costs[1:]))
         primed = _fit(collection, records, room, form, primed)
     return primed
@@ -270,34 +330,32 @@ def _fit(
     form: str,
     before: PrimedMemories,
 ) -> PrimedMemories:
+    """Append the entries of a collection that fit into a budget to those chosen before."""
     from ralph.context import budget as budgets
     from ralph.context import knowledge
 
     is_knowledge = collection.name == "knowledge"
-    by_time = records if is_knowledge else sorted(records, key=lambda record: record.added_at)
-    plain = []  # as agents are given them: without their instants, names and reasons
-    for record in by_time:
-        extra = {
-            name: value
-            for name, value in record.extra.items()
-            if name not in (AT, WHO, SESSION, WHY)
-        }
-        plain.append(replace(record, updated_at=record.updated_at[:10], extra=extra))
-    ordered = plain if is_knowledge else list(sort_by_section(plain, collection.layout.kinds))
+    if is_knowledge:
+        ordered = [_without_signature(record) for record in records]
+    else:
+        by_time = sorted(records, key=lambda record: record.added_at)
+        plain = [_without_signature(record) for record in by_time]
+        ordered = list(sort_by_section(plain, collection.layout.kinds))
 
     def render(rows: tuple[int, ...], omitted: int) -> str:
         chosen = [ordered[row] for row in rows]
         if form == "json":
             everything = [memory_json(record) for record in (*before.records, *chosen)]
             return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
-        text = (
-            knowledge.render(chosen, 0)
-            if is_knowledge
-            else render_memories(chosen, collection.layout.kinds)
-        )
-        where = "" if collection.name == "memories" else f" --in {collection.name}"
-        note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
-        parts = [before.text, text, f"{_TRUNCATED}\n<!-- {note} -->\n" if omitted else ""]
+        if is_knowledge:
+            text = knowledge.render(chosen, 0)
+        else:
+            text = render_memories(chosen, collection.layout.kinds)
+        parts = [before.text, text]
+        if omitted:
+            where = "" if collection.name == "memories" else f" --in {collection.name}"
+            note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
+            parts.append(f"{_TRUNCATED}\n<!-- {note} -->\n")
         return "\n".join(part for part in parts if part)
 
     text, shown = budgets.fit(ordered, budget, render)
@@ -305,43 +363,62 @@ def _fit(
     return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
 
 
+def _without_signature(record: Record) -> Record:
+    """Return an entry as agents get it: without instants, names and reasons."""
+    extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
+    return replace(record, updated_at=record.updated_at[:10], extra=extra)
+
+
 def predecessors(record: Record) -> list[str]:
-    """Return the ids of the entries whose place an entry takes."""
+    """Return the ids of the entries that an entry supersedes."""
     return [link.target for link in record.links if link.relation == "supersedes"]
 
 
 def successors(records: Sequence[Record]) -> Mapping[str, str]:
-    """Return which entry supersedes which, by the old one's id."""
-    return lookup.replaced((record.id, old) for record in records for old in predecessors(record))
+    """Map the id of each superseded entry to the id of its successor."""
+    pairs = []
+    for record in records:
+        for old in predecessors(record):
+            pairs.append((record.id, old))
+    return lookup.replaced(pairs)
 
 
 def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
-    """Leave out what is out of date or superseded; entries that supersede each other in a circle all stay.
+    """Leave out expired and superseded entries; those that supersede each other in a cycle stay.
 
-    With a day, what was valid then: an archived entry up to its archiving, a superseded one until it was superseded.
+    With a day, return what was valid then: an archived entry until it was archived, a superseded
+    one until it was superseded.
     """
     day = as_of[:10] or ids.today()
     replaced = successors(records)
     by_id = {record.id: record for record in records}
 
-    def is_valid(record: Record) -> bool:
-        if record.valid_until and record.valid_until < day:
-            return False
-        if not as_of:
-            return record.id not in replaced
-        ends = [record.updated_at] if record.status is Status.RETIRED else []
+    def was_valid(record: Record) -> bool:
+        ends = []
+        if record.status is Status.RETIRED:
+            ends.append(record.updated_at)
         if record.id in replaced:
             ends.append(record.valid_until or by_id[replaced[record.id]].created_at)
         return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
 
-    return [record for record in records if is_valid(record)]
+    valid = []
+    for record in records:
+        if record.valid_until and record.valid_until < day:
+            continue
+        is_valid = was_valid(record) if as_of else record.id not in replaced
+        if is_valid:
+            valid.append(record)
+    return valid
 
 
 # --- writing -----------------------------------------------------------------------------------
 
 
 def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
-    """Create a memory file; over an existing one only by force, which keeps a backup. Returns what was done."""
+    """Create a memory file and return what was done.
+
+    Only with `force` is an existing file replaced, after a backup; otherwise raises Conflict.
+    """
     from ralph.formats.pages import patterns_template
 
     names_of([in_])
@@ -352,30 +429,33 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
     collection = Library(root).collection(in_)
     home = collection.home
     check_folders(home, collection.root)
-    template = patterns_template() if in_ == "patterns" else collection.layout.template()
+    if in_ == "patterns":
+        template = patterns_template()
+    else:
+        template = collection.layout.template()
     if not (home.exists() or home.is_symlink()):
         files.write(home, template, root=collection.root, expect="", mode=collection.mode)
-        return f"made {home}"
+        return f"created {home}"
     if not force:
         raise Conflict(
-            f"{home}: is already there",
-            hint="use --force to start anew; the old file is kept as a backup",
+            f"{home}: already exists",
+            hint="use --force to replace it; the old file is kept as a backup",
         )
-    files.target(home, collection.root)  # before the copy: what is refused leaves nothing behind
+    files.target(home, collection.root)  # before the backup: a refusal must leave nothing behind
     before = files.read(home) or ""
     copy = backup(home, collection.root, before)
     files.write(home, template, root=collection.root, expect=before, mode=collection.mode)
-    return f"made {home} anew; the old one is {copy}"
+    return f"replaced {home}; the old file is {copy}"
 
 
 def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
-    """Copy a file that is about to change, and ignore the copy in git; None if there is no file."""
+    """Back up a file that is about to change, and hide the copy from git; None without a file."""
     from ralph.app.config import hide_from_git
 
-    if (copy := files.backup(path, root=root, text=text)) is not None:
-        with contextlib.suppress(
-            RalphError
-        ):  # a git exclude file that cannot be written must not stop the change
+    copy = files.backup(path, root=root, text=text)
+    if copy is not None:
+        # A git exclude file that cannot be written must not stop the change.
+        with contextlib.suppress(RalphError):
             hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
     return copy
 
@@ -399,35 +479,41 @@ def add(
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Add an entry unless one with the same text exists; knowledge of the same title is updated instead."""
+    """Add an entry unless one with the same text exists; knowledge with the same title is updated.
+
+    Raises UsageError for options that the file does not have, and Refused for a secret, for a
+    forgotten text that an agent adds, and for a text that is held for review.
+    """
     from ralph.capture.privacy import clean_memory, clean_tags
 
     if names_of([in_]) == ("knowledge",):
         from ralph.app import knowledge
 
-        options: dict[str, Any] = {
-            "allow_secret": allow_secret,
-            "accepted": accepted,
-            "signed": signed,
-        }
         return knowledge.add(
-            root, title, text, tags, kind, feature, by, via, patterns, observer=observer, **options
+            root,
+            title,
+            text,
+            tags,
+            kind,
+            feature,
+            by,
+            via,
+            patterns,
+            allow_secret=allow_secret,
+            accepted=accepted,
+            signed=signed,
+            observer=observer,
         )
-    if title or feature:
-        raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
-    if in_ == ALL or (in_ == "patterns" and tags):
-        what = "a new entry goes to one file" if in_ == ALL else "patterns have no tags"
-        raise UsageError(
-            what,
-            hint=f"--in {', '.join(NAMES)}" if in_ == ALL else "leave out --tags, or --in patterns",
-        )
+    _check_options(in_, title, feature, tags)
     text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
     check_forgotten(text, by, observer)
     kind = kind or _DEFAULT_KINDS[in_]
-    collection = (library := Library(root, observer)).collection(in_)
+    library = Library(root, observer)
+    collection = library.collection(in_)
     new = Record("", kind, text, label=kind.value, tags=clean_tags(tags), links=links)
     record = _sign(root, new, by, via, signed)
-    check_author(root, record, "human" if accepted else by, via=via, in_=in_)
+    reader = "human" if accepted else by
+    check_author(root, record, reader, via=via, in_=in_)
 
     def make(existing: Sequence[Record]) -> Record:
         if in_ == "patterns":
@@ -435,62 +521,84 @@ def add(
 
             return as_pattern(record)
         name = new_id(collection, kind, existing)
-        at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return replace(record, id=name, created_at=at[:10], extra={**record.extra, AT: at})
+        added_at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        extra = {**record.extra, AT: added_at}
+        return replace(record, id=name, created_at=added_at[:10], extra=extra)
 
     def has_same_text(other: Record) -> bool:
-        return other.status is not Status.RETIRED and normalise_text(other.text) == normalise_text(
-            text
-        )
+        if other.status is Status.RETIRED:
+            return False
+        return normalise_text(other.text) == normalise_text(text)
 
-    unless = None if force and in_ != "patterns" else has_same_text
+    may_repeat = force and in_ != "patterns"
     try:
-        saved = SavedMemory(library.add(collection, make, unless=unless), Change.NEW, private)
+        stored = library.add(collection, make, unless=None if may_repeat else has_same_text)
+        saved = SavedMemory(stored, Change.NEW, private)
     except AlreadyThere as there:
         saved = SavedMemory(there.stored, Change.UNCHANGED, private)
-    return accept_by_author(root, saved, "human" if accepted else by, observer)
+    return accept_by_author(root, saved, reader, observer)
+
+
+def _check_options(in_: str, title: str, feature: str, tags: Sequence[str]) -> None:
+    if title or feature:
+        raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
+    if in_ == ALL:
+        raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
+    if in_ == "patterns" and tags:
+        raise UsageError("patterns have no tags", hint="leave out --tags, or --in patterns")
 
 
 def _sign(
     root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None
 ) -> Record:
-    """Return an entry with who says it now: the caller, unless somebody else is given."""
+    """Return an entry signed by the caller, or by `signed`, instead of whoever signed it before."""
     from ralph.app.quarantine import signature
 
-    names = {
-        WHO: "",
-        SESSION: "",
-        **({VIA: via} if via else {}),
-        **(signature(root, by) if signed is None else signed),
-    }
-    extra = {
-        name: value
-        for name, value in {**record.extra, **names}.items()
-        if value or name not in names
-    }
+    members = {WHO: "", SESSION: ""}
+    if via:
+        members[VIA] = via
+    members |= signature(root, by) if signed is None else signed
+    extra = dict(record.extra)
+    for name, value in members.items():
+        if value:
+            extra[name] = value
+        else:
+            extra.pop(name, None)
     return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
 
 
 def check_author(
     root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = ""
 ) -> None:
-    """Hold a new entry for review (Refused) if no person adds it and it reads like an instruction to an agent."""
+    """Hold a new entry for review if it reads like an instruction and no person adds it.
+
+    Raises Refused for an entry that is held.
+    """
     from ralph.app import quarantine
 
-    if by in ("", "human") or not quarantine.is_suspicious(record):
+    if by in _TRUSTED_AUTHORS or not quarantine.is_suspicious(record):
         return
-    kind, who, session = (
-        record.kind.value,
-        *(str(record.extra.get(name) or "") for name in (WHO, SESSION)),
+    held = quarantine.HeldMemory(
+        id="",
+        at="",
+        text=record.text,
+        in_=in_,
+        kind=record.kind.value,
+        title=record.title,
+        feature=feature,
+        tags=record.tags,
+        by=by,
+        via=via,
+        who=str(record.extra.get(WHO) or ""),
+        session=str(record.extra.get(SESSION) or ""),
     )
-    about = (record.text, in_, kind, record.title, feature, record.tags, by, via, who, session)
-    raise quarantine.hold(root, quarantine.HeldMemory("", "", *about))
+    raise quarantine.hold(root, held)
 
 
 def accept_by_author(
     root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None
 ) -> SavedMemory:
-    """Accept what a person has stored; the result says whether it reads like an instruction to an agent."""
+    """Accept what a person has stored; `is_order` tells if it reads like an instruction."""
     from ralph.app import quarantine
 
     if by != "human" or not quarantine.is_suspicious(saved.stored.record):
@@ -500,24 +608,36 @@ def accept_by_author(
 
 
 def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -> None:
-    """Refuse a text that was forgotten, unless a person adds it: then it is forgotten no longer."""
+    """Refuse a text that was forgotten, unless a person adds it: that undoes the forgetting.
+
+    Raises Refused for any other author.
+    """
     if not forgotten.load().has(text):
         return
-    if by not in ("", "human"):
-        hint = "`ralph memory add` by a person takes it back"
+    if by not in _TRUSTED_AUTHORS:
         raise Refused(
-            "this text was forgotten by `ralph forget` and is not stored again", hint=hint
+            "this text was forgotten by `ralph forget` and is not stored again",
+            hint="a person can restore it with `ralph memory add`",
         )
     if observer is None or observer.real:
         forgotten.lift(text)
 
 
 def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
-    """Mint an id that no entry has; called under the lock."""
+    """Mint an id that no entry has; call it while the file is locked."""
     taken = {record.id for record in existing}
-    while (minted := ids.mint(collection.layout.prefix or kind.value)) in taken:
-        pass
-    return minted
+    while True:
+        minted = ids.mint(collection.layout.prefix or kind.value)
+        if minted not in taken:
+            return minted
+
+
+class _CleanEdit(NamedTuple):
+    """The changed members of an entry after cleaning."""
+
+    members: dict[str, Any]
+    private_parts: int = 0
+    shortened: bool = False
 
 
 def edit(
@@ -535,73 +655,115 @@ def edit(
     via: str = "",
     observer: WriteObserver | None = None,
 ) -> SavedMemory:
-    """Change an entry's text, title, kind or tags, and nothing else; Conflict when its text is no longer `expect`."""
-    from ralph.app import quarantine
-    from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
-    from ralph.formats.knowledge import shorten
+    """Change an entry's text, title, kind or tags, and nothing else.
 
-    collection, before = find(library := Library(root, observer), name)
-    is_knowledge = collection.name == "knowledge"
-    if title is not None and not is_knowledge:
-        raise UsageError(f"{before.record.id} has no title", hint="only knowledge has one")
-    if tags and collection.name == "patterns":
-        raise UsageError("patterns have no tags", hint="leave --tags out")
-    members: dict[str, Any] = {} if kind is None else {"kind": kind}
-    private = 0
-    shortened = False
-    if text is not None:
-        public, private = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
-        text = members["text"] = shorten(public) if is_knowledge else public
-        shortened = text != public
-    if title is not None:
-        clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
-        members["title"] = clean.text
-        private = private + clean.private
-    if tags is not None:
-        private += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
-        members["tags"] = clean_tags(tags)
-        if not members["tags"] and (tags or is_knowledge):
-            why = (
-                "a knowledge entry without a tag would never be found"
-                if is_knowledge
-                else "no tag is left"
-            )
-            raise Refused(
-                why, hint="name a tag, or pass an empty string to remove the tags of a memory"
-            )
+    Raises Conflict if its text is no longer `expect`, UsageError for a member that the entry
+    cannot have, and Refused for a secret or for an agent's instruction to agents.
+    """
+    from ralph.app import quarantine
+
+    library = Library(root, observer)
+    collection, before = find(library, name)
+    _check_members(collection, before.record.id, title, tags)
+    clean = _clean_edit(
+        collection,
+        text=text,
+        title=title,
+        tags=tags,
+        allow_secret=allow_secret,
+        patterns=patterns,
+    )
+    members = clean.members
+    if kind is not None:
+        members["kind"] = kind
 
     def change(record: Record) -> Record:
         if expect is not None and record.text != expect:
-            if text == expect:
+            if members.get("text") == expect:
                 return record
             raise Conflict(
                 f"{record.id}: changed in its file while it was being edited",
                 hint="nothing was stored",
             )
         changed = replace(record, **members)
-        changed = _sign(root, changed, by) if by and changed.text != record.text else changed
-        if by not in ("", "human") and changed != record and quarantine.is_suspicious(changed):
-            what = f"{record.id} would read like an instruction to an agent: nothing was changed"
-            raise Refused(what, hint="only a person at a terminal can store that")
-        return (
-            replace(changed, extra={**changed.extra, VIA: via})
-            if via and changed != record
-            else changed
-        )
+        if by and changed.text != record.text:
+            changed = _sign(root, changed, by)
+        if changed == record:
+            return record
+        if by not in _TRUSTED_AUTHORS and quarantine.is_suspicious(changed):
+            raise Refused(
+                f"{record.id} would read like an instruction to an agent: nothing was changed",
+                hint="only a person at a terminal can store that",
+            )
+        if via:
+            changed = replace(changed, extra={**changed.extra, VIA: via})
+        return changed
 
     saved = change_entry(root, library, collection, before.record.id, change, observer)
     saved = accept_by_author(root, saved, by, observer)
-    others = (
-        [each.record for each in library.read(collection)]
-        if text is not None and saved.changed
-        else []
+    same_as = ""
+    if text is not None and saved.changed:
+        same_as = _find_same_text(library, collection, saved.stored.record)
+    return replace(
+        saved, private_parts=clean.private_parts, same_as=same_as, shortened=clean.shortened
     )
-    name = saved.stored.record.id
-    normal = normalise_text(saved.stored.record.text)
-    same = (
-        other.id for other in others if other.id != name and normalise_text(other.text) == normal
-    )
-    return replace(saved, private_parts=private, same_as=next(same, ""), shortened=shortened)
+
+
+def _check_members(
+    collection: Collection, record_id: str, title: str | None, tags: Sequence[str] | None
+) -> None:
+    if title is not None and collection.name != "knowledge":
+        raise UsageError(f"{record_id} has no title", hint="only knowledge has one")
+    if tags and collection.name == "patterns":
+        raise UsageError("patterns have no tags", hint="leave out --tags")
+
+
+def _clean_edit(
+    collection: Collection,
+    *,
+    text: str | None,
+    title: str | None,
+    tags: Sequence[str] | None,
+    allow_secret: bool,
+    patterns: Sequence[str],
+) -> _CleanEdit:
+    """Clean the members that an edit changes. Raises Refused for secrets, or if no tag is left."""
+    from ralph.capture.privacy import clean_memory, clean_tags, clean_title, count_private_tags
+    from ralph.formats.knowledge import shorten
+
+    is_knowledge = collection.name == "knowledge"
+    members: dict[str, Any] = {}
+    private_parts = 0
+    shortened = False
+    if text is not None:
+        public, private_parts = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
+        members["text"] = shorten(public) if is_knowledge else public
+        shortened = members["text"] != public
+    if title is not None:
+        clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
+        members["title"] = clean.text
+        private_parts += clean.private
+    if tags is not None:
+        private_parts += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+        members["tags"] = clean_tags(tags)
+        if not members["tags"] and (tags or is_knowledge):
+            what = "no tag is left"
+            if is_knowledge:
+                what = "a knowledge entry without a tag would never be found"
+            raise Refused(
+                what, hint="name a tag, or pass an empty string to remove the tags of a memory"
+            )
+    return _CleanEdit(members, private_parts, shortened)
+
+
+def _find_same_text(library: Library, collection: Collection, record: Record) -> str:
+    """Return the id of another entry with the same text, or ""."""
+    text = normalise_text(record.text)
+    for stored in library.read(collection):
+        other = stored.record
+        if other.id != record.id and normalise_text(other.text) == text:
+            return other.id
+    return ""
 
 
 def change_entry(
@@ -612,7 +774,10 @@ def change_entry(
     change: Callable[[Record], Record],
     observer: WriteObserver | None,
 ) -> SavedMemory:
-    """Change an entry under the lock and date the change; a body that knowledge loses is kept in the log first."""
+    """Change an entry while its file is locked, and date the change.
+
+    A body that a knowledge entry loses is stored in the log first.
+    """
     from ralph.app import knowledge
 
     is_knowledge = collection.name == "knowledge"
@@ -628,9 +793,8 @@ def change_entry(
         replaced = ""
         if not changed or collection.name == "patterns":
             return after
-        now = ids.timestamp(
-            precision="seconds" if is_knowledge else "microseconds"
-        )  # it decides in a merge
+        # A merge compares these times, and the file of a knowledge entry has whole seconds.
+        now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")
         if is_knowledge and after.text.strip() != record.text.strip():
             replaced = knowledge.keep_body(root, record, now, observer=observer)
         return replace(after, updated_at=now)
@@ -642,29 +806,33 @@ def change_entry(
 def archive(
     root: Path, name: str, observer: WriteObserver | None = None, *, status: Status = Status.RETIRED
 ) -> SavedMemory:
-    """Hide an entry from searches, listings and agents; it stays in its file and is shown by its id."""
+    """Hide an entry from searches, listings and agents; it stays in its file and has its id.
+
+    Raises Refused for a pattern, which has no status.
+    """
     library = Library(root, observer)
     collection, stored = find(library, name)
+    record_id = stored.record.id
     if collection.name == "patterns":
         raise Refused(
-            "a pattern cannot be archived",
-            hint=f"`ralph memory delete {stored.record.id}` removes it",
+            "a pattern cannot be archived", hint=f"`ralph memory delete {record_id}` removes it"
         )
-    name = stored.record.id
-    return change_entry(
-        root, library, collection, name, lambda record: replace(record, status=status), observer
-    )
+
+    def set_status(record: Record) -> Record:
+        return replace(record, status=status)
+
+    return change_entry(root, library, collection, record_id, set_status, observer)
 
 
 def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
-    """Take an archived entry into use again."""
+    """Make an archived entry active again."""
     return archive(root, name, observer, status=Status.ACCEPTED)
 
 
 def delete(
     root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None
 ) -> Stored:
-    """Remove an entry from its file; with `expect`, only if its text is still that one."""
+    """Remove an entry from its file; with `expect`, only if that is still its text."""
     library = Library(root, observer)
     collection, stored = find(library, name)
     return library.remove(collection, stored.record.id, expect=expect)

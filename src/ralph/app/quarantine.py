@@ -1,8 +1,9 @@
-"""Quarantine: a memory that reads like an instruction to an agent waits until a person has accepted it.
+"""Quarantine: a memory that reads like an instruction to an agent waits for a person.
 
-What an agent or an import adds of this shape is kept in the state folder. An entry of a memory file may be anybody's
-edit: of this shape, it is injected once git has committed it or a person has accepted it. Accepted texts are kept as
-hashes, which hooks read as well.
+If an agent or an import adds such a memory, it is kept in the state folder until a person accepts
+it. An entry of a memory file may be anybody's edit: if it reads like an instruction, it is injected
+only once git has committed it or a person has accepted it. Accepted texts are stored as hashes,
+which hooks read as well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph import paths
 from ralph.app.json_shapes import SESSION, WHO
@@ -27,26 +28,34 @@ from ralph.store.files import WriteObserver
 from ralph.store.library import NAMES, Library, Stored
 
 _AGENT_VARIABLES = {
-    **dict.fromkeys(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"), "claude"),
-    **{"CODEX_": "codex", "GEMINI_CLI": "gemini", "OPENCODE": "opencode", "CURSOR_AGENT": "cursor"},
-    **{
-        "COPILOT_AGENT": "copilot",
-        "AIDER_": "aider",
-        "GOOSE_": "goose",
-        "CLINE_": "cline",
-        "AMP_THREAD": "amp",
-    },
-    **dict.fromkeys(("RALPH_RUN", "RALPH_TASK"), "loop"),
+    "CLAUDECODE": "claude",
+    "CLAUDE_CODE_ENTRYPOINT": "claude",
+    "CLAUDE_CODE_SESSION_ID": "claude",
+    "CODEX_": "codex",
+    "GEMINI_CLI": "gemini",
+    "OPENCODE": "opencode",
+    "CURSOR_AGENT": "cursor",
+    "COPILOT_AGENT": "copilot",
+    "AIDER_": "aider",
+    "GOOSE_": "goose",
+    "CLINE_": "cline",
+    "AMP_THREAD": "amp",
+    "RALPH_RUN": "loop",
+    "RALPH_TASK": "loop",
     "QWEN_CODE": "qwen",
 }
-"""Beginnings of the names of variables that agents set for the commands that they run, and the agent."""
+"""Prefixes of the environment variables that agents set for their commands, and the agent."""
+_PERSON_VARIABLES = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
+"""Variables with such a prefix that people set themselves."""
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "AMP_THREAD_ID", "RALPH_RUN")
+_GIT_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")  # where git finds its user config
 _NOT_IN_A_NAME = re.compile(r"[^\w .,'@/+-]+")
-_MAX_NAME = 40
-_NOT_OF_AGENTS = ("CODEX_HOME", "AIDER_MODEL", "RALPH_TASKS")
-IMPORT = "import"  # who adds what `ralph import` proposes
-_MOST_PARENTS = 40
+_MAX_NAME_CHARACTERS = 40
+_MAX_PARENTS = 40  # parent processes that are examined
 _GIT_SECONDS = 2.0
+_LINE_MARKUP = "> \t#-*"  # what surrounds a line of text in a Markdown file
+
+IMPORT = "import"  # the author of what `ralph import` proposes
 
 
 # --- who calls ---------------------------------------------------------------------------------
@@ -55,45 +64,60 @@ _GIT_SECONDS = 2.0
 def author(
     env: Mapping[str, str], *, is_terminal: bool, parents: Sequence[Sequence[str]] | None = None
 ) -> str:
-    """Return `human` for a terminal without an agent's variable, here or in a parent process; else `agent`."""
+    """Return `human` for a terminal that no agent started, and `agent` otherwise.
+
+    An agent is recognised by its variables, here or in a parent process.
+    """
     if not is_terminal or _is_of_agent(list(env)):
         return "agent"
-    return (
-        "agent" if any(map(_is_of_agent, _parents() if parents is None else parents)) else "human"
-    )
+    if parents is None:
+        parents = _parents()
+    if any(map(_is_of_agent, parents)):
+        return "agent"
+    return "human"
 
 
 def is_called_by_agent(env: Mapping[str, str]) -> bool:
-    """Check for an agent's variable, here or in a parent process; unlike `author`, a script counts as a person's."""
+    """Return whether an agent's variable is set, here or in a parent process.
+
+    Unlike `author`, this takes a script for a person's.
+    """
     return _is_of_agent(list(env)) or any(map(_is_of_agent, _parents()))
 
 
 def signature(root: Path, by: str, env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return who stores a memory: a person as their own git config says, an agent by its host and session."""
-    who = session = ""
+    """Return who stores a memory: a person by the git config, an agent by its host and session."""
+    who = ""
+    session = ""
     if by == "human":
-        who = _git_name(
-            root, *map(os.environ.get, ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"))
-        )
+        who = _git_name(root, *map(os.environ.get, _GIT_VARIABLES))
     elif by == "agent":
-        hosts = (
-            host
-            for start, host in _AGENT_VARIABLES.items()
-            for name in env
-            if name.startswith(start)
-        )
-        who = next(hosts, "") if _is_of_agent(list(env)) else ""
-        session = next(filter(None, map(env.get, _SESSION_VARIABLES)), "")
-    return {
-        name: value
-        for name, words in ((WHO, who), (SESSION, session))
-        if (value := clean_name(words))
-    }
+        who = _agent_name(env)
+        session = _first_set(env, _SESSION_VARIABLES)
+    members = {WHO: clean_name(who), SESSION: clean_name(session)}
+    return {name: value for name, value in members.items() if value}
+
+
+def _agent_name(env: Mapping[str, str]) -> str:
+    if not _is_of_agent(list(env)):
+        return ""
+    for prefix, agent in _AGENT_VARIABLES.items():
+        if any(name.startswith(prefix) for name in env):
+            return agent
+    return ""
+
+
+def _first_set(env: Mapping[str, str], names: Sequence[str]) -> str:
+    for name in names:
+        value = env.get(name)
+        if value:
+            return value
+    return ""
 
 
 @cache  # an import stores hundreds of memories
 def _git_name(root: Path, *_user: str | None) -> str:
-    """Return the name in the git config of the user that the variables `_user` name."""
+    """Return the name in the git config of the user that the variables `_user` identify."""
     from ralph.app.repository import Repository
 
     return Repository(root, _GIT_SECONDS).answer(
@@ -102,14 +126,15 @@ def _git_name(root: Path, *_user: str | None) -> str:
 
 
 def clean_name(words: str) -> str:
-    """Return a name that somebody gave themselves as one short line that a comment can hold."""
-    return " ".join(_NOT_IN_A_NAME.sub(" ", words).split())[:_MAX_NAME].strip()
+    """Return a self-chosen name as one short line that fits into a comment."""
+    return " ".join(_NOT_IN_A_NAME.sub(" ", words).split())[:_MAX_NAME_CHARACTERS].strip()
 
 
 def _is_of_agent(names: Sequence[str]) -> bool:
+    """Return whether one of these variables was set by an agent."""
+    prefixes = tuple(_AGENT_VARIABLES)
     return any(
-        name.startswith(tuple(_AGENT_VARIABLES)) and not name.startswith(_NOT_OF_AGENTS)
-        for name in names
+        name.startswith(prefixes) and not name.startswith(_PERSON_VARIABLES) for name in names
     )
 
 
@@ -118,13 +143,13 @@ def _parents() -> list[list[str]]:
     found: list[list[str]] = []
     process = os.getppid()
     try:
-        while process > 1 and len(found) < _MOST_PARENTS:
+        while process > 1 and len(found) < _MAX_PARENTS:
             folder = Path(f"/proc/{process}")
-            lines = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
-            found.append([line.partition("=")[0] for line in lines])
-            process = int(
-                (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
-            )
+            environment = (folder / "environ").read_bytes().decode("utf-8", "replace")
+            found.append([line.partition("=")[0] for line in environment.split("\0")])
+            status = (folder / "stat").read_text(encoding="utf-8")
+            fields = status.rpartition(")")[2].split()  # after the name, which may have blanks
+            process = int(fields[1])
     except (OSError, ValueError, IndexError):
         pass  # another user's process, or a system without /proc
     return found
@@ -134,49 +159,64 @@ def _parents() -> list[list[str]]:
 
 
 def accepted_keys(root: Path) -> frozenset[str]:
-    """Return the hashes of the texts that a person has accepted, in this project or for all of them."""
-    places = (paths.accepted_texts(root), paths.personal_accepted())
-    return frozenset(key for path in places if path for key in (files.read(path) or "").split())
+    """Return the hashes of the texts that a person has accepted, here or for all projects."""
+    keys = set[str]()
+    for path in (paths.accepted_texts(root), paths.personal_accepted()):
+        if path is not None:
+            keys.update((files.read(path) or "").split())
+    return frozenset(keys)
 
 
 def remember_accepted(root: Path, record: Record, observer: WriteObserver | None = None) -> None:
-    """Remember that a person wants a text, if it is one that would be held."""
-    key = render.text_key(record.title, record.text, record.tags)
-    if is_suspicious(record) and key not in accepted_keys(root):
-        if record.scope is Scope.PERSONAL and (path := paths.personal_accepted()):
-            files.append(path, f"{key}\n", durable=True, observer=observer)
-            return
+    """Remember that a person accepts a text, if it would be held otherwise."""
+    key = _key_of(record)
+    if not is_suspicious(record) or key in accepted_keys(root):
+        return
+    personal = paths.personal_accepted()
+    if record.scope is Scope.PERSONAL and personal is not None:
+        files.append(personal, f"{key}\n", durable=True, observer=observer)
+    else:
         remember_keys(root, [key], observer)
 
 
 def accept_titles(root: Path, by: str, *titles: str) -> None:
-    """Remember that a person gave a task its title or a run its goal: it is shown, whatever it reads like."""
-    for title in titles if by == "human" else ():
+    """Remember that a person chose the title of a task or the goal of a run.
+
+    It is shown even if it reads like an instruction.
+    """
+    if by != "human":
+        return
+    for title in titles:
         remember_accepted(root, Record("", MemoryKind.CONTEXT, title))
 
 
 def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | None = None) -> None:
-    """Remember what a person has accepted in this project."""
+    """Remember the hashes of what a person has accepted in this project."""
     if keys and (observer is None or observer.real):
         files.hide_state(root)
+    boundary = paths.state_boundary(root)
     for key in keys:
-        boundary = paths.state_boundary(root)
         files.append(
             paths.accepted_texts(root), f"{key}\n", root=boundary, durable=True, observer=observer
         )
 
 
+def _key_of(record: Record) -> str:
+    return render.text_key(record.title, record.text, record.tags)
+
+
 def is_suspicious(record: Record) -> bool:
-    """Whether an entry reads like an instruction to an agent."""
+    """Return whether an entry reads like an instruction to an agent."""
     return render.looks_like_instructions(
         render.guarded_text(record.title, record.text, record.tags)
     )
 
 
 def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], bool]:
-    """Return the test whether an entry of a memory file may be injected; what git has committed is remembered.
+    """Return the function that decides whether an entry of a memory file may be injected.
 
-    `stored` are the entries as they are stored, where those to test have notes in their texts.
+    The function remembers what git has committed as accepted. If the entries to test have notes in
+    their texts, `stored` are the entries without these notes.
     """
     accepted: set[str] | None = None
     library = Library(root)
@@ -189,7 +229,7 @@ def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], 
             return True
         if accepted is None:
             accepted = set(accepted_keys(root))
-        key = render.text_key(record.title, record.text, record.tags)
+        key = _key_of(record)
         if key not in accepted and _is_committed(library, record):
             remember_accepted(root, record)
             accepted.add(key)
@@ -199,29 +239,36 @@ def injectable(root: Path, stored: Sequence[Record] = ()) -> Callable[[Record], 
 
 
 def _is_committed(library: Library, record: Record) -> bool:
-    """Whether every line of an entry is in the file that git has committed."""
+    """Return whether the committed version of the file has every line of an entry."""
     try:
         path = library.find(record.id)[1].path
     except NotFound:
         return False
-    from ralph.app.repository import Repository  # only for entries that are suspicious
+    from ralph.app.repository import Repository  # needed only for suspicious entries
 
     committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
-    lines = {line.strip("> \t#-*") for line in (committed or "").splitlines()}
-    words = [*record.text.splitlines(), record.title, *record.tags]
-    return committed is not None and all(
-        line.strip("> \t#-*") in lines
-        or (line in (record.title, *record.tags) and line in committed)
-        for line in words
-    )
+    if committed is None:
+        return False
+    lines = {line.strip(_LINE_MARKUP) for line in committed.splitlines()}
+    names = (record.title, *record.tags)
+    for line in (*record.text.splitlines(), *names):
+        is_whole_line = line.strip(_LINE_MARKUP) in lines
+        is_name = line in names and line in committed  # it shares its line with others
+        if not is_whole_line and not is_name:
+            return False
+    return True
 
 
 def unattributed(root: Path) -> list[Stored]:
     """Return the entries of memory files that are held: nobody has committed or accepted them."""
     library = Library(root)
     may_inject = injectable(root)
-    everything = (stored for name in NAMES for stored in library.read(library.collection(name)))
-    return [stored for stored in everything if not may_inject(stored.record)]
+    found = []
+    for name in NAMES:
+        for stored in library.read(library.collection(name)):
+            if not may_inject(stored.record):
+                found.append(stored)
+    return found
 
 
 # --- what is held ------------------------------------------------------------------------------
@@ -229,7 +276,7 @@ def unattributed(root: Path) -> list[Stored]:
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """A memory that waits for a person: what was to be added, by whom and by which way."""
+    """A memory that waits for a person: what was to be added, by whom and how."""
 
     id: str
     at: str
@@ -246,58 +293,65 @@ class HeldMemory:
 
 
 def hold(root: Path, memory: HeldMemory) -> Refused:
-    """Keep a memory for review, once; return the error that says so."""
-    memory = replace(memory, id=ids.mint("held"))
-    same = [
-        each
-        for each in held(root)
-        if (each.in_, each.title, each.text) == (memory.in_, memory.title, memory.text)
-    ]
-    if not same:
-        hold_all(root, [memory])
-    name = same[0].id if same else memory.id
+    """Keep a memory for review, unless it is already held; return the error to raise."""
+    name = _find_same(root, memory)
+    if not name:
+        name = ids.mint("held")
+        hold_all(root, [replace(memory, id=name)])
     return Refused(
-        f"it reads like an instruction to an agent, so it is not a memory yet: {name} waits for a person",
+        "it reads like an instruction to an agent, so it is not a memory yet: "
+        f"{name} waits for a person",
         hint=f"a person decides: ralph review accept {name}, or ralph review reject {name}",
     )
 
 
+def _find_same(root: Path, memory: HeldMemory) -> str:
+    wanted = (memory.in_, memory.title, memory.text)
+    for other in held(root):
+        if (other.in_, other.title, other.text) == wanted:
+            return other.id
+    return ""
+
+
 def hold_all(root: Path, memories: Sequence[HeldMemory]) -> None:
-    """Keep memories until a person has decided about each; the id of one without comes from its text."""
+    """Keep memories until a person has decided about each.
+
+    A memory without an id gets one that is derived from its text.
+    """
     from ralph.formats.log import encode_line  # adding a memory does not need it
 
     text = ""
-    for each in memories:
-        name = each.id or ids.derived("held", f"{each.via}\n{each.text}")
-        text += encode_line("held", asdict(replace(each, id=name, at=ids.timestamp())))
+    for memory in memories:
+        name = memory.id or ids.derived("held", f"{memory.via}\n{memory.text}")
+        text += encode_line("held", asdict(replace(memory, id=name, at=ids.timestamp())))
     files.hide_state(root)
     files.append(paths.held_memories(root), text, root=paths.state_boundary(root), durable=True)
 
 
 def held(root: Path) -> list[HeldMemory]:
-    """Return what waits for a person."""
-    return [
-        memory
-        for _, memory in _read_lines(files.read(paths.held_memories(root)) or "")
-        if memory is not None
-    ]
+    """Return the memories that wait for a person."""
+    lines = _read_lines(files.read(paths.held_memories(root)) or "")
+    return [line.memory for line in lines if line.memory is not None]
 
 
 def find(root: Path, name: str) -> HeldMemory | None:
-    """Return what is held under a full or short id."""
+    """Return the memory that is held under a full or short id, or None."""
     by_id = {memory.id: memory for memory in held(root)}
     matches = ids.match_ids(name, list(by_id))
-    return by_id.get(ids.resolve(name, matches) if matches else name)
+    if matches:
+        name = ids.resolve(name, matches)
+    return by_id.get(name)
 
 
 def release(root: Path, record_id: str, observer: WriteObserver | None = None) -> None:
-    """Take a memory out of the quarantine."""
+    """Remove a memory from the quarantine."""
 
     def without(text: str) -> str:
-        lines = _read_lines(text)
-        return "".join(
-            f"{line}\n" for line, memory in lines if memory is None or memory.id != record_id
-        )
+        kept = ""
+        for line in _read_lines(text):
+            if line.memory is None or line.memory.id != record_id:
+                kept += f"{line.text}\n"
+        return kept
 
     boundary = paths.state_boundary(root)
     files.update(
@@ -305,17 +359,24 @@ def release(root: Path, record_id: str, observer: WriteObserver | None = None) -
     )
 
 
-def _read_lines(text: str) -> list[tuple[str, HeldMemory | None]]:
-    """Return each line with the memory in it; None for what another version or a torn write left."""
-    found: list[tuple[str, HeldMemory | None]] = []
-    for line in filter(None, text.split("\n")):
-        try:
-            value = json.loads(line)
-            members: dict[str, Any] = {
-                name: str(value[name]) for name in HeldMemory.__slots__ if name in value
-            }
-            members["tags"] = tuple(map(str, value.get("tags", ())))
-            found.append((line, HeldMemory(**members)))
-        except (ValueError, TypeError, AttributeError):
-            found.append((line, None))
-    return found
+class _HeldLine(NamedTuple):
+    """A line of the file; without a memory if another version or a torn write left it."""
+
+    text: str
+    memory: HeldMemory | None
+
+
+def _read_lines(text: str) -> list[_HeldLine]:
+    return [_HeldLine(line, _read_memory(line)) for line in text.split("\n") if line]
+
+
+def _read_memory(line: str) -> HeldMemory | None:
+    try:
+        value = json.loads(line)
+        members: dict[str, Any] = {
+            name: str(value[name]) for name in HeldMemory.__slots__ if name in value
+        }
+        members["tags"] = tuple(map(str, value.get("tags", ())))
+        return HeldMemory(**members)
+    except (ValueError, TypeError, AttributeError):
+        return None

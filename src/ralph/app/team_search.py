@@ -1,15 +1,20 @@
-"""`ralph search --team`: our own ranking over the index and what was pulled, or over the rows on the team's server."""
+"""`ralph search --team`: search what the whole team shares, with Ralph's own ranking.
+
+It searches the index together with what was pulled, or the rows on the team's server.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph import paths
 from ralph.app import filters, index, outdated
 from ralph.app.extras import needs_extra
-from ralph.app.search import FULL, SearchAnswer, ShownHit, merge_repeats
+from ralph.app.search import FULL, MergedHit, SearchAnswer, ShownHit, merge_repeats, widen
 from ralph.app.team import project_name
 from ralph.context import render
 from ralph.errors import UsageError
@@ -22,175 +27,238 @@ from ralph.store import lookup, queries, team_db
 from ralph.store.paired_lookup import PairedLookup
 from ralph.store.server_lookup import ServerLookup
 
-_WIDER = 4  # times the limit is searched, so that repeats and second copies leave enough
+
+class _TeamResult(NamedTuple):
+    """What was found, who shared each record, and why some no longer hold; both by id."""
+
+    found: SearchResult
+    members: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+class _FoundKeys(NamedTuple):
+    """What was found, and the keys of its records."""
+
+    found: SearchResult
+    keys: Sequence[int]
 
 
 def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> SearchAnswer:
-    """Return the best records of the whole team; needs the network only where the server is searched."""
-    if not team.url and not paths.team_database(paths.main_checkout(root)).is_file():
+    """Return the best records of the whole team; only a search on the server needs the network.
+
+    Raises UsageError if the project shares nothing.
+    """
+    database = paths.team_database(paths.main_checkout(root))
+    if not team.url and not database.is_file():
         raise UsageError(
             "this project shares nothing with a team", hint="`ralph team join URL` joins one"
         )
-    wider = (
-        query
-        if query.limit is None
-        else replace(query, limit=max(query.limit, min(_WIDER * query.limit, 60)))
-    )
+    wider = widen(query)
     if team.search is TeamSearch.SERVER:
-        found, members, notes = _on_server(root, wider, team)
+        result = _search_server(root, wider, team)
     else:
-        with team_db.read_team(paths.team_database(paths.main_checkout(root))) as connection:
-            found, members, notes = index.ask(
-                root, lambda own: _in_files(root, own, connection, wider)
-            )
-    merged = merge_repeats(found.hits)[: query.limit]
-    shown = _show(merged, query, found, members, notes, fit)
-    return SearchAnswer(replace(found, hits=tuple(each.hit for each in shown)), shown)
+        with team_db.read_team(database) as shared:
+            result = index.ask(root, lambda own: _search_files(root, own, shared, wider))
+    merged = merge_repeats(result.found.hits)[: query.limit]
+    shown = _show(merged, query, result, fit)
+    return SearchAnswer(replace(result.found, hits=tuple(each.hit for each in shown)), shown)
 
 
-def _in_files(
+# --- pulled records -----------------------------------------------------------------------------
+
+
+def _search_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
-) -> tuple[SearchResult, dict[str, str], dict[str, str]]:
-    """Search index and `team.db`; of a record that both have, ours counts."""
+) -> _TeamResult:
+    """Search the index and `team.db`; of a record that both have, our own counts."""
     store = PairedLookup(own, team)
-    text = query.text.strip()
-    keep = queries.filter_of(query)
-    if not text:
-        keys = store.select(lambda each: queries.newest_keys(each, query, query.limit))[
-            : query.limit
-        ]
-        found = SearchResult(
-            tuple(Hit(record, 0.0) for record in store.records(keys).values()), len(keys)
-        )
-    elif any(
-        queries.key_of(each, filters.resolve_id(each, text)) is not None for each in (own, team)
-    ):
-        keys = store.select(
-            lambda each: queries.keys_of(each, filters.resolve_id(each, text), query)
-        )
-        found = SearchResult(
-            tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values()), len(keys)
-        )
-    else:
-        day = ids.today()
-        ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
-        keys = [each.row.key for each in ranked.best]
-        hits = rank.make_hits(ranked, store.records(keys), query, day)
-        instead = rank.replacements(own, ranked.words, keep, store)
-        found = SearchResult(hits, ranked.total, instead, rank.matched_terms(ranked.words))
-        if not hits:
-            keys = store.select(
-                lambda each: lookup.containing(each, queries.safe(text).split(), keep)
-            )
-            letters: dict[str, float] = dict.fromkeys(text.lower().split(), 1.0)
-            hits = tuple(
-                Hit(each, 0.0, ("letters",)) for each in store.records(keys[: query.limit]).values()
-            )
-            found = SearchResult(hits, len(keys), (), letters)
+    found, keys = _find_in_files(own, team, store, query)
     records = [hit.record for hit in found.hits]
-    members = {
-        record.id: name
-        for key, name in store.members(keys).items()
-        for record in store.records([key]).values()
-    }
+    members = {}
+    for key, member in store.members(keys).items():
+        for record in store.records([key]).values():
+            members[record.id] = member
     notes = {
         **outdated.describe_outdated(team, records),
         **outdated.describe_outdated(own, records),
     }
-    single: dict[str, Hit] = {}
-    for hit in found.hits:
-        known = single.get(hit.record.id)
-        if known is None or ("team" in known.record.extra and "team" not in hit.record.extra):
-            single[hit.record.id] = replace(hit, score=known.score) if known else hit
-    hits = outdated.demote_outdated(outdated.demote_stale(root, list(single.values())), notes)
-    return (
-        replace(found, hits=hits, total=found.total - len(found.hits) + len(hits)),
-        members,
-        notes,
-    )
+    unique = _prefer_own(found.hits)
+    hits = outdated.demote_outdated(outdated.demote_stale(root, unique), notes)
+    total = found.total - len(found.hits) + len(hits)
+    return _TeamResult(replace(found, hits=hits, total=total), members, notes)
 
 
-def _on_server(
-    root: Path, query: Query, team: Team
-) -> tuple[SearchResult, dict[str, str], dict[str, str]]:
-    """Search the rows on the server, or a replica of it; of a memory that the index has, ours counts."""
+def _find_in_files(
+    own: sqlite3.Connection, team: sqlite3.Connection, store: PairedLookup, query: Query
+) -> _FoundKeys:
+    """Return the newest records without words, those with an id, or the best for the words."""
+    text = query.text.strip()
+    if not text:
+        newest = store.select(lambda each: queries.newest_keys(each, query, query.limit))
+        keys = newest[: query.limit]
+        hits = tuple(Hit(record, 0.0) for record in store.records(keys).values())
+        return _FoundKeys(SearchResult(hits, len(keys)), keys)
+    if _has_id(own, text) or _has_id(team, text):
+        keys = store.select(
+            lambda each: queries.keys_of(each, filters.resolve_id(each, text), query)
+        )
+        hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values())
+        return _FoundKeys(SearchResult(hits, len(keys)), keys)
+    ranked = _rank_in_files(own, store, query, text)
+    if ranked.found.hits:
+        return ranked
+    return _find_letters(store, query, text)
+
+
+def _has_id(connection: sqlite3.Connection, text: str) -> bool:
+    return queries.key_of(connection, filters.resolve_id(connection, text)) is not None
+
+
+def _rank_in_files(
+    own: sqlite3.Connection, store: PairedLookup, query: Query, text: str
+) -> _FoundKeys:
+    day = ids.today()
+    keep = queries.filter_of(query)
+    ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
+    keys = [each.row.key for each in ranked.best]
+    hits = rank.make_hits(ranked, store.records(keys), query, day)
+    instead = rank.replacements(own, ranked.words, keep, store)
+    terms = rank.matched_terms(ranked.words)
+    return _FoundKeys(SearchResult(hits, ranked.total, instead, terms), keys)
+
+
+def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
+    """Return the records that contain the letters of a text, where no word of it is indexed."""
+    keep = queries.filter_of(query)
+    words = queries.safe(text).split()
+    keys = store.select(lambda each: lookup.containing(each, words, keep))
+    terms = dict.fromkeys(text.lower().split(), 1.0)
+    records = store.records(keys[: query.limit]).values()
+    hits = tuple(Hit(record, 0.0, ("letters",)) for record in records)
+    return _FoundKeys(SearchResult(hits, len(keys), (), terms), keys)
+
+
+def _prefer_own(hits: Iterable[Hit]) -> list[Hit]:
+    """Return one hit per id: our own record, with the score of the first hit."""
+    unique: dict[str, Hit] = {}
+    for hit in hits:
+        first = unique.get(hit.record.id)
+        if first is None:
+            unique[hit.record.id] = hit
+        elif "team" in first.record.extra and "team" not in hit.record.extra:
+            unique[hit.record.id] = replace(hit, score=first.score)
+    return list(unique.values())
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
+    """Search the rows on the server or a replica; of a memory that the index has, ours counts.
+
+    Raises UsageError for a query without words.
+    """
     from ralph.store.team_server import connect
 
     text = query.text.strip()
-    day = ids.today()
     if not text:
         raise UsageError("a search on the server needs words", hint='ralph search --team "words"')
-    filtered = replace(query, text="", limit=5) != Query(layer=query.layer, task=query.task)
+    unfiltered = Query(layer=query.layer, task=query.task)
+    has_filters = replace(query, text="", limit=unfiltered.limit) != unfiltered
     with (
         needs_extra("team", "a search on the team's server"),
         connect(team.search_url or team.url) as server,
     ):
         project = project_name(root, team)
-        store = ServerLookup(server, project, query.accepts if filtered else None)
+        store = ServerLookup(server, project, query.accepts if has_filters else None)
         rows = server.call("keys_with", project, [text])
         if rows:
             keys = [int(key) * len(lookup.TABLES) + family for _, key, family in rows]
-            hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values())[:1]
-            found = SearchResult(hits, len(hits))
+            result = _FoundKeys(_first_record(store, keys), keys)
         else:
-            ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
-            keys = [each.row.key for each in ranked.best]
-            terms = rank.matched_terms(ranked.words)
-            found = SearchResult(
-                rank.make_hits(ranked, store.records(keys), query, day), ranked.total, (), terms
-            )
-        single = {hit.record.id: hit for hit in reversed(found.hits)}
-        hits = tuple(hit for hit in found.hits if single[hit.record.id] is hit)
-        names = {record.id: store.members[key] for key, record in store.records(keys).items()}
+            result = _rank_on_server(store, query, text)
+        found = result.found
+        members = {}
+        for key, record in store.records(result.keys).items():
+            members[record.id] = store.members[key]
+    unique: dict[str, Hit] = {}
+    for hit in found.hits:
+        unique.setdefault(hit.record.id, hit)
+    own = _own_memories(root, [hit.record for hit in unique.values()])
+    merged = []
+    for name, hit in unique.items():
+        merged.append(replace(hit, record=own.get(name, hit.record)))
+    others = {name: member for name, member in members.items() if name not in own}
+    return _TeamResult(replace(found, hits=tuple(merged)), others, {})
 
-    def own_memories(connection: sqlite3.Connection) -> dict[str, Record]:
-        memories = [hit.record.id for hit in hits if hit.record.family is Family.MEMORY]
-        keys = [key for name in memories if (key := queries.key_of(connection, name)) is not None]
+
+def _first_record(store: ServerLookup, keys: Sequence[int]) -> SearchResult:
+    records = list(store.records(keys).values())
+    if not records:
+        return SearchResult((), 0)
+    return SearchResult((Hit(records[0], 1.0, ("id",)),), 1)
+
+
+def _rank_on_server(store: ServerLookup, query: Query, text: str) -> _FoundKeys:
+    day = ids.today()
+    ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
+    keys = [each.row.key for each in ranked.best]
+    hits = rank.make_hits(ranked, store.records(keys), query, day)
+    terms = rank.matched_terms(ranked.words)
+    return _FoundKeys(SearchResult(hits, ranked.total, (), terms), keys)
+
+
+def _own_memories(root: Path, records: Iterable[Record]) -> dict[str, Record]:
+    """Return the memories among these records that the index has, as it has them."""
+    names = [record.id for record in records if record.family is Family.MEMORY]
+
+    def find(connection: sqlite3.Connection) -> dict[str, Record]:
+        keys = []
+        for name in names:
+            key = queries.key_of(connection, name)
+            if key is not None:
+                keys.append(key)
         return {record.id: record for record in queries.records(connection, keys).values()}
 
-    own = index.ask(root, own_memories)
-    hits = tuple(replace(hit, record=own.get(hit.record.id, hit.record)) for hit in hits)
-    return (
-        replace(found, hits=hits),
-        {name: member for name, member in names.items() if name not in own},
-        {},
-    )
+    return index.ask(root, find)
+
+
+# --- rendering ----------------------------------------------------------------------------------
 
 
 def _show(
-    merged: list[tuple[Hit, tuple[str, ...]]],
-    query: Query,
-    found: SearchResult,
-    members: dict[str, str],
-    notes: dict[str, str],
-    fit: bool,
+    merged: Sequence[MergedHit], query: Query, result: _TeamResult, fit: bool
 ) -> tuple[ShownHit, ...]:
     """Render hits in the query's detail, each with the member who shared it."""
-    short = ids.short_ids(hit.record.id for hit in found.hits)
+    short_ids = ids.short_ids(hit.record.id for hit in result.found.hits)
     shown = []
     lines = []
     for hit, repeats in merged:
         record = hit.record
-        note = notes.get(hit.record.id, "")
-        about = record.extra.get("team")
-        member = members.get(record.id) or (
-            str(about.get("member", "")) if isinstance(about, dict) else ""
-        )
-        name = short.get(record.id, record.id)
+        note = result.notes.get(record.id, "")
+        member = result.members.get(record.id) or _member_in(record)
+        name = short_ids.get(record.id, record.id)
         count = 1 + len(repeats)
-        head = render.line_head(record, name, count, note)
         text = render.line_text(record)
-        lines.append((f"{head} @{member}" if member else head, text, best_place(text, found.terms)))
+        head = render.line_head(record, name, count, note)
+        if member:
+            head = f"{head} @{member}"
+        lines.append((head, text, best_place(text, result.found.terms)))
         if query.layer is Detail.TIMELINE:
-            text = render.record_moment(
-                record, hit.score, count, note=" ".join(filter(None, [note, member]))
-            )
+            remark = " ".join(part for part in (note, member) if part)
+            text = render.record_moment(record, hit.score, count, note=remark)
         elif query.layer is Detail.FULL:
             text = render.cut_details(render.record_details(record, count), FULL, record.id)
         shown.append(ShownHit(hit, text, repeats, note, name, member))
     if query.layer is not Detail.INDEX:
         return tuple(shown)
-    return tuple(
-        replace(each, text=line)
-        for each, line in zip(shown, render.hit_lines(lines, fit=fit), strict=False)
-    )
+    rendered = render.hit_lines(lines, fit=fit)
+    return tuple(replace(each, text=line) for each, line in zip(shown, rendered, strict=False))
+
+
+def _member_in(record: Record) -> str:
+    """Return the member of the team that a pulled record names, or ""."""
+    team = record.extra.get("team")
+    if isinstance(team, dict):
+        return str(team.get("member", ""))
+    return ""

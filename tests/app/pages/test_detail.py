@@ -89,7 +89,7 @@ def test_a_note_says_why_there_is_no_history(root: Path, tmp_path: Path) -> None
     bare = tmp_path / "bare"
     bare.mkdir()
     lone = memory.add(bare, "Alone").stored.record.id
-    assert history.record_history(bare, lone)["note"] == "This project is in no git repository."
+    assert history.record_history(bare, lone)["note"] == "This project is not in a git repository."
 
 
 def test_a_project_in_a_subfolder_of_a_repository_has_a_history(root: Path) -> None:
