@@ -171,7 +171,7 @@ def weigh_words(
 class _Weigher:
     """Turns the words of one query into weighted words.
 
-    It looks up all counts of the query at once, and counts how many words it replaced.
+    It looks up the counts of all terms together, and keeps track of how many words are unknown.
     """
 
     def __init__(

@@ -43,7 +43,8 @@ class Recipe:
     They were set by measurement with `bench/retrieval.py` (ADR 0019) and are not user settings.
     A *share* and a *factor* lie between 0 and 1. A *weight* is relative to the text score, whose
     best value is 1. The *coverage* of a query by a record is the share of the query's word weights
-    that the record contains; the *evidence* is the sum of these weights.
+    that the record contains. The *evidence* is the sum of the weights that it certainly contains,
+    without everyday words (see `question.coverage`).
     """
 
     # --- the text score ---
@@ -162,12 +163,14 @@ _MAX_PHRASE_WORD_RATIO = 10  # a word of a phrase may occur in this many times `
 _DECISION_KIND = "decision"
 _SCORE_STEP = 1e-6  # the smallest difference that puts one record before another
 _SCORE_DIGITS = 9  # decimals that are compared: the order of a sum must not decide the ranking
+_HIT_SCORE_DIGITS = 4  # decimals of a score that users see
 _MIN_JUDGED_MEMORIES = 5  # memories that are always judged, however many log lines match
 _MAX_PRINTED_CANDIDATES = 3  # candidates found by what a tool printed, besides what was written
 _MAX_LINKING = 3  # best records whose links are followed
 _MAX_TAGS_COUNTED = 2  # matching tags that increase the score
 _ANSWERS_WITHIN = 5  # one of this many best records must be an answer, or there is none
-_MAX_MATCHER_CHARACTERS = 20_000  # of a text in which the written form of a term is searched
+_MAX_SPELLING_RECORDS = 5  # records in which the written form of a term is searched
+_MAX_SPELLING_CHARACTERS = 20_000  # of a text in which the written form of a term is searched
 _MAX_NAMED_REPLACEMENTS = 5  # words named in a note about a replacement
 
 # Lead over the runner-up, in cosine similarity, from which the best record stands out. No question
@@ -397,7 +400,7 @@ def make_hits(
         if found is None or not query.accepts(found):
             continue
         reasons = tuple(explain(ranked_row, ranked.words, day, recipe))
-        score = round(ranked_row.score, 4)
+        score = round(ranked_row.score, _HIT_SCORE_DIGITS)
         hits.append(Hit(found, score, reasons, ranked_row in injectable, ranked_row.weak))
     return tuple(hits)
 
@@ -446,10 +449,10 @@ def _shortest_spelling(
     spelling: str | None,
 ) -> str | None:
     """Return the shortest word with a term in the records that match it, if shorter than known."""
-    matches = store.matching(connection, f'"{term}"', STANDARD.fields, _ANSWERS_WITHIN, keep)
+    matches = store.matching(connection, f'"{term}"', STANDARD.fields, _MAX_SPELLING_RECORDS, keep)
     rows = store.fetch_rows(connection, [key for key, _ in matches])
     for row in rows.values():
-        text = " ".join((row.title, row.tags, row.text[:_MAX_MATCHER_CHARACTERS], row.files))
+        text = " ".join((row.title, row.tags, row.text[:_MAX_SPELLING_CHARACTERS], row.files))
         for word in terms.split_words(text):
             is_shorter = spelling is None or len(word) < len(spelling)
             if is_shorter and term in terms.word_terms(word):
@@ -531,8 +534,8 @@ def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
 def gate(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow]:
     """Return the few rows that may be injected unasked.
 
-    Such a row scores nearly as high as the best one or is on a subject that the query names, and
-    it matches by more than everyday words.
+    Such a row scores nearly as high as the best one, or is on a subject that the query names. It
+    must also match by more than everyday words, be linked, or stand out by its meaning.
     """
     first = best[: recipe.injected]
     if not first:
@@ -787,10 +790,10 @@ class _Ranker:
                 judged.append(self._judge_row(rows[key], matches, pool, today))
         position = {key: number for number, key in enumerate(order)}
         judged.sort(
-            key=lambda each: (
-                round(each.score, _SCORE_DIGITS),
-                each.row.created_at,
-                -position[each.row.key],
+            key=lambda candidate: (
+                round(candidate.score, _SCORE_DIGITS),
+                candidate.row.created_at,
+                -position[candidate.row.key],
             ),
             reverse=True,
         )
@@ -798,8 +801,8 @@ class _Ranker:
         _prefer_memories(judged)
         _sort_by_score(judged)
         level = _level_of(pool.similarities)
-        for each in judged:
-            each.outstanding = each.close >= level
+        for candidate in judged:
+            candidate.outstanding = candidate.close >= level
         return judged
 
     def _judge_row(
@@ -896,26 +899,26 @@ class _Ranker:
 
     def conclude(self, judged: list[RankedRow], match_count: int, limit: int | None) -> Ranking:
         """Return the ranking: the answers and what they link to, or the nearest records."""
-        matching = [each for each in judged if each.matched or each.close > 0]
-        if not any(is_answer(each, self.recipe) for each in matching[:_ANSWERS_WITHIN]):
-            for each in matching:
-                each.weak = True
+        matching = [candidate for candidate in judged if candidate.matched or candidate.close > 0]
+        if not any(is_answer(candidate, self.recipe) for candidate in matching[:_ANSWERS_WITHIN]):
+            for candidate in matching:
+                candidate.weak = True
             return Ranking(matching[:limit], len(matching), self.words, weak=True)
         best = self.follow_links(judged)
-        for each in best:
-            each.weak = not is_answer(each, self.recipe) and not each.link
+        for candidate in best:
+            candidate.weak = not is_answer(candidate, self.recipe) and not candidate.link
         return Ranking(best[:limit], max(match_count, len(best)), self.words)
 
     def follow_links(self, judged: Sequence[RankedRow]) -> list[RankedRow]:
         """Return the judged rows and the memories that the best answers link to, best first."""
         answers = {}
-        for each in judged[:_MAX_LINKING]:
-            if is_answer(each, self.recipe):
-                answers[each.row.key] = each
+        for candidate in judged[:_MAX_LINKING]:
+            if is_answer(candidate, self.recipe):
+                answers[candidate.row.key] = candidate
         links = list(self.store.linked_keys(self.connection, list(answers)))
         position = {key: number for number, key in enumerate(answers)}
         links.sort(key=lambda link: position[link[0]])  # a rebuilt index may have other keys
-        by_key = {each.row.key: each for each in judged}
+        by_key = {candidate.row.key: candidate for candidate in judged}
         unjudged = [target for _, target in links if target not in by_key]
         visible = self.store.filter_keys(self.connection, unjudged, self.keep)
         rows = self.store.fetch_rows(self.connection, list(visible))
@@ -977,7 +980,7 @@ def _matches_by_tag_only(judged: RankedRow, tagged: Sequence[WeightedWord]) -> b
 
 def _sort_by_score(judged: list[RankedRow]) -> None:
     """Sort in place, best first; equal scores keep their order."""
-    judged.sort(key=lambda each: -round(each.score, _SCORE_DIGITS))
+    judged.sort(key=lambda candidate: -round(candidate.score, _SCORE_DIGITS))
 
 
 def _prefer_newer_decisions(judged: Sequence[RankedRow], recipe: Recipe) -> None:
@@ -986,9 +989,9 @@ def _prefer_newer_decisions(judged: Sequence[RankedRow], recipe: Recipe) -> None
     The newer one must score nearly as high (`Recipe.newer_decision_min_ratio`).
     """
     decisions = []
-    for each in judged:
-        if each.row.kind == _DECISION_KIND and len(each.matched) > 1:
-            decisions.append(each)
+    for candidate in judged:
+        if candidate.row.kind == _DECISION_KIND and len(candidate.matched) > 1:
+            decisions.append(candidate)
     for newer in decisions:
         for older in decisions:
             if not _amends(newer, older, recipe):
@@ -1056,7 +1059,10 @@ def _is_named(judged: RankedRow, words: Sequence[WeightedWord]) -> bool:
 
 
 def _tags_of(row: RecordRow) -> list[str]:
-    """Return the tags of a row, whose column is a JSON list without spaces."""
+    """Return the tags of a row, whose column is a JSON list without spaces.
+
+    Splitting the column is enough here, because only the words of a tag are compared.
+    """
     return row.tags.strip('[]"').split('","')
 
 

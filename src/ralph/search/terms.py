@@ -623,7 +623,7 @@ def _repair_base(base: str) -> str:
 def _replace_suffix(
     word: str, suffixes: Mapping[str, Sequence[tuple[str, str]]], min_measure: int
 ) -> str:
-    """Replace the first suffix that a word ends in, if enough of the word is left (steps 2 to 4)."""
+    """Replace the longest suffix of a word if enough of the word is left (steps 2 to 4)."""
     for ending, replacement in suffixes.get(word[-2:], ()):
         if not word.endswith(ending):
             continue
