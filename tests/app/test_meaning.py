@@ -184,7 +184,7 @@ class TestEmbed:
     ) -> None:
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, PLAIN)
-        monkeypatch.setattr(embeddings, "_LOCAL_NEEDS", ("no_such_module_here",))
+        monkeypatch.setattr(embeddings, "_LOCAL_MODULES", ("no_such_module_here",))
         with pytest.raises(UsageError, match="no embedding provider is set"):
             meaning.embed(tmp_path, Embedding())
         with pytest.raises(NotFound, match="needs no_such_module_here"):

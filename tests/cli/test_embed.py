@@ -32,7 +32,7 @@ def project(ralph: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.fixture
 def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra were not installed."""
-    monkeypatch.setattr(embeddings, "_LOCAL_NEEDS", ("no_such_module_here",))
+    monkeypatch.setattr(embeddings, "_LOCAL_MODULES", ("no_such_module_here",))
 
 
 @real_model

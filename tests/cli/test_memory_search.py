@@ -228,7 +228,7 @@ def test_a_replacement_is_named_in_whole_words_also_when_nothing_is_found(
     nothing = ralph(
         "memory", "search", f"zebra xylophone quagga {query}".replace("connection", "yak")
     )
-    assert nothing.out.startswith("nothing certain; nearest:\nID ")
+    assert nothing.out.startswith("No exact match. Closest:\nID ")
     assert nothing.out.endswith("\nnothing has 'refused'; looked for ECONNREFUSED instead\n")
     assert list_records(ralph.root, ListRequest(text=query))["notes"] == [note.strip()]
     assert ralph("search", query, "--only", "sessions").err == ""

@@ -328,7 +328,7 @@ def test_nothing_found_and_nothing_asked_is_no_failure(project: Project) -> None
 def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     project("memory", "add", "Race in checkout: two workers took the last item of the stock")
     words = "stock zebra xylophone quagga marmalade terracotta"
-    assert project("search", words).out.startswith("nothing certain; nearest:\nmem-")
+    assert project("search", words).out.startswith("No exact match. Closest:\nmem-")
     (hit,) = project("search", words, "--format", "json").json["hits"]
     assert hit["weak"] is True
     assert (
@@ -338,11 +338,11 @@ def test_weak_hits_are_shown_and_marked_everywhere(project: Project) -> None:
     assert memory["weak"] is True
     graph = project("graph", "search", words)
     assert "Race in checkout" in graph.out
-    assert "nothing certain; nearest:" in graph.err
+    assert "No exact match. Closest:" in graph.err
     nothing = project("search", "zebra xylophone", "--format", "json").json
     assert nothing["hits"] == []
     (node,) = project("graph", "search", words, "--format", "json").json
     assert node["weak"] is True
     best = project("context", "--best", words, "--format", "json").json
     assert best["records"][0]["weak"] is True
-    assert project("context", "--best", words).out.startswith("nothing certain; nearest:\n")
+    assert project("context", "--best", words).out.startswith("No exact match. Closest:\n")

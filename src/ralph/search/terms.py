@@ -1,515 +1,166 @@
-"""Search terms: how a query and a text are brought to one form.
+"""Reduce texts and queries to search terms.
 
-One set of rules for both sides: lowercase, accents folded, English stems, identifiers whole and in parts, pairs of
-Chinese, Japanese and Korean characters. No dictionary and no model. Hooks load this module, so it has no regex.
+One set of rules serves both sides: lowercase, accents folded, English stems, identifiers whole and
+in parts, and pairs of Chinese, Japanese and Korean (CJK) characters. There is no dictionary and no
+model. `lookup.SCHEMA_VERSION` must be increased when a rule changes, because indexes store the
+terms.
+
+Prompt hooks load this module, so it imports neither `typing` nor `dataclasses` (see `ralph.lean`).
 """
 
 from __future__ import annotations
 
-from itertools import islice
+import re
+from itertools import islice, pairwise
 
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-STOP_WORDS = frozenset(
-    {
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "our",
-        "so",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "us",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "you",
-        "your",
-    }
-)
+# fmt: off
+STOP_WORDS = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "did", "do", "does", "for",
+    "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my",
+    "no", "not", "of", "on", "or", "our", "so", "that", "the", "their", "them", "then", "there",
+    "these", "they", "this", "to", "us", "was", "we", "were", "what", "when", "where", "which",
+    "who", "why", "will", "with", "you", "your",
+})
 """Words that are dropped from queries."""
 
-EVERYDAY_WORDS = frozenset(
-    {
-        "about",
-        "above",
-        "according",
-        "across",
-        "actual",
-        "actually",
-        "add",
-        "after",
-        "again",
-        "against",
-        "ago",
-        "all",
-        "allow",
-        "almost",
-        "along",
-        "already",
-        "also",
-        "although",
-        "always",
-        "am",
-        "among",
-        "another",
-        "any",
-        "anybody",
-        "anyone",
-        "anything",
-        "anyway",
-        "apart",
-        "appear",
-        "around",
-        "ask",
-        "away",
-        "back",
-        "bad",
-        "based",
-        "basically",
-        "because",
-        "become",
-        "been",
-        "before",
-        "began",
-        "begin",
-        "behind",
-        "being",
-        "believe",
-        "below",
-        "best",
-        "better",
-        "between",
-        "big",
-        "both",
-        "bring",
-        "call",
-        "came",
-        "care",
-        "case",
-        "cause",
-        "certain",
-        "certainly",
-        "change",
-        "come",
-        "common",
-        "consider",
-        "could",
-        "couple",
-        "current",
-        "currently",
-        "day",
-        "deal",
-        "decide",
-        "decided",
-        "describe",
-        "detail",
-        "different",
-        "doing",
-        "done",
-        "down",
-        "during",
-        "each",
-        "easy",
-        "either",
-        "else",
-        "end",
-        "enough",
-        "especially",
-        "etc",
-        "even",
-        "ever",
-        "every",
-        "everybody",
-        "everyone",
-        "everything",
-        "exactly",
-        "example",
-        "except",
-        "exist",
-        "expect",
-        "explain",
-        "fact",
-        "far",
-        "feel",
-        "few",
-        "finally",
-        "find",
-        "fine",
-        "first",
-        "following",
-        "found",
-        "full",
-        "further",
-        "gave",
-        "general",
-        "get",
-        "give",
-        "given",
-        "go",
-        "goes",
-        "going",
-        "gone",
-        "good",
-        "got",
-        "great",
-        "guess",
-        "had",
-        "happen",
-        "hard",
-        "hardly",
-        "having",
-        "he",
-        "hear",
-        "hello",
-        "help",
-        "her",
-        "here",
-        "hers",
-        "him",
-        "his",
-        "hold",
-        "hope",
-        "however",
-        "idea",
-        "important",
-        "indeed",
-        "inside",
-        "instead",
-        "involve",
-        "issue",
-        "itself",
-        "just",
-        "keep",
-        "kind",
-        "knew",
-        "know",
-        "known",
-        "large",
-        "last",
-        "late",
-        "lately",
-        "later",
-        "least",
-        "leave",
-        "left",
-        "less",
-        "let",
-        "like",
-        "likely",
-        "little",
-        "long",
-        "look",
-        "lot",
-        "made",
-        "main",
-        "make",
-        "many",
-        "matter",
-        "may",
-        "maybe",
-        "mean",
-        "meant",
-        "mention",
-        "might",
-        "mind",
-        "mine",
-        "more",
-        "most",
-        "mostly",
-        "much",
-        "must",
-        "myself",
-        "name",
-        "near",
-        "nearly",
-        "necessary",
-        "need",
-        "neither",
-        "never",
-        "new",
-        "next",
-        "nice",
-        "nobody",
-        "none",
-        "nor",
-        "normal",
-        "normally",
-        "nothing",
-        "notice",
-        "now",
-        "number",
-        "often",
-        "oh",
-        "ok",
-        "okay",
-        "old",
-        "once",
-        "one",
-        "only",
-        "open",
-        "other",
-        "others",
-        "otherwise",
-        "ought",
-        "ours",
-        "out",
-        "outside",
-        "over",
-        "own",
-        "part",
-        "particular",
-        "past",
-        "people",
-        "perhaps",
-        "person",
-        "place",
-        "please",
-        "plenty",
-        "point",
-        "possible",
-        "possibly",
-        "pretty",
-        "previous",
-        "probably",
-        "problem",
-        "project",
-        "put",
-        "quick",
-        "quickly",
-        "quite",
-        "rather",
-        "reach",
-        "real",
-        "really",
-        "reason",
-        "recent",
-        "recently",
-        "recommend",
-        "regarding",
-        "related",
-        "remember",
-        "remind",
-        "right",
-        "said",
-        "same",
-        "saw",
-        "say",
-        "see",
-        "seem",
-        "seen",
-        "several",
-        "shall",
-        "she",
-        "short",
-        "should",
-        "show",
-        "similar",
-        "simple",
-        "simply",
-        "since",
-        "small",
-        "some",
-        "somebody",
-        "someone",
-        "something",
-        "sometimes",
-        "somewhere",
-        "soon",
-        "sort",
-        "special",
-        "specific",
-        "start",
-        "still",
-        "stop",
-        "such",
-        "suggest",
-        "sure",
-        "take",
-        "taken",
-        "talk",
-        "tell",
-        "than",
-        "thank",
-        "thanks",
-        "thing",
-        "think",
-        "though",
-        "thought",
-        "three",
-        "through",
-        "thus",
-        "time",
-        "today",
-        "together",
-        "told",
-        "tomorrow",
-        "too",
-        "took",
-        "toward",
-        "tried",
-        "true",
-        "try",
-        "turn",
-        "two",
-        "under",
-        "until",
-        "up",
-        "upon",
-        "use",
-        "used",
-        "useful",
-        "user",
-        "using",
-        "usual",
-        "usually",
-        "various",
-        "very",
-        "via",
-        "want",
-        "way",
-        "week",
-        "well",
-        "went",
-        "whatever",
-        "whenever",
-        "whether",
-        "while",
-        "whole",
-        "whom",
-        "whose",
-        "within",
-        "without",
-        "word",
-        "work",
-        "world",
-        "would",
-        "wrong",
-        "yeah",
-        "year",
-        "yes",
-        "yesterday",
-        "yet",
-    }
-)
-"""General English words, which say less than their count in an index: not fitted to any data set."""
+EVERYDAY_WORDS = frozenset({
+    "about", "above", "according", "across", "actual", "actually", "add", "after", "again",
+    "against", "ago", "all", "allow", "almost", "along", "already", "also", "although", "always",
+    "am", "among", "another", "any", "anybody", "anyone", "anything", "anyway", "apart", "appear",
+    "around", "ask", "away", "back", "bad", "based", "basically", "because", "become", "been",
+    "before", "began", "begin", "behind", "being", "believe", "below", "best", "better", "between",
+    "big", "both", "bring", "call", "came", "care", "case", "cause", "certain", "certainly",
+    "change", "come", "common", "consider", "could", "couple", "current", "currently", "day",
+    "deal", "decide", "decided", "describe", "detail", "different", "doing", "done", "down",
+    "during", "each", "easy", "either", "else", "end", "enough", "especially", "etc", "even",
+    "ever", "every", "everybody", "everyone", "everything", "exactly", "example", "except", "exist",
+    "expect", "explain", "fact", "far", "feel", "few", "finally", "find", "fine", "first",
+    "following", "found", "full", "further", "gave", "general", "get", "give", "given", "go",
+    "goes", "going", "gone", "good", "got", "great", "guess", "had", "happen", "hard", "hardly",
+    "having", "he", "hear", "hello", "help", "her", "here", "hers", "him", "his", "hold", "hope",
+    "however", "idea", "important", "indeed", "inside", "instead", "involve", "issue", "itself",
+    "just", "keep", "kind", "knew", "know", "known", "large", "last", "late", "lately", "later",
+    "least", "leave", "left", "less", "let", "like", "likely", "little", "long", "look", "lot",
+    "made", "main", "make", "many", "matter", "may", "maybe", "mean", "meant", "mention", "might",
+    "mind", "mine", "more", "most", "mostly", "much", "must", "myself", "name", "near", "nearly",
+    "necessary", "need", "neither", "never", "new", "next", "nice", "nobody", "none", "nor",
+    "normal", "normally", "nothing", "notice", "now", "number", "often", "oh", "ok", "okay", "old",
+    "once", "one", "only", "open", "other", "others", "otherwise", "ought", "ours", "out",
+    "outside", "over", "own", "part", "particular", "past", "people", "perhaps", "person", "place",
+    "please", "plenty", "point", "possible", "possibly", "pretty", "previous", "probably",
+    "problem", "project", "put", "quick", "quickly", "quite", "rather", "reach", "real", "really",
+    "reason", "recent", "recently", "recommend", "regarding", "related", "remember", "remind",
+    "right", "said", "same", "saw", "say", "see", "seem", "seen", "several", "shall", "she",
+    "short", "should", "show", "similar", "simple", "simply", "since", "small", "some", "somebody",
+    "someone", "something", "sometimes", "somewhere", "soon", "sort", "special", "specific",
+    "start", "still", "stop", "such", "suggest", "sure", "take", "taken", "talk", "tell", "than",
+    "thank", "thanks", "thing", "think", "though", "thought", "three", "through", "thus", "time",
+    "today", "together", "told", "tomorrow", "too", "took", "toward", "tried", "true", "try",
+    "turn", "two", "under", "until", "up", "upon", "use", "used", "useful", "user", "using",
+    "usual", "usually", "various", "very", "via", "want", "way", "week", "well", "went", "whatever",
+    "whenever", "whether", "while", "whole", "whom", "whose", "within", "without", "word", "work",
+    "world", "would", "wrong", "yeah", "year", "yes", "yesterday", "yet",
+})
+"""General English words, which are less informative than their count in an index suggests.
+
+The list is not fitted to any data set.
+"""
+# fmt: on
+
+LONGEST_QUERY = 4000
+"""Characters of a query that are used."""
+AROUND = "`'\"()[]{}<>*,;:!?.=-"
+"""Characters that may surround a word in a text."""
+
+_WORD = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|[^\W_]++(?:[_\-./:'’@\\]++[^\W_]++)*+")
+"""A word as written: an identifier, a path, a dotted name or a version is one, and so is `C++`.
+
+The quantifiers are possessive (`++`), which makes indexing a quarter faster.
+"""
+_PIECE = re.compile(r"[^\W_]+")
+"""A part of a word between the characters that join an identifier or a path."""
+_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\da-zA-Z_]+")
+"""A part of `camelCase`, `HTTPServer` or `v2beta`."""
 
 _JOINERS = "_-./:'’@\\"
-"""Characters within an identifier, a path, a dotted name or a version."""
-_CJK = (
-    ("\u3040", "\u30ff"),
-    ("\u3400", "\u4dbf"),
-    ("\u4e00", "\u9fff"),
-    ("\uac00", "\ud7af"),
-    ("\uf900", "\ufaff"),
+_ASCII_JOINERS = _JOINERS.encode("ascii", "ignore")
+_REMOVE_JOINERS = str.maketrans("", "", _JOINERS)
+_REMOVE_ACCENTS = dict.fromkeys(range(0x300, 0x370))  # combining marks
+_CJK_RANGES = (
+    ("\u3040", "\u30ff"),  # Hiragana and Katakana
+    ("\u3400", "\u4dbf"),  # CJK ideographs, extension A
+    ("\u4e00", "\u9fff"),  # CJK ideographs
+    ("\uac00", "\ud7af"),  # Hangul syllables
+    ("\uf900", "\ufaff"),  # CJK compatibility ideographs
 )
-_ACCENTS = dict.fromkeys(range(0x300, 0x370))
-_SQUEEZED = dict.fromkeys(map(ord, _JOINERS))
-_ASCII_JOINERS = b"_-./:'@\\"
-AROUND = "`'\"()[]{}<>*,;:!?.=-"  # characters around a word in a text
-LONGEST_QUERY = 4000
-# how often a term is looked for in a text, and how many characters are close
-_MOST_PLACES = 100
-_CLOSE = 80
-_CACHE_SIZE = 65_536
-_LONGEST_WORD = 100
-"""How many words are cached with their terms, and how long they may be."""
+
+_MAX_PLACES = 100  # occurrences of a term in a text that are looked at
+_CLOSE_CHARACTERS = 80  # terms within this many characters are close together
+_MIN_WEIGHT_GAIN = 1e-9  # below this, a later place is not better: sums of floats may differ
+
+_MAX_CACHED_WORDS = 65_536
+_MAX_CACHED_WORD_CHARACTERS = 100
 _term_cache: dict[str, tuple[str, ...]] = {}
 _chunk_cache: dict[str, tuple[str, ...]] = {}
 
 
-class _Separators(dict[int, int]):
-    """A table for `str.translate` that turns all that is not part of a word into spaces; filled when needed."""
-
-    def __missing__(self, code: int) -> int:
-        char = chr(code)
-        self[code] = code if char.isalnum() or char in _JOINERS or char in "+#" else ord(" ")
-        return self[code]
-
-
-class _Kinds(dict[int, str]):
-    """A table for `str.translate`: A and a for ASCII letters, 1 for digits, ? for the rest; filled when needed."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        is_letter = char.isascii() and char.isalpha()
-        self[code] = (
-            ("A" if char.isupper() else "a") if is_letter else "1" if char.isdecimal() else "?"
-        )
-        return self[code]
-
-
-_separators = _Separators()
-_kinds = _Kinds()
-_ALNUM = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_BETWEEN = bytes(range(128)).translate(None, _ALNUM + _ASCII_JOINERS + b"+#")
-_WORD_BYTES = bytes.maketrans(_BETWEEN, b" " * len(_BETWEEN))
-_PIECE_BYTES = bytes.maketrans(bytes(range(256)).translate(None, _ALNUM), b" " * 194)
-_KIND_BYTES = b"?" * 48 + b"1" * 10 + b"?" * 7 + b"A" * 26 + b"?" * 6 + b"a" * 26 + b"?" * 133
-"""The same for ASCII texts, as bytes: several times as fast."""
+# --- words --------------------------------------------------------------------------------------
 
 
 def fold(text: str) -> str:
-    """Lowercase, with accents, width variants and the Greek sigma of a word's end folded."""
+    """Lowercase a text, folding accents, width variants and the Greek final sigma."""
     return unaccented(text).lower().replace("ς", "σ")
 
 
 def unaccented(text: str) -> str:
-    """Without accents, and with one width for all letters; the case stays."""
+    """Remove accents and width variants from a text, keeping its case."""
     if text.isascii():
         return text
     from unicodedata import normalize
 
-    return normalize("NFC", normalize("NFKD", text).translate(_ACCENTS))
+    return normalize("NFC", normalize("NFKD", text).translate(_REMOVE_ACCENTS))
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words as written; an identifier or a path is one word, and so is `C++`."""
+    return _WORD.findall(text)
+
+
+def is_cjk(word: str) -> bool:
+    """Return whether a word has Chinese, Japanese or Korean characters."""
+    return not word.isascii() and any(map(_is_cjk_character, word))
+
+
+def _is_cjk_character(char: str) -> bool:
+    return any(first <= char <= last for first, last in _CJK_RANGES)
+
+
+def one_typo(left: str, right: str) -> bool:
+    """Return whether two words differ by one typo.
+
+    One letter is added, left out, changed, or swapped with its neighbour.
+    """
+    start = 0
+    shorter_length = min(len(left), len(right))
+    while start < shorter_length and left[start] == right[start]:
+        start += 1
+    left_rest = left[start:]
+    right_rest = right[start:]
+    if len(left_rest) > len(right_rest):
+        return left_rest[1:] == right_rest
+    if len(left_rest) < len(right_rest):
+        return left_rest == right_rest[1:]
+    is_changed = left_rest[1:] == right_rest[1:]
+    is_swapped = left_rest[:2] == right_rest[:2][::-1] and left_rest[2:] == right_rest[2:]
+    return is_changed or is_swapped
+
+
+# --- terms --------------------------------------------------------------------------------------
 
 
 class QueryWord:
@@ -522,38 +173,6 @@ class QueryWord:
         self.terms = terms
 
 
-def split_words(text: str) -> list[str]:
-    """Split a text into words as written; an identifier or a path is one word, and so is `C++`."""
-    words: list[str] = []
-    spaced = _translate(text, _WORD_BYTES) if text.isascii() else text.translate(_separators)
-    for chunk in spaced.split():
-        if "+" in chunk or "#" in chunk:
-            words += _split_languages(chunk)
-        elif word := chunk.strip(_JOINERS):
-            words.append(word)
-    return words
-
-
-def _translate(text: str, table: bytes) -> str:
-    return text.encode("ascii").translate(table).decode("ascii")
-
-
-def _split_languages(chunk: str) -> list[str]:
-    """Split at `+` and `#`, but for one letter before `++` or `#` at a word's start."""
-    words: list[str] = []
-    while chunk := chunk.lstrip(_JOINERS + "+#"):
-        size = 3 if chunk[1:3] == "++" else 2
-        after = chunk[size : size + 1]
-        is_letter = chunk[0].isascii() and chunk[0].isalpha()
-        if is_letter and chunk[1:size] in ("++", "#") and not (after.isalnum() or after == "_"):
-            words.append(chunk[:size])
-        else:
-            size = len(chunk.replace("#", "+").partition("+")[0])
-            words.append(chunk[:size].rstrip(_JOINERS))
-        chunk = chunk[size:]
-    return words
-
-
 def index_terms(text: str) -> str:
     """Return the terms of a text for the full-text index, separated by spaces."""
     terms: list[str] = []
@@ -563,318 +182,487 @@ def index_terms(text: str) -> str:
 
 
 def query_terms(text: str) -> list[QueryWord]:
-    """Return the distinct words of a query with their terms; stop words are dropped unless nothing else is left."""
-    sound = text[:LONGEST_QUERY].encode("utf-8", "replace").decode("utf-8")
-    bare_words = split_words(unaccented(sound))
-    written_words = bare_words if sound.isascii() else split_words(sound)
-    if len(written_words) != len(bare_words):
-        written_words = bare_words
+    """Return the distinct words of a query with their terms.
+
+    Stop words are dropped unless nothing else is left.
+    """
     unique: dict[tuple[str, ...], QueryWord] = {}
-    for at, bare in enumerate(bare_words):
-        pairs = (
-            [(part, part) for part in _split_cjk(bare)]
-            if is_cjk(bare)
-            else [(written_words[at], bare)]
-        )
-        for written, word in pairs:
-            if terms := word_terms(word):
-                if (
-                    len(terms) == 3
-                    and terms[1] + terms[2] == terms[0]
-                    and terms[2].isdigit()
-                    and len(terms[2]) > 2
-                ):
-                    terms = terms[
-                        ::2
-                    ]  # the letters of an error code, such as TS2304, say nothing alone
-                unique.setdefault(terms, QueryWord(written, terms))
+    for written, bare in _query_words(text[:LONGEST_QUERY]):
+        terms = _without_code_letters(word_terms(bare))
+        if terms:
+            unique.setdefault(terms, QueryWord(written, terms))
     content = [word for word in unique.values() if word.text.lower() not in STOP_WORDS]
     return content or list(unique.values())
 
 
-def word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of one word: its stem; an identifier whole and in parts; CJK characters in pairs."""
-    terms = _term_cache.get(word)
-    if terms is None:
-        terms = _compute_terms(word)
-        if len(word) <= _LONGEST_WORD:
-            if len(_term_cache) >= _CACHE_SIZE:
-                _term_cache.clear()
-            _term_cache[word] = terms
+def _query_words(text: str) -> list[tuple[str, str]]:
+    """Return the words of a query, each as written and without accents.
+
+    A word with CJK characters is split into runs of such characters and other words.
+    """
+    valid = text.encode("utf-8", "replace").decode("utf-8")  # without lone surrogates
+    bare_words = split_words(unaccented(valid))
+    written_words = bare_words if valid.isascii() else split_words(valid)
+    if len(written_words) != len(bare_words):
+        written_words = bare_words
+    words = []
+    for written, bare in zip(written_words, bare_words, strict=True):
+        if is_cjk(bare):
+            words += [(part, part) for part in _split_cjk(bare)]
+        else:
+            words.append((written, bare))
+    return words
+
+
+def _without_code_letters(terms: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop the letters of an error code such as TS2304: on their own they say nothing."""
+    if len(terms) != 3:
+        return terms
+    whole, letters, number = terms
+    is_code = letters + number == whole and number.isdigit() and len(number) > 2
+    if is_code:
+        return whole, number
     return terms
 
 
+def word_terms(word: str) -> tuple[str, ...]:
+    """Return the terms of one word.
+
+    A word has its stem, an identifier the whole and its parts, and CJK characters are paired.
+    """
+    terms = _term_cache.get(word)
+    if terms is None:
+        terms = _compute_terms(word)
+        if len(word) <= _MAX_CACHED_WORD_CHARACTERS:
+            _store(_term_cache, word, terms)
+    return terms
+
+
+def _store(cache: dict[str, tuple[str, ...]], key: str, terms: tuple[str, ...]) -> None:
+    """Store terms in a cache, which is emptied when it is full."""
+    if len(cache) >= _MAX_CACHED_WORDS:
+        cache.clear()
+    cache[key] = terms
+
+
 def _compute_terms(word: str) -> tuple[str, ...]:
-    if word.isascii() and word.isalpha() and word.islower():
+    if _is_plain(word):
         return (stem(word),)
-    if word[-2:] == "++" or word[-1:] == "#":
-        return (fold(word[0]) + ("plusplus" if word[-1] == "+" else "sharp"),)
+    if word.endswith("++"):
+        return (fold(word[0]) + "plusplus",)
+    if word.endswith("#"):
+        return (fold(word[0]) + "sharp",)
     bare = unaccented(word)
     if is_cjk(bare):
-        return tuple(dict.fromkeys(_cjk_terms(bare)))
-    bare = _without_quotes(bare)
-    spaced = "".join(char if char.isalnum() else " " for char in bare) if not bare.isascii() else ""
-    pieces = (spaced or _translate(bare, _PIECE_BYTES)).split()
+        terms = _cjk_terms(bare)
+    else:
+        terms = _identifier_terms(_without_quotes(bare))
+    return tuple(dict.fromkeys(terms))
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a word has only lowercase ASCII letters."""
+    return word.isascii() and word.isalpha() and word.islower()
+
+
+def _identifier_terms(word: str) -> list[str]:
+    """Return the terms of the pieces of an identifier, of their parts, and of the whole."""
+    pieces = _PIECE.findall(word)
     terms: list[str] = []
     for piece in pieces:
-        parts = (
-            [piece]
-            if piece.isascii() and piece.isalpha() and piece.islower()
-            else _camel_parts(piece)
-        )
-        for low in map(fold, [piece, *parts] if len(parts) > 1 else [piece]):
-            terms += (
-                word_terms(low) if low.isascii() and low.isalpha() else (low,)
-            )  # those have stems, in the cache
+        parts = [] if _is_plain(piece) else _CAMEL_PART.findall(piece)
+        forms = [piece]
+        if len(parts) > 1:
+            forms += parts
+        for form in forms:
+            folded = fold(form)
+            if folded.isascii() and folded.isalpha():
+                terms += word_terms(folded)  # its stem
+            elif folded:
+                terms.append(folded)
     if len(pieces) > 1:
         terms.append(fold("".join(pieces)))
-    return tuple(dict.fromkeys(filter(None, terms)))
-
-
-def is_cjk(word: str) -> bool:
-    """Whether a word has Chinese, Japanese or Korean characters."""
-    return not word.isascii() and any(
-        first <= char <= last for char in word for first, last in _CJK
-    )
+    return terms
 
 
 def _without_quotes(text: str) -> str:
-    """Remove quotes: `don't` is one word, `user's` is about a user."""
+    """Remove apostrophes: `don't` is one word, and `user's` is about a user."""
     if "'" not in text and "’" not in text:
         return text
-    parts = []
+    kept = []
     before = ""
     for part in text.replace("’", "'").split("'"):
-        owned = part[:1] in ("s", "S") and not part[1:2].isalnum()
-        parts.append(part[1:] if owned and before.isalnum() and not is_cjk(before) else part)
+        is_s = part[:1] in ("s", "S") and not part[1:2].isalnum()
+        is_possessive = is_s and before.isalnum() and not is_cjk(before)
+        kept.append(part[1:] if is_possessive else part)
         before = part[-1:]
-    return "".join(parts)
-
-
-def _camel_parts(piece: str) -> list[str]:
-    """Split `camelCase`, `HTTPServer`, `v2beta` into parts."""
-    kinds = _translate(piece, _KIND_BYTES) if piece.isascii() else piece.translate(_kinds)
-    starts = [0]
-    for at in range(1, len(piece)):
-        before = kinds[at - 1]
-        here = kinds[at]
-        if (here != before and before + here != "Aa") or kinds[at - 1 : at + 2] == "AAa":
-            starts.append(at)
-    return [piece[start:end] for start, end in zip(starts, [*starts[1:], len(piece)], strict=True)]
+    return "".join(kept)
 
 
 def _cjk_terms(word: str) -> list[str]:
+    """Return each pair of adjacent CJK characters, and the terms of other parts of a word."""
     terms: list[str] = []
     for part in _split_cjk(word):
         if not is_cjk(part[0]):
             terms += word_terms(part)
+        elif len(part) == 1:
+            terms.append(part)
         else:
-            terms += [part[at : at + 2] for at in range(max(len(part) - 1, 1))]
+            terms += [first + second for first, second in pairwise(part)]
     return terms
 
 
 def _split_cjk(word: str) -> list[str]:
+    """Split a word into runs of CJK characters and the words between them."""
     parts: list[str] = []
-    at = 0
-    while at < len(word):
-        stop = at + 1
-        cjk = is_cjk(word[at])
-        while stop < len(word) and is_cjk(word[stop]) == cjk:
-            stop += 1
-        parts += [word[at:stop]] if cjk else split_words(word[at:stop])
-        at = stop
+    start = 0
+    while start < len(word):
+        in_cjk = is_cjk(word[start])
+        end = start + 1
+        while end < len(word) and is_cjk(word[end]) == in_cjk:
+            end += 1
+        if in_cjk:
+            parts.append(word[start:end])
+        else:
+            parts += split_words(word[start:end])
+        start = end
     return parts
 
 
-def one_typo(left: str, right: str) -> bool:
-    """Whether the words differ by one letter added, left out, changed, or swapped with its neighbour."""
-    start = 0
-    shortest = min(len(left), len(right))
-    while start < shortest and left[start] == right[start]:
-        start += 1
-    a = left[start:]
-    b = right[start:]
-    if len(a) == len(b):
-        return a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
-    return a[1:] == b if len(a) > len(b) else a == b[1:]
+# --- terms in a text ----------------------------------------------------------------------------
 
 
 class TermMatcher:
-    """Looks for terms in a text without computing the terms of all its words.
+    """Finds terms in a text without computing the terms of all its words.
 
-    It contains exactly the terms that the index has of the text, and every single CJK character, which the index
-    has in pairs. The text is squeezed (lowercase, without the characters that join words) so that every term, but
-    for its last letter, is in it; only words in which one is are looked at.
+    It contains exactly the terms that the index has for the text, and every single CJK character,
+    which the index has in pairs. The text is squeezed: lowercase, without the characters that join
+    words. Every term, except for its last letter, is a substring of the squeezed text, so only
+    chunks in which a term may be are examined.
     """
 
     __slots__ = ("_chunks", "_squeezed")
 
     def __init__(self, text: str) -> None:
         self._chunks = unaccented(text).split()
-        low = fold(" ".join(self._chunks)).replace("++", "plusplus").replace("#", "sharp")
-        low = _without_quotes(low)
-        is_ascii = low.isascii()  # then several times as fast
-        self._squeezed = (
-            str(low.encode().translate(None, _ASCII_JOINERS), "ascii")
-            if is_ascii
-            else low.translate(_SQUEEZED)
-        )
+        folded = fold(" ".join(self._chunks)).replace("++", "plusplus").replace("#", "sharp")
+        self._squeezed = _squeeze(_without_quotes(folded))
 
     def contains(self, term: str) -> bool:
-        """Whether a term is one of this text's terms."""
-        return term[:-1] in self._squeezed and next(self.places(term), None) is not None
+        """Return whether a term is one of the terms of this text."""
+        if term[:-1] not in self._squeezed:
+            return False
+        for _ in self.places(term):
+            return True
+        return False
 
     def places(self, term: str) -> Iterator[int]:
-        """Yield the numbers of the chunks between blanks that have a term."""
+        """Yield the numbers of the whitespace-separated chunks that contain a term."""
         if is_cjk(term[0]):
-            yield from (number for number, chunk in enumerate(self._chunks) if term in chunk)
+            for number, chunk in enumerate(self._chunks):
+                if term in chunk:
+                    yield number
             return
         for start in _starts(term):
-            at = self._squeezed.find(start)
-            while at >= 0:
-                number = self._squeezed.count(" ", 0, at)
-                chunk = self._chunks[number].strip(AROUND)
-                if (
-                    chunk.islower() and chunk.isalpha() and chunk.isascii()
-                ):  # one word, so that most need no stem
-                    if chunk.startswith(start) and term in word_terms(chunk):
-                        yield number
-                else:  # texts repeat their paths and identifiers
-                    if chunk not in _chunk_cache:
-                        if len(_chunk_cache) >= _CACHE_SIZE:
-                            _chunk_cache.clear()
-                        _chunk_cache[chunk] = tuple(
-                            each for word in split_words(chunk) for each in word_terms(word)
-                        )
-                    if term in _chunk_cache[chunk]:
-                        yield number
-                end = self._squeezed.find(" ", at)
-                at = self._squeezed.find(start, end) if end >= 0 else -1
+            position = self._squeezed.find(start)
+            while position >= 0:
+                number = self._squeezed.count(" ", 0, position)
+                if _chunk_has(self._chunks[number].strip(AROUND), term, start):
+                    yield number
+                end = self._squeezed.find(" ", position)
+                if end < 0:
+                    break
+                position = self._squeezed.find(start, end)
 
 
-def best_place(text: str, weights: Mapping[str, float]) -> int:
-    """Return where a text has the most of some terms close together, by weight; 0 where it has none of them.
+def _squeeze(text: str) -> str:
+    """Remove the characters that join words."""
+    if text.isascii():
+        # Several times as fast as str.translate.
+        return text.encode("ascii").translate(None, _ASCII_JOINERS).decode("ascii")
+    return text.translate(_REMOVE_JOINERS)
 
-    Terms that are no words of the text are looked for letter for letter.
-    """
-    words = text.split(" ")
-    if not text.isascii():  # an accent may be folded to a blank, but each word must stay one chunk
-        words = ["".join(unaccented(word).split()) or "." for word in words]
-    matcher = TermMatcher(" ".join(words))
-    places = set[tuple[int, str]]()
-    starts = [0]
-    for word in text.split(" "):
-        starts.append(starts[-1] + len(word) + 1)
-    for term in weights:
-        for number in islice(matcher.places(term), _MOST_PLACES):
-            places.add(
-                (
-                    starts[number] + (max(words[number].find(term), 0) if is_cjk(term[0]) else 0),
-                    term,
-                )
-            )
-    if not places:
-        places = {(at, term) for term in weights if (at := text.lower().find(term)) >= 0}
-    best = 0
-    most = 0.0
-    ordered = sorted(places)
-    for number, (at, _) in enumerate(ordered):
-        near = {
-            term for place, term in ordered[number : number + _MOST_PLACES] if place < at + _CLOSE
-        }
-        if (weight := sum(weights[term] for term in near)) > most + 1e-9:
-            best = at
-            most = weight
-    return best
+
+def _chunk_has(chunk: str, term: str, start: str) -> bool:
+    """Return whether a chunk of a text has a term; `start` is how the word must begin."""
+    if _is_plain(chunk):
+        # A single word: most need no stemming, because they begin otherwise.
+        return chunk.startswith(start) and term in word_terms(chunk)
+    # Texts repeat their paths and identifiers, so the terms are cached.
+    if chunk not in _chunk_cache:
+        terms: list[str] = []
+        for word in split_words(chunk):
+            terms += word_terms(word)
+        _store(_chunk_cache, chunk, tuple(terms))
+    return term in _chunk_cache[chunk]
 
 
 def _starts(term: str) -> tuple[str, ...]:
-    """Return how a word with this term may begin: as the term does, but for a last letter that stemming changes."""
+    """Return how a word with this term may begin.
+
+    It begins as the term does, except for a last letter that stemming changes.
+    """
     if term[-1] == "i":
         return term, term[:-1] + "y"
-    return (term[:-1] if len(term) > 3 and (term[-1] == "e" or term.endswith("bl")) else term,)
+    is_changed = len(term) > 3 and (term[-1] == "e" or term.endswith("bl"))
+    if is_changed:
+        return (term[:-1],)
+    return (term,)
+
+
+def best_place(text: str, weights: Mapping[str, float]) -> int:
+    """Return the position in a one-line text with the most terms close together, by weight.
+
+    Terms that are not words of the text are searched for literally. The result is 0 if the text
+    contains none of the terms.
+    """
+    places = _term_places(text, weights) or _literal_places(text, weights)
+    ordered = sorted(places)
+    best = 0
+    best_weight = 0.0
+    for number, (position, _) in enumerate(ordered):
+        close_terms = set()
+        for place, term in ordered[number : number + _MAX_PLACES]:
+            if place < position + _CLOSE_CHARACTERS:
+                close_terms.add(term)
+        weight = sum(weights[term] for term in close_terms)
+        if weight > best_weight + _MIN_WEIGHT_GAIN:
+            best = position
+            best_weight = weight
+    return best
+
+
+def _term_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
+    """Return the positions of words with one of the terms, each with the term."""
+    written_words = text.split(" ")
+    words = written_words
+    if not text.isascii():
+        # An accent may be folded to a space, but each word must remain one chunk.
+        words = ["".join(unaccented(word).split()) or "." for word in written_words]
+    starts = _word_starts(written_words)
+    matcher = TermMatcher(" ".join(words))
+    places: set[tuple[int, str]] = set()
+    for term in terms:
+        for number in islice(matcher.places(term), _MAX_PLACES):
+            offset = 0
+            if is_cjk(term[0]):
+                offset = max(words[number].find(term), 0)
+            places.add((starts[number] + offset, term))
+    return places
+
+
+def _word_starts(words: Sequence[str]) -> list[int]:
+    """Return the positions of words in a text in which single spaces separate them."""
+    starts = []
+    position = 0
+    for word in words:
+        starts.append(position)
+        position += len(word) + 1
+    return starts
+
+
+def _literal_places(text: str, terms: Mapping[str, float]) -> set[tuple[int, str]]:
+    """Return the first position of each term that a text contains as a substring."""
+    lowered = text.lower()
+    places = set()
+    for term in terms:
+        position = lowered.find(term)
+        if position >= 0:
+            places.add((position, term))
+    return places
 
 
 # --- Porter's stemming algorithm (1980) ---------------------------------------------------------
-# Done here and not by SQLite, so that the vocabulary of the index has exactly the terms that a query looks for:
-# document frequencies and nearest terms are then simple lookups.
+# It is implemented here and not left to SQLite, so that the vocabulary of the index has exactly the
+# terms that a query searches for: document frequencies and nearest terms are then simple lookups.
+
+_MAX_STEMMED_CHARACTERS = 64
+_MIN_STEMMED_CHARACTERS = 3
+_VOWEL = "v"
+_CONSONANT = "c"
+_LETTER_KINDS = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "vcccvcccvcccccvcccccvcccyccccccccccccccccccccccccccc",
+)
+"""The kind of each letter; the kind of `y` depends on the letter before it."""
+
+# Endings and what replaces them; a longer ending comes before one that it ends in.
+_STEP_2 = {
+    "ational": "ate",
+    "ization": "ize",
+    "iveness": "ive",
+    "fulness": "ful",
+    "ousness": "ous",
+    "tional": "tion",
+    "biliti": "ble",
+    "entli": "ent",
+    "ousli": "ous",
+    "ation": "ate",
+    "alism": "al",
+    "aliti": "al",
+    "iviti": "ive",
+    "enci": "ence",
+    "anci": "ance",
+    "izer": "ize",
+    "logi": "log",
+    "alli": "al",
+    "ator": "ate",
+    "bli": "ble",
+    "eli": "e",
+}
+_STEP_3 = {
+    "icate": "ic",
+    "ative": "",
+    "alize": "al",
+    "iciti": "ic",
+    "ical": "ic",
+    "ness": "",
+    "ful": "",
+}
+_STEP_4 = dict.fromkeys(
+    (
+        "ement",
+        "ance",
+        "ence",
+        "able",
+        "ible",
+        "ment",
+        "ant",
+        "ent",
+        "ion",
+        "ism",
+        "ate",
+        "iti",
+        "ous",
+        "ive",
+        "ize",
+        "al",
+        "er",
+        "ic",
+        "ou",
+    ),
+    "",
+)
 
 
-def _suffixes(pairs: str) -> dict[str, list[tuple[str, str]]]:
-    """Return endings and what replaces them, in their order, by their last two letters."""
+def _by_last_letters(endings: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Group endings by their last two letters, which saves most comparisons."""
     table: dict[str, list[tuple[str, str]]] = {}
-    for ending, _, instead in (pair.partition(":") for pair in pairs.split()):
-        table.setdefault(ending[-2:], []).append((ending, instead))
+    for ending, replacement in endings.items():
+        table.setdefault(ending[-2:], []).append((ending, replacement))
     return table
 
 
-# The longest endings first.
-_STEP2 = _suffixes(
-    "ational:ate ization:ize iveness:ive fulness:ful ousness:ous tional:tion biliti:ble entli:ent ousli:ous ation:ate "
-    "alism:al aliti:al iviti:ive enci:ence anci:ance izer:ize logi:log alli:al ator:ate bli:ble eli:e"
+# Each step with the number of vowel-consonant sequences that must be left before the ending.
+_SUFFIX_STEPS = (
+    (_by_last_letters(_STEP_2), 1),
+    (_by_last_letters(_STEP_3), 1),
+    (_by_last_letters(_STEP_4), 2),
 )
-_STEP3 = _suffixes("icate:ic ative: alize:al iciti:ic ical:ic ness: ful:")
-_STEP4 = _suffixes("ement ance ence able ible ment ant ent ion ism ate iti ous ive ize al er ic ou")
-_LONGEST_STEMMED = 64
-_VOWELS = b"c" * 97 + b"vcccvcccvcccccvcccccvcccyc" + b"c" * 133
 
 
 def stem(word: str) -> str:
-    """Return the stem of a lowercase word; anything but an English word stays as it is."""
-    if len(word) < 3 or len(word) > _LONGEST_STEMMED or not word.isascii() or not word.isalpha():
+    """Return the stem of a lowercase English word; anything else is returned as it is."""
+    if not _MIN_STEMMED_CHARACTERS <= len(word) <= _MAX_STEMMED_CHARACTERS:
         return word
-    if word[-1] == "s":
-        if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
-            word = word[:-2]
-        elif not word.endswith("ss"):
-            word = word[:-1]
+    if not word.isascii() or not word.isalpha():
+        return word
+    word = _strip_plural(word)
     if word[-1] in "dg":
         word = _strip_ed_ing(word)
-    if word[-1] == "y" and "v" in _letter_kinds(word[:-1]):
+    if word[-1] == "y" and _VOWEL in _letter_kinds(word[:-1]):
         word = word[:-1] + "i"
-    for table, least in ((_STEP2, 0), (_STEP3, 0), (_STEP4, 1)):
-        for ending, instead in table.get(word[-2:], ()):
-            if word.endswith(ending):
-                base = word[: -len(ending)]
-                if _measure(base) > least and (ending != "ion" or base.endswith(("s", "t"))):
-                    word = base + instead
-                break
-    if word[-1] == "e":
-        base = word[:-1]
-        if _measure(base) > 1 or (_measure(base) == 1 and not _ends_short(base)):
-            word = base
-    return word[:-1] if word[-1] == "l" and word.endswith("ll") and _measure(word) > 1 else word
+    for suffixes, min_measure in _SUFFIX_STEPS:
+        word = _replace_suffix(word, suffixes, min_measure)
+    word = _strip_e(word)
+    if word.endswith("ll") and _measure(word) > 1:
+        return word[:-1]
+    return word
+
+
+def _strip_plural(word: str) -> str:
+    """Remove the ending of a plural (step 1a)."""
+    if word[-1] != "s":
+        return word
+    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
+        return word[:-2]
+    if word.endswith("ss"):
+        return word
+    return word[:-1]
 
 
 def _strip_ed_ing(word: str) -> str:
+    """Remove the ending of a past or progressive form (step 1b)."""
     if word.endswith("eed") and len(word) > 3:
-        return word[:-1] if _measure(word[:-3]) > 0 else word
-    for ending in ("ed", "ing"):
+        if _measure(word[:-3]) > 0:
+            return word[:-1]
+        return word
+    if word.endswith("ed"):
+        base = word[:-2]
+    elif word.endswith("ing"):
+        base = word[:-3]
+    else:
+        return word
+    if _VOWEL not in _letter_kinds(base):
+        return word
+    return _repair_base(base)
+
+
+def _repair_base(base: str) -> str:
+    """Restore the end of a word after `ed` or `ing` was removed from it."""
+    if base.endswith(("at", "bl", "iz")):
+        return base + "e"
+    has_double_end = len(base) > 1 and base[-1] == base[-2]
+    if has_double_end and base[-1] not in "aeioulsz":
+        return base[:-1]
+    if _measure(base) == 1 and _ends_short(base):
+        return base + "e"
+    return base
+
+
+def _replace_suffix(
+    word: str, suffixes: Mapping[str, Sequence[tuple[str, str]]], min_measure: int
+) -> str:
+    """Replace the longest suffix of a word if enough of the word is left (steps 2 to 4)."""
+    for ending, replacement in suffixes.get(word[-2:], ()):
+        if not word.endswith(ending):
+            continue
         base = word[: -len(ending)]
-        if word.endswith(ending):
-            if "v" not in _letter_kinds(base):
-                return word
-            if base.endswith(("at", "bl", "iz")):
-                return base + "e"
-            if len(base) > 1 and base[-1] == base[-2] and base[-1] not in "aeioulsz":
-                return base[:-1]
-            return base + "e" if _measure(base) == 1 and _ends_short(base) else base
+        may_end = ending != "ion" or base.endswith(("s", "t"))
+        if may_end and _measure(base) >= min_measure:
+            return base + replacement
+        return word
+    return word
+
+
+def _strip_e(word: str) -> str:
+    """Remove a final `e` (step 5a)."""
+    if word[-1] != "e":
+        return word
+    base = word[:-1]
+    measure = _measure(base)
+    if measure > 1 or (measure == 1 and not _ends_short(base)):
+        return base
     return word
 
 
 def _letter_kinds(word: str) -> str:
-    """Return v for each vowel and c for each consonant of a word; y is a vowel after a consonant."""
-    kinds = _translate(word, _VOWELS)
-    while (at := kinds.find("y")) >= 0:
-        kinds = f"{kinds[:at]}{'v' if kinds[at - 1 : at] == 'c' else 'c'}{kinds[at + 1 :]}"
+    """Return v for each vowel and c for each consonant; y is a vowel after a consonant."""
+    kinds = word.translate(_LETTER_KINDS)
+    position = kinds.find("y")
+    while position >= 0:
+        follows_consonant = kinds[position - 1 : position] == _CONSONANT
+        kind = _VOWEL if follows_consonant else _CONSONANT
+        kinds = kinds[:position] + kind + kinds[position + 1 :]
+        position = kinds.find("y")
     return kinds
 
 
 def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
+    """Return how often a vowel is followed by a consonant."""
     return _letter_kinds(word).count("vc")
 
 
 def _ends_short(word: str) -> bool:
-    """Ends in consonant, vowel, consonant, the last not w, x or y."""
+    """Return whether a word ends in consonant, vowel, consonant, the last not w, x or y."""
     return _letter_kinds(word)[-3:] == "cvc" and word[-1] not in "wxy"

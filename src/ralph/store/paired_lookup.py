@@ -1,15 +1,16 @@
-"""The SELECTs behind the ranking over two databases at once: the index and `team.db`.
+"""The SELECT statements of the ranking over two databases: the index and `team.db`.
 
-Keys of the second one are moved out of the way of the first, by a multiple of three. Counts are sums; BM25 is that of
-each database, so that scores are comparable and not equal to those over one database with all rows.
+Keys of the second database are shifted by a multiple of three, so that they stay apart from those
+of the first and keep their family. Counts are added up. BM25 is computed in each database on its
+own, so scores are comparable but not equal to those of one database with all rows.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.model.record import Record
 from ralph.store import lookup, queries
@@ -19,42 +20,56 @@ from ralph.store.team_db import PREFIX
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter
 
-_MOVED = len(lookup.TABLES) << 50
+_KEY_SHIFT = len(lookup.TABLES) << 50  # above any key that a database can reach
+
+
+class _Part(NamedTuple):
+    """One of the databases, with the keys of a request that belong to it.
+
+    `keys` are the database's own; adding `shift` gives the keys that callers see.
+    """
+
+    connection: sqlite3.Connection
+    shift: int
+    keys: list[int]
 
 
 class PairedLookup:
-    """Two databases as one; every function takes a connection, as in `lookup`, and ignores it."""
+    """Two databases as one `RankingStore`; its `connection` arguments are ignored."""
 
     def __init__(self, *connections: sqlite3.Connection) -> None:
         self._connections = connections
 
-    def _of(self, keys: Sequence[int]) -> Iterator[tuple[sqlite3.Connection, int, list[int]]]:
+    def _parts(self, keys: Sequence[int]) -> Iterator[_Part]:
+        """Yield each database with its share of the keys."""
         for number, connection in enumerate(self._connections):
-            yield (
-                connection,
-                number * _MOVED,
-                [key % _MOVED for key in keys if key // _MOVED == number],
-            )
+            own_keys = [key % _KEY_SHIFT for key in keys if key // _KEY_SHIFT == number]
+            yield _Part(connection, number * _KEY_SHIFT, own_keys)
 
     def size(self, connection: object) -> int:
-        return sum(map(lookup.size, self._connections))
+        return sum(lookup.size(database) for database in self._connections)
 
     def frequencies(
         self, connection: object, terms: Sequence[str], exact: int = lookup.COUNTED
     ) -> dict[str, int]:
-        return dict(
-            _sum(lookup.frequencies(each, terms, exact).items() for each in self._connections)
-        )
+        total: Counter[str] = Counter()
+        for database in self._connections:
+            total.update(lookup.frequencies(database, terms, exact))
+        return dict(sorted(total.items()))
 
     def terms_starting(
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
-        return _sum(
-            lookup.terms_starting(each, prefix, limit, length) for each in self._connections
-        )[:limit]
+        total: Counter[str] = Counter()
+        for database in self._connections:
+            total.update(dict(lookup.terms_starting(database, prefix, limit, length)))
+        return sorted(total.items())[:limit]
 
     def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
-        return _sum(lookup.terms_with(each, part, limit) for each in self._connections)[:limit]
+        total: Counter[str] = Counter()
+        for database in self._connections:
+            total.update(dict(lookup.terms_with(database, part, limit)))
+        return sorted(total.items())[:limit]
 
     def matching(
         self,
@@ -64,82 +79,89 @@ class PairedLookup:
         limit: int,
         keep: Filter | None = None,
     ) -> list[tuple[int, float]]:
-        found: list[tuple[float, int]] = []
-        for number, each in enumerate(self._connections):
-            best = lookup.matching(each, match, weights, limit, keep)
-            found += ((score, key + number * _MOVED) for key, score in best)
-        return [
-            (key, score)
-            for score, key in sorted(found, reverse=True)[: limit if limit >= 0 else None]
-        ]
+        found: list[tuple[int, float]] = []
+        for number, database in enumerate(self._connections):
+            shift = number * _KEY_SHIFT
+            for key, score in lookup.matching(database, match, weights, limit, keep):
+                found.append((key + shift, score))
+        found.sort(key=_score_then_key, reverse=True)
+        if limit < 0:
+            return found
+        return found[:limit]
 
     def count_matching(self, connection: object, match: str, keep: Filter) -> int:
-        return sum(lookup.count_matching(each, match, keep) for each in self._connections)
+        return sum(lookup.count_matching(database, match, keep) for database in self._connections)
 
     def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
-        return {
-            key + base
-            for each, base, own in self._of(keys)
-            for key in lookup.filter_keys(each, own, keep)
-        }
+        passing: set[int] = set()
+        for part in self._parts(keys):
+            for key in lookup.filter_keys(part.connection, part.keys, keep):
+                passing.add(key + part.shift)
+        return passing
 
     def sort_values(
         self, connection: object, keys: Sequence[int]
     ) -> dict[int, tuple[str, str, int]]:
-        parts = ((base, lookup.sort_values(each, own)) for each, base, own in self._of(keys))
-        return {key + base: value for base, values in parts for key, value in values.items()}
+        values: dict[int, tuple[str, str, int]] = {}
+        for part in self._parts(keys):
+            for key, value in lookup.sort_values(part.connection, part.keys).items():
+                values[key + part.shift] = value
+        return values
 
     def neighbours(
         self, connection: object, keys: Sequence[int], reach: int
     ) -> Iterator[tuple[int, int, int]]:
-        for each, base, own in self._of(keys):
-            yield from (
-                (key + base, other + base, step)
-                for key, other, step in lookup.neighbours(each, own, reach)
-            )
+        for part in self._parts(keys):
+            near = lookup.neighbours(part.connection, part.keys, reach)
+            for key, neighbour, distance in near:
+                yield key + part.shift, neighbour + part.shift, distance
 
     def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
-        parts = ((base, lookup.linked_keys(each, own)) for each, base, own in self._of(keys))
-        return [(key + base, other + base) for base, pairs in parts for key, other in pairs]
+        links = []
+        for part in self._parts(keys):
+            for source, target in lookup.linked_keys(part.connection, part.keys):
+                links.append((source + part.shift, target + part.shift))
+        return links
 
     def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:
         rows: dict[int, RecordRow] = {}
-        for each, base, own in self._of(keys):
-            for row in lookup.fetch_rows(each, own).values():
-                row.key += base
+        for part in self._parts(keys):
+            for row in lookup.fetch_rows(part.connection, part.keys).values():
+                row.key += part.shift
                 rows[row.key] = row
         return rows
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
-        parts = ((base, queries.records(each, own)) for each, base, own in self._of(keys))
-        found = {key + base: record for base, records in parts for key, record in records.items()}
+        """Return the records with these keys, in the order of the keys."""
+        found: dict[int, Record] = {}
+        for part in self._parts(keys):
+            for key, record in queries.records(part.connection, part.keys).items():
+                found[key + part.shift] = record
         return {key: found[key] for key in keys if key in found}
 
     def select(self, choose: Callable[[sqlite3.Connection], Sequence[int]]) -> list[int]:
-        """Return the keys that a function chooses in each database, the newest first."""
-        keys = [
-            key + number * _MOVED
-            for number, each in enumerate(self._connections)
-            for key in choose(each)
-        ]
-        places = self.sort_values(None, keys)
-        return sorted(keys, key=lambda key: places[key], reverse=True)
+        """Return the keys that a function chooses in each database, newest first."""
+        keys = []
+        for number, database in enumerate(self._connections):
+            for key in choose(database):
+                keys.append(key + number * _KEY_SHIFT)
+        sort_values = self.sort_values(None, keys)
+        return sorted(keys, key=sort_values.__getitem__, reverse=True)
 
     def members(self, keys: Sequence[int]) -> dict[int, str]:
-        """Return who pushed the records of logs among some keys; a memory's own metadata says it."""
-        parts = ((base, queries.locations(each, own)) for each, base, own in self._of(keys))
-        paths = {
-            key + base: path.split("/")
-            for base, places in parts
-            for key, (path, _) in places.items()
-        }
-        return {
-            key: path[1] for key, path in paths.items() if f"{path[0]}/" == PREFIX and len(path) > 2
-        }
+        """Return who pushed each record that came from a log.
+
+        The metadata of a memory names its author, so memories are left out.
+        """
+        members: dict[int, str] = {}
+        for part in self._parts(keys):
+            for key, (path, _) in queries.locations(part.connection, part.keys).items():
+                folders = path.split("/")
+                if f"{folders[0]}/" == PREFIX and len(folders) > 2:
+                    members[key + part.shift] = folders[1]
+        return members
 
 
-def _sum(parts: Iterable[Iterable[tuple[str, int]]]) -> list[tuple[str, int]]:
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(dict(part))
-    return sorted(counts.items())
+def _score_then_key(match: tuple[int, float]) -> tuple[float, int]:
+    key, score = match
+    return score, key

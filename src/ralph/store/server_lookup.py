@@ -1,8 +1,9 @@
-"""The SELECTs behind the ranking on the team's server: the PostgreSQL implementation of `lookup.RankingStore`.
+"""The queries of the ranking on a team's server: `lookup.RankingStore` for PostgreSQL.
 
-The index of the server gives candidates by the levels of their terms; BM25 is computed here from the terms of at most
-800 rows, with the same formula and weights as SQLite's. Keys have the family as `key % 3`, as local ones have. A
-filter is a function of records, so conditions on tables (`Filter`) do not apply.
+The index of the server selects candidates by the levels of their terms. BM25 is computed here from
+the terms of at most 800 rows, with the same formula and weights as in SQLite. As in the local
+index, the family of a record is `key % 3`. A filter is a function of records here, so the SQL
+conditions of a `Filter` are ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.formats.log import parse_log
 from ralph.model.record import USUAL, Family, Record
@@ -22,47 +23,80 @@ from ralph.store.team_server import TeamServer
 if TYPE_CHECKING:
     from ralph.store.lookup import Filter
 
-MOST = 800  # rows whose terms are read; the server gives at most 2,000
-# as in SQLite's bm25()
-_K1 = 1.2
-_B = 0.75
-# terms of a row that is neither long nor short
-_AVERAGE = 80
+MAX_CANDIDATES = 800  # rows whose terms are read; the server returns at most 2,000
+# The constants of BM25, as in SQLite's bm25(): how fast a repeated term saturates, and how much
+# the length of a row counts.
+_BM25_K1 = 1.2
+_BM25_B = 0.75
+_MIN_IDF = 1e-6  # as in SQLite: a term in more than half of the records still counts a little
+_USUAL_ROW_LENGTH = 80  # terms of a row that is neither long nor short
 _LEVELS = "0123456789abcdef"
-_COLUMNS = 4  # text, title, tags, files
-_LONGEST = 200  # characters of a term in the index of the server
-_PHRASE = re.compile(r'"([^"]*)"')
+"""How much a term counts in a row, rounded down to sixteenths; stored before the term."""
+_COLUMN_COUNT = 4  # text, title, tags, files
+_MAX_TERM_CHARACTERS = 200  # of a term in the index of the server
+_QUOTED_PHRASE = re.compile(r'"([^"]*)"')
+
+
+class _ColumnWeights(NamedTuple):
+    """BM25 weights in the order of the columns on the server."""
+
+    text: float
+    title: float
+    tags: float
+    files: float
+
+
+class _IndexedRow(NamedTuple):
+    """The terms of a candidate: their number, and the terms of each column.
+
+    A column has two spaces between terms and one more at either end, so every term has a space of
+    its own on both sides and can be found and counted as a substring.
+    """
+
+    length: int
+    columns: list[str]
 
 
 def indexed_terms(columns: Sequence[str], fields: Sequence[float]) -> tuple[str, str, int]:
-    """Return what the server stores for the terms of text, title, tags and files: columns, leveled terms, length.
+    """Return what the server stores for the terms of text, title, tags and files.
 
+    The result is the terms by column, the terms with their levels, and the number of terms.
     `fields` are the weights of title, tags, text and files.
     """
-    weights = _by_column(fields)
     frequencies: dict[str, float] = {}
     length = 0
     lists = [column.split() for column in columns]
-    for words, weight in zip(lists, weights, strict=True):
+    for words, weight in zip(lists, _column_weights(fields), strict=True):
         length += len(words)
         for word in words:
             frequencies[word] = frequencies.get(word, 0.0) + weight
-    norm = _K1 * (1 - _B + _B * length / _AVERAGE)
-    leveled = [
-        _LEVELS[int(len(_LEVELS) * frequency / (frequency + norm))] + word
-        for word, frequency in frequencies.items()
-        if len(word) <= _LONGEST
-    ]
-    return "\n".join("  ".join(words) for words in lists), " ".join(leveled), length
+    norm = _length_norm(length, _USUAL_ROW_LENGTH)
+    leveled = []
+    for word, frequency in frequencies.items():
+        if len(word) <= _MAX_TERM_CHARACTERS:
+            level = int(len(_LEVELS) * frequency / (frequency + norm))
+            leveled.append(_LEVELS[level] + word)
+    terms_by_column = "\n".join("  ".join(words) for words in lists)
+    return terms_by_column, " ".join(leveled), length
 
 
-def _by_column(fields: Sequence[float]) -> tuple[float, float, float, float]:
+def _column_weights(fields: Sequence[float]) -> _ColumnWeights:
+    """Return the weights of title, tags, text and files in the order of the server's columns."""
     title, tags, text, files = fields
-    return text, title, tags, files
+    return _ColumnWeights(text, title, tags, files)
+
+
+def _length_norm(length: int, usual_length: float) -> float:
+    """Return BM25's saturation constant for a row: larger for longer rows."""
+    return _BM25_K1 * (1 - _BM25_B + _BM25_B * length / usual_length)
 
 
 class ServerLookup:
-    """The rows of one project for one question; every function takes a connection, as in `lookup`, and ignores it."""
+    """The rows of one project for one query, as a `RankingStore`.
+
+    Candidates and records are cached, so create one for each query. The `connection` arguments are
+    ignored. `members` maps the keys of fetched records to who pushed them.
+    """
 
     def __init__(
         self, server: TeamServer, project: str, accepts: Callable[[Record], bool] | None = None
@@ -70,41 +104,51 @@ class ServerLookup:
         self._server = server
         self._project = project
         self._accepts = accepts
-        self._columns: dict[int, tuple[int, list[str]]] = {}
+        self._candidates: dict[int, _IndexedRow] = {}
         self._records: dict[int, Record] = {}
         self.members: dict[int, str] = {}
-        self._docs: dict[str, int] = {}
+        self._record_counts: dict[str, int] = {}  # records with each term
 
-    def _ask(self, name: str, *values: object) -> list[tuple[Any, ...]]:
+    def _call(self, name: str, *values: object) -> list[tuple[Any, ...]]:
+        """Call a function of the server for this project."""
         return self._server.call(name, self._project, *values)
+
+    # --- the vocabulary ---
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
-        records, tokens = self._ask("size_of")[0]
-        return records, int(tokens)
+        """The number of records and of terms in them."""
+        records, term_count = self._call("size_of")[0]
+        return records, int(term_count)
 
     def size(self, connection: object) -> int:
-        return self._totals[0]
+        records, _ = self._totals
+        return records
 
     def frequencies(
         self, connection: object, terms: Sequence[str], exact: int = 0
     ) -> dict[str, int]:
-        return self._counted(self._ask("frequencies", list(terms)))
+        return self._remember_counts(self._call("frequencies", list(terms)))
 
-    def _counted(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
+    def _remember_counts(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, int]:
+        """Cache and return the counts of terms that the server returned."""
         counts: dict[str, int] = dict(rows)
-        self._docs |= counts
+        self._record_counts |= counts
         return counts
 
     def terms_starting(
         self, connection: object, prefix: str, limit: int, length: int | None = None
     ) -> list[tuple[str, int]]:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        pairs = self._counted(self._ask("terms_from", prefix, end, limit)).items()
-        return [pair for pair in pairs if length is None or abs(len(pair[0]) - length) <= 1]
+        counts = self._remember_counts(self._call("terms_from", prefix, end, limit))
+        if length is None:
+            return list(counts.items())
+        return [(term, count) for term, count in counts.items() if abs(len(term) - length) <= 1]
 
     def terms_with(self, connection: object, part: str, limit: int) -> list[tuple[str, int]]:
-        return list(self._counted(self._ask("terms_with", part, limit)).items())
+        return list(self._remember_counts(self._call("terms_with", part, limit)).items())
+
+    # --- matches and their scores ---
 
     def matching(
         self,
@@ -114,120 +158,185 @@ class ServerLookup:
         limit: int,
         keep: Filter | None = None,
     ) -> list[tuple[int, float]]:
-        phrases = _PHRASE.findall(match)
+        phrases = _QUOTED_PHRASE.findall(match)
         words = [phrase for phrase in phrases if " " not in phrase]
         if words:
             self._fetch_candidates(words)
-        scores = self._scores(phrases, _by_column(weights))
+        scores = self._score(phrases, _column_weights(weights))
         best = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
         if keep is not None:
             passing = self._passing([key for key, _ in best])
-            best = [pair for pair in best if pair[0] in passing]
-        return best[: limit if limit >= 0 else None]
+            best = [(key, score) for key, score in best if key in passing]
+        if limit < 0:
+            return best
+        return best[:limit]
 
     def _fetch_candidates(self, words: Sequence[str]) -> None:
-        if unknown := [word for word in words if word not in self._docs]:
-            self._counted(self._ask("frequencies", unknown))
-        present = [word for word in words if word in self._docs]
-        weights = [self._idf(self._docs[word]) for word in present]
-        for key, family, length, columns in self._ask("candidates", present, weights, MOST):
-            # two blanks at either end and between terms: a term has a blank of its own on both sides
-            words = [f" {each} " for each in columns.split("\n")]
-            if len(words) == _COLUMNS and 0 <= family < len(FAMILIES):  # as Ralph pushes it
-                self._columns[key * len(FAMILIES) + family] = (length, words)
+        """Add the rows that the server selects by these words to the candidates."""
+        unknown = [word for word in words if word not in self._record_counts]
+        if unknown:
+            self._remember_counts(self._call("frequencies", unknown))
+        present = [word for word in words if word in self._record_counts]
+        idfs = [self._idf(self._record_counts[word]) for word in present]
+        rows = self._call("candidates", present, idfs, MAX_CANDIDATES)
+        for number, family, length, columns in rows:
+            padded = [f" {column} " for column in columns.split("\n")]
+            is_pushed_by_ralph = len(padded) == _COLUMN_COUNT and 0 <= family < len(FAMILIES)
+            if is_pushed_by_ralph:
+                self._candidates[_key(number, family)] = _IndexedRow(length, padded)
 
-    def _idf(self, docs: int) -> float:
-        return max(log((max(self._totals[0] - docs, 0) + 0.5) / (docs + 0.5)), 1e-6)
+    def _idf(self, record_count: int) -> float:
+        """Return the inverse document frequency of a term, as SQLite computes it."""
+        records, _ = self._totals
+        others = max(records - record_count, 0)
+        return max(log((others + 0.5) / (record_count + 0.5)), _MIN_IDF)
 
-    def _scores(self, phrases: Sequence[str], weights: Sequence[float]) -> dict[int, float]:
-        records, tokens = self._totals
-        average = tokens / records if records else 1.0
-        needles = [(phrase, f" {phrase.replace(' ', '  ')} ") for phrase in phrases]
+    def _score(self, phrases: Sequence[str], weights: _ColumnWeights) -> dict[int, float]:
+        """Return the BM25 scores of the candidates that contain one of the phrases."""
+        records, term_count = self._totals
+        average_length = 1.0
+        if records:
+            average_length = term_count / records
+        found = self._weighted_frequencies(phrases, weights)
+        scores: dict[int, float] = {}
+        for phrase, frequencies in found.items():
+            idf = self._idf(self._record_counts.get(phrase, len(frequencies)))
+            for key, frequency in frequencies.items():
+                norm = _length_norm(self._candidates[key].length, average_length)
+                score = idf * frequency * (_BM25_K1 + 1) / (frequency + norm)
+                scores[key] = scores.get(key, 0.0) + score
+        return scores
+
+    def _weighted_frequencies(
+        self, phrases: Sequence[str], weights: _ColumnWeights
+    ) -> dict[str, dict[int, float]]:
+        """Return how often candidates contain each phrase, weighted by column, by key."""
+        padded = [(phrase, f" {phrase.replace(' ', '  ')} ") for phrase in phrases]
         found: dict[str, dict[int, float]] = {phrase: {} for phrase in phrases}
-        for key, (_, columns) in self._columns.items():
-            for phrase, needle in needles:
+        for key, row in self._candidates.items():
+            for phrase, needle in padded:
                 frequency = 0.0
-                for column, weight in zip(columns, weights, strict=True):
+                for column, weight in zip(row.columns, weights, strict=True):
                     if needle in column:
                         frequency += weight * column.count(needle)
                 if frequency:
                     found[phrase][key] = frequency
-        scores: dict[int, float] = {}
-        for phrase, rows in found.items():
-            idf = self._idf(self._docs.get(phrase, len(rows)))
-            for key, frequency in rows.items():
-                norm = _K1 * (1 - _B + _B * self._columns[key][0] / average)
-                scores[key] = scores.get(key, 0.0) + idf * frequency * (_K1 + 1) / (
-                    frequency + norm
-                )
-        return scores
+        return found
 
     def count_matching(self, connection: object, match: str, keep: Filter) -> int:
-        return len(self._passing(list(self._columns)))
-
-    def _passing(self, keys: Sequence[int]) -> set[int]:
-        if self._accepts is None:
-            return set(keys)
-        return {key for key, record in self.records(keys).items() if self._accepts(record)}
+        return len(self._passing(list(self._candidates)))
 
     def filter_keys(self, connection: object, keys: Sequence[int], keep: Filter) -> set[int]:
         return self._passing(keys)
 
+    def _passing(self, keys: Sequence[int]) -> set[int]:
+        """Return the keys whose records the filter accepts."""
+        if self._accepts is None:
+            return set(keys)
+        return {key for key, record in self.records(keys).items() if self._accepts(record)}
+
+    # --- records ---
+
     def sort_values(
         self, connection: object, keys: Sequence[int]
     ) -> dict[int, tuple[str, str, int]]:
-        return {
-            key: (_instant(record), self.members[key], key)
-            for key, record in self.records(keys).items()
-        }
+        values: dict[int, tuple[str, str, int]] = {}
+        for key, record in self.records(keys).items():
+            values[key] = (_time_of(record), self.members[key], key)
+        return values
 
     def neighbours(
         self, connection: object, keys: Sequence[int], reach: int
     ) -> Iterator[tuple[int, int, int]]:
-        place = FAMILIES.index(Family.OBSERVATION)
-        step = len(FAMILIES)
-        own = [key // step for key in keys if key % step == place]
-        for key, other, distance in self._ask("neighbours", own, reach) if own else ():
-            yield key * step + place, other * step + place, distance
+        family = FAMILIES.index(Family.OBSERVATION)
+        numbers = [key // len(FAMILIES) for key in keys if key % len(FAMILIES) == family]
+        if not numbers:
+            return
+        for number, neighbour, distance in self._call("neighbours", numbers, reach):
+            yield _key(number, family), _key(neighbour, family), distance
 
     def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
-        records = self.records([key for key in keys if key % len(FAMILIES) == 0])
-        targets = [link.target for record in records.values() for link in record.links]
-        found: dict[str, int] = {}
-        for name, key, family in self._ask("keys_with", targets) if targets else ():
-            if family == 0:
-                found.setdefault(name, key * len(FAMILIES))
-        pairs = [(key, link.target) for key, record in records.items() for link in record.links]
-        return [(key, found[target]) for key, target in pairs if found.get(target, key) != key]
+        memory_family = FAMILIES.index(Family.MEMORY)
+        memories = self.records([key for key in keys if key % len(FAMILIES) == memory_family])
+        links: list[tuple[int, str]] = []
+        for key, record in memories.items():
+            links += [(key, link.target) for link in record.links]
+        if not links:
+            return []
+        key_of: dict[str, int] = {}
+        targets = [target for _, target in links]
+        for target, number, family in self._call("keys_with", targets):
+            if family == memory_family:
+                key_of.setdefault(target, _key(number, family))
+        pairs = []
+        for key, target in links:
+            if target in key_of and key_of[target] != key:
+                pairs.append((key, key_of[target]))
+        return pairs
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
+        """Return the records with these keys, in the order of the keys."""
         missing = [key // len(FAMILIES) for key in keys if key not in self._records]
-        for number, family, member, name, body in self._ask("rows_at", missing) if missing else ():
+        if missing:
+            self._fetch_records(missing)
+        return {key: self._records[key] for key in keys if key in self._records}
+
+    def _fetch_records(self, numbers: Sequence[int]) -> None:
+        """Fetch records by their numbers on the server, and cache them with their members."""
+        for number, family, member, name, body in self._call("rows_at", numbers):
+            key = _key(number, family)
             for entry in parse_log(body).entries:
-                key = number * len(FAMILIES) + family
                 if entry.record.id == name:
                     self._records[key] = entry.record
                     self.members[key] = member
-        return {key: self._records[key] for key in keys if key in self._records}
 
     def fetch_rows(self, connection: object, keys: Sequence[int]) -> Mapping[int, RecordRow]:
-        return {key: _ranked_row(key, record) for key, record in self.records(keys).items()}
+        return {key: _record_row(key, record) for key, record in self.records(keys).items()}
 
 
-def _instant(record: Record) -> str:
-    return record.added_at if record.family is Family.MEMORY else record.created_at
+def _key(number: int, family: int) -> int:
+    """Return the key of a record for its number on the server."""
+    return number * len(FAMILIES) + family
 
 
-def _ranked_row(key: int, record: Record) -> RecordRow:
+def _time_of(record: Record) -> str:
+    """Return when a record was added: a memory's `created_at` is only a date."""
+    if record.family is Family.MEMORY:
+        return record.added_at
+    return record.created_at
+
+
+def _record_row(key: int, record: Record) -> RecordRow:
     """Return a record as `lookup` selects it from its table."""
-    family = record.family
     origin = record.origin
-    extra = record.extra
-    is_observation = family is Family.OBSERVATION
-    tags, files = (list_text(items) for items in (record.tags, origin.files))
-    files = files or ("[]" if family is Family.JOURNAL else "")
-    words = (record.id, record.kind.value, record.title, tags, record.text, files, _instant(record))
-    session = origin.session if is_observation else origin.run if family is Family.JOURNAL else ""
-    error, own = (extra.get("error") or "", extra.get("own")) if is_observation else ("", None)
-    scope = record.scope.value if family is Family.MEMORY else ""
-    return RecordRow(key, *words, session, origin.by or USUAL[family][2], 0, error, own, scope)
+    files = list_text(origin.files)
+    session = ""
+    error = ""
+    own_size: Any = None
+    scope = ""
+    if record.family is Family.MEMORY:
+        scope = record.scope.value
+    elif record.family is Family.OBSERVATION:
+        session = origin.session
+        error = str(record.extra.get("error") or "")
+        own_size = record.extra.get("own")
+    else:
+        session = origin.run
+        files = files or "[]"
+    _, _, usual_author = USUAL[record.family]
+    return RecordRow(
+        key=key,
+        record_id=record.id,
+        kind=record.kind.value,
+        title=record.title,
+        tags=list_text(record.tags),
+        text=record.text,
+        files=files,
+        created_at=_time_of(record),
+        session=session,
+        by=origin.by or usual_author,
+        is_order=0,
+        error=error,
+        own_size=own_size,
+        scope=scope,
+    )
