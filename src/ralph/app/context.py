@@ -63,23 +63,23 @@ _AREAS_OF_SECTIONS = {
 _AREAS_OF_FAMILIES = ("memory", "observation", "journal")  # by the family of a record's key
 
 _WHY_SHOWN = {
-    "guardrails": "a guardrail: first in every brief",
-    "memories": "a memory, by kind, use and age",
-    "enclosing": "a memory of the project around this one",
-    "personal": "a personal memory, for all projects",
-    "sessions": "what a session did lately",
+    "guardrails": "guardrail: first in every brief",
+    "memories": "memory, ranked by kind, use and age",
+    "enclosing": "memory of the enclosing project",
+    "personal": "personal memory, for all projects",
+    "sessions": "summary of a recent session",
 }
 _WHY_LEFT_OUT = {
-    Reason.OTHER_TASK: "it belongs to another task that is not finished",
-    Reason.SEEN: "this session knows it already",
-    Reason.SINGLE_TURN: "it is one turn of a conversation",
-    Reason.PATH_ONLY: "it only names a path",
-    Reason.FILTERED: "it is out of date, or the settings (memories.*) leave it out",
-    Reason.INJECTION: "it reads like an instruction to an agent; `ralph review` lists it",
-    Reason.WEAK_MATCH: "it does not fit closely enough",
-    Reason.NO_ROOM: "others that fit better take the room",
+    Reason.OTHER_TASK: "belongs to another unfinished task",
+    Reason.SEEN: "this session already knows it",
+    Reason.SINGLE_TURN: "shown only as part of its conversation",
+    Reason.PATH_ONLY: "only names a path",
+    Reason.FILTERED: "out of date, or excluded by the settings (memories.*)",
+    Reason.INJECTION: "reads like an instruction to an agent; `ralph review` lists it",
+    Reason.WEAK_MATCH: "not relevant enough",
+    Reason.NO_ROOM: "no room left after more relevant records",
 }
-_OVER_BUDGET = "there is no room for it in the budget"
+_OVER_BUDGET = "does not fit into the budget"
 _WITHHELD = "(left out: it reads like an instruction to an agent)"
 
 
@@ -183,7 +183,7 @@ def brief_session(
 
 
 def _update_index(root: Path, config: Config) -> None:
-    """Bring the index up to date, if there is one and it can be written: the files will do."""
+    """Update the index if there is one; where it cannot be written, the files will do."""
     if paths.index_file(root).parent.exists() or has_own(root):
         with suppress(RalphError, OSError, sqlite3.Error):
             index.of(root, config.privacy).sync(within=index.MOMENT)
@@ -481,7 +481,9 @@ def _switched_off(root: Path, config: Config) -> list[str]:
     if hook_state.paused_since(root) is not None:
         notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
     if inject is not Inject.AUTO:
-        notes.append(f"memories.inject is {inject.value}: no hook injects memories by itself")
+        notes.append(
+            f"memories.inject is {inject.value}: hooks do not inject memories automatically"
+        )
     if not config.memories.enabled:
         notes.append("memories.enabled is false: memories and guardrails are not injected")
     return notes
@@ -598,11 +600,11 @@ def _preview_prompt(
             )
     notes = []
     if prompt.strip() and not recall.human_question(prompt):
-        notes.append("no person asks this: hooks do not answer it")
+        notes.append("not written by a person: hooks do not answer it")
     if items and answer.layer == 1:
-        notes.append("there is no room for all of it: one line each")
+        notes.append("no room for complete records: showing one line each")
     elif items and answer.layer == 2:
-        notes.append("there is no room for all of it: beginnings only")
+        notes.append("no room for complete records: showing beginnings only")
     return {"budget": _budget(config), "items": items, "text": answer.text, "notes": notes}
 
 
@@ -638,7 +640,7 @@ def _preview_start(root: Path, config: Config, task: str, session: str) -> dict[
     summary_tokens = min(_MAX_SUMMARY_TOKENS, _cap(config) or _MAX_SUMMARY_TOKENS)
     notes = [
         f"{_budget(config):,} tokens for guardrails and memories, "
-        f"{summary_tokens:,} for what sessions did"
+        f"{summary_tokens:,} for session summaries"
     ]
     if made.skill_tokens:
         notes.append("the skill, which explains how to use memory, is injected once")

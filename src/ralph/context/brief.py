@@ -35,7 +35,7 @@ SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 SO_FAR = "This session before its compaction:"
 GUARDRAILS = "Guardrails:"
 MEMORIES = "Memories:"
-ENCLOSING_MEMORIES = "Memories of the project around this one:"
+ENCLOSING_MEMORIES = "Memories of the enclosing project:"
 PERSONAL_MEMORIES = "Personal memories:"
 RECENT_SESSIONS = "Last sessions:"
 ACTIVE = "Active now:"
@@ -476,7 +476,7 @@ class _Listed:
     def render_cut(self, room: int) -> str:
         """Render the entry with as much of its notes as there is room for; "" if too little."""
         entry = self.entry
-        mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
+        mark = f"… (full entry: ralph loop journal {journal_id(entry.run, entry.iteration)})"
         frame = estimate(journal_block(replace(entry, notes=mark), of_run=self.of_run))
         indented = clean(entry.notes).strip().replace("\n", "\n  ")
         notes = render.cut(indented, room - frame, "").replace("\n  ", "\n")

@@ -416,7 +416,7 @@ _GENERIC_WORDS = frozenset(
         "zero",
     }
 )
-_EVERYWHERE = ("", ".", "..", "~")  # parts of a path that name no folder
+_UNNAMED_PARTS = ("", ".", "..", "~")  # parts of a path that name no folder
 _PATH_CHARACTERS = "_-./\\@~:+"  # besides letters and digits
 _COMMAND_SEPARATORS = ("&&", "||", ";", "|", "\n")
 
@@ -508,7 +508,7 @@ def names_file(text: str, path: str) -> bool:
 def _path_parts(path: str) -> list[str]:
     """Return the folders and the name in a path, without a drive."""
     parts = path.replace("\\", "/").split("/")
-    parts = [part for part in parts if part not in _EVERYWHERE]
+    parts = [part for part in parts if part not in _UNNAMED_PARTS]
     if parts and len(parts[0]) == 2 and parts[0][1] == ":":
         return parts[1:]
     return parts

@@ -215,11 +215,11 @@ def recall_for_prompt(
     connection: sqlite3.Connection, prompt: str, options: RecallOptions
 ) -> Recalled:
     """Return the records related to a prompt, in as much detail as the budget allows."""
-    keep = prompt_filter(connection, options)
+    keep = _prompt_filter(connection, options)
     ranked = _rank_prompt(connection, prompt, keep, options)
     quoted = _gather_passages(connection, ranked, keep, options)
     singles = _single_records(connection, prompt, ranked, keep, options, has_passages=bool(quoted))
-    best = _show_answers(fitting(singles), ranked.words)[:MAX_RECORDS]
+    best = _show_answers(_relevant(singles), ranked.words)[:MAX_RECORDS]
     best_keys = {shown.row.key for shown in best}
     candidates = list(best)
     for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], keep):
@@ -432,7 +432,7 @@ def _render_lessons(rows: Sequence[RecordRow], options: RecallOptions) -> Recall
 # --- which records may be injected ---------------------------------------------------------------
 
 
-def prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+def _prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
     """Return the filter for records that may answer a prompt; the part for memories comes first."""
     return (
         _memory_filter(connection, options, options.types),
@@ -488,10 +488,10 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     return True
 
 
-def fitting(
+def _relevant(
     best: Sequence[RankedRow], recipe: ranking.Recipe = ranking.STANDARD
 ) -> list[RankedRow]:
-    """Return the records that pass the gate, tier by tier.
+    """Return the records that are relevant enough to be injected, tier by tier.
 
     A memory comes before a log record that has more of the words.
     """
@@ -525,8 +525,8 @@ def explain_left_out(
     visible: Collection[int] = keys
     if options.task:
         visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task))
-    allowed = lookup.filter_keys(connection, keys, prompt_filter(connection, options))
-    relevant = fitting(best, ranking.Recipe(injected=_EXPLAINED_RECORDS))
+    allowed = lookup.filter_keys(connection, keys, _prompt_filter(connection, options))
+    relevant = _relevant(best, ranking.Recipe(injected=_EXPLAINED_RECORDS))
     relevant_keys = {ranked.row.key for ranked in relevant}
     left_out: list[LeftOut] = []
     for ranked in best:

@@ -251,7 +251,7 @@ def entry(
     if paths:
         complete += f"\n  files: {paths}"
     if layer <= _PART_LAYER:
-        return cut(complete, PART_TOKENS, f"… (all of it: ralph search --layer 3 {name})")
+        return cut(complete, PART_TOKENS, f"… (full text: ralph search --layer 3 {name})")
     return complete
 
 
@@ -518,7 +518,7 @@ def cut_details(text: str, budget: int, record_id: str) -> str:
     """Cut a text to a budget, with a note about how to get the rest."""
     if estimate(text.rstrip() + "\n") <= budget:
         return text
-    note = f"\n[cut; `ralph search --layer 3 {record_id}` has all of it]"
+    note = f"\n[cut; `ralph search --layer 3 {record_id}` shows the full text]"
     return cut(text, budget - 1, note)
 
 
