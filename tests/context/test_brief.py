@@ -165,7 +165,7 @@ def test_a_summary_that_is_far_too_long_is_cut_and_says_so() -> None:
     brief = session_brief(
         [], [], [RecentSession("s-1", "Did this. " * 1000)], [], [], caps=BriefCaps()
     )
-    assert "all of it: ralph search --layer 3 s-1" in brief.text
+    assert "ralph search --layer 3 s-1" in brief.text
 
 
 def test_notices_alone_are_said_without_a_frame() -> None:
@@ -363,7 +363,7 @@ def test_one_long_note_is_cut_at_half_of_the_room_and_says_how_to_get_the_rest()
     recent = [entry(1, "Older. " * 50), entry(2, "Newest, and far too long. " * 2000)]
     section = render_journal(recent)
     assert headings(section) == ["### Iteration 1 [done]", "### Iteration 2 [done]"]
-    assert "… (all of it: ralph loop journal jrn-run-now-2)" in section
+    assert "ralph loop journal jrn-run-now-2)" in section
     assert "left out" not in section
     alone = render_journal(recent[1:])
     assert JOURNAL_BUDGET * 0.9 < estimate(alone) <= JOURNAL_BUDGET

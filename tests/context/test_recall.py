@@ -305,7 +305,7 @@ def test_few_characters_are_said_at_a_place(lessons: Path) -> None:
 )
 def test_at_a_place_the_limit_holds_for_any_text(texts: list[str], budget: int) -> None:
     rows = [_row(f"mem-{number}-a", text) for number, text in enumerate(texts)]
-    told = recall._for_action(rows, wanting(budget=budget))
+    told = recall._render_lessons(rows, wanting(budget=budget))
     assert render.length(told.text) <= recall.ACTION_CHARACTERS
     assert bool(told.text) == bool(told.records)
 
@@ -459,7 +459,7 @@ def test_a_prompt_is_told_that_a_cited_file_is_gone_and_hears_of_that_record_las
     )
     assert f"\n  (cited file is gone: {gone})\n" in told.text
     assert told.text.count("(cited") == 1
-    assert told.judged[0].score > told.judged[1].score
+    assert told.shown[0].ranked.score > told.shown[1].ranked.score
 
 
 def test_the_note_is_there_at_every_layer_and_counts(cited_root: Path) -> None:

@@ -143,7 +143,7 @@ class TestEntry:
 
     def test_layer_two_is_cut_and_says_how_to_get_the_rest(self) -> None:
         said = render.entry(2, "mem-1-a", "decision", "", "word " * 2000, "2026-01-05")
-        assert said.endswith("… (all of it: ralph search --layer 3 mem-1-a)")
+        assert said.endswith("ralph search --layer 3 mem-1-a)")
         assert 200 <= estimate(said) <= 300
 
     def test_korean_and_a_very_long_word_are_cut(self) -> None:

@@ -53,7 +53,7 @@ class TestPrompt:
         told = shop.post("/api/context", prompt=HANG, session=here.sessions[0])
         assert here.memories["redis"] not in {item["id"] for item in told["items"]}
         reasons = {each["id"]: each["why"] for each in told["left_out"]}
-        assert reasons[here.memories["redis"]] == "this session knows it already"
+        assert "already knows" in reasons[here.memories["redis"]]
 
     def test_a_stale_record_says_so(self, shop: Site, here: sample.Sample) -> None:
         told = shop.post("/api/context", prompt="orders of the old supplier through soap")
@@ -104,4 +104,4 @@ def test_a_project_without_anything_hands_over_nothing(tmp_path: Path) -> None:
 def test_settings_that_hand_over_nothing_are_told(tmp_path: Path) -> None:
     (tmp_path / "ralph.yml").write_text("memories:\n  inject: none\n", encoding="utf-8", newline="")
     told = Site(tmp_path).post("/api/context", prompt=HANG)
-    assert told["notes"] == ["memories.inject is none: no hook injects memories by itself"]
+    assert [note.partition(":")[0] for note in told["notes"]] == ["memories.inject is none"]

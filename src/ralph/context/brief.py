@@ -1,19 +1,21 @@
-"""The brief of a session, the journal section of a loop's prompt, the skill text, and where knowledge belongs.
+"""Render the brief of a session, the journal section of a loop's prompt, and the skill text.
 
-Guardrails come first and take half of the tokens, or what memories leave, then the newest session summary, memories by
-usefulness, and older summaries, within characters and tokens. Entries are complete; a line counts what is left out.
-Notices and the skill are outside of the fence. 0 tokens are unlimited, characters never are.
+A brief has guardrails first, which get half of the tokens or what memories leave, then the newest
+session summary, memories by usefulness, and older summaries, within limits of characters and
+tokens. Entries are complete, and a line counts those left out. Notices and the skill stand outside
+the fence. A limit of 0 tokens means unlimited; characters are always limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import indent
 from types import MappingProxyType
 
-from ralph.context import budget, render
+from ralph.context import budget as budgets
+from ralph.context import render
 from ralph.context.render import clean, one_line
 from ralph.context.tokens import estimate
 from ralph.formats.log import journal_id
@@ -24,43 +26,66 @@ from ralph.store.library import PROJECT
 from ralph.store.sessions import RecentSession
 
 Uses = Mapping[str, tuple[int, int]]
-"""By record: in how many sessions it was injected, and in how many of them it was used."""
+"""By record: the number of sessions it was injected into, and in how many of them it was used."""
 
 NO_USES: Uses = MappingProxyType({})
 ALL_OF_IT = "`ralph memory list`, or `ralph search` with words of your task"
 SKILL = f"{INJECTED} is kept by Ralph. How to use it and add to it:"
 
-_TRIED = 5  # sessions in which a record was injected, before it may be called useless
-_OFTEN = 0.2  # used in so many of the sessions, a record is called useful
-_MANY = 400  # entries that are considered: more fit into no brief
-# of notices, and of what is active
-_MOST_LINES = 10
-_LONGEST_LINE = 300
-
-_RULES = "Guardrails:"
-_LEARNED = "Memories:"
-_ACTIVE = "Active now:"
-_NOTICE = "notice"
+SO_FAR = "This session before its compaction:"
+GUARDRAILS = "Guardrails:"
+MEMORIES = "Memories:"
+ENCLOSING_MEMORIES = "Memories of the enclosing project:"
+PERSONAL_MEMORIES = "Personal memories:"
 RECENT_SESSIONS = "Last sessions:"
-_SO_FAR = "This session before its compaction:"
-_FURTHER = {
-    Scope.ENCLOSING: "Memories of the project around this one:",
-    Scope.PERSONAL: "Personal memories:",
+ACTIVE = "Active now:"
+SECTIONS = (
+    SO_FAR,
+    GUARDRAILS,
+    MEMORIES,
+    ENCLOSING_MEMORIES,
+    PERSONAL_MEMORIES,
+    RECENT_SESSIONS,
+    ACTIVE,
+)
+"""The headings of a brief, in the order in which they are rendered."""
+_NOTICE = "notice"  # the section of notices, which have no heading
+_OUTSIDE_SCOPES = (Scope.ENCLOSING, Scope.PERSONAL)  # of memories that are not the project's own
+_SECTIONS_OF_SCOPES = {
+    Scope.ENCLOSING: ENCLOSING_MEMORIES,
+    Scope.PERSONAL: PERSONAL_MEMORIES,
 }
-SECTIONS = (_SO_FAR, _RULES, _LEARNED, *_FURTHER.values(), RECENT_SESSIONS, _ACTIVE)
-_OUTSIDE = render.length(render.INTRO) + len("\n```\n```\n")
-_USUAL = " ".join((_RULES, _LEARNED, RECENT_SESSIONS, _ACTIVE))
-_FRAME = estimate(f"{render.INTRO}\n```\n{_USUAL}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}")
-JOURNAL_BUDGET = 3_000
-JOURNAL_HEADING = "## Run Journal"
+_NOT_LEARNED = (RECENT_SESSIONS, ACTIVE, SO_FAR)  # sections outside the budget for memories
 
-_MOST_FILES = 20
-_LEAST = 60  # tokens for an entry whose notes are cut
+_FRAME_CHARACTERS = render.length(render.INTRO) + len("\n```\n```\n")
+_USUAL_HEADINGS = " ".join((GUARDRAILS, MEMORIES, RECENT_SESSIONS, ACTIVE))
+_FRAME_TOKENS = estimate(
+    f"{render.INTRO}\n```\n{_USUAL_HEADINGS}\n```\n{render.shown_note(999, 1000, ALL_OF_IT)}"
+)
+
+_MIN_TRIED_SESSIONS = 5  # a record is useless only if this many sessions did not use it
+_USEFUL_SHARE = 0.2  # of its sessions must have used a record that is called useful
+_USELESS = 0
+_UNPROVEN = 1
+_USEFUL = 2
+
+_MAX_ENTRIES = 400  # entries considered: no brief has room for more
+_CANDIDATE_FACTOR = 3  # candidates have this multiple of the characters that fit
+_MAX_LINES = 10  # notices, and lines about what is active
+_MAX_LINE_CHARACTERS = 300
+_OUTSIDE_PARTS = 4  # each section of other memories gets this part of what guardrails leave
+_LONG_SUMMARY_PARTS = 4  # a summary longer than this part of the brief is shortened
+
+JOURNAL_BUDGET = 3_000  # tokens
+JOURNAL_HEADING = "## Run Journal"
+_MAX_JOURNAL_FILES = 20
+_MIN_CUT_TOKENS = 60  # an entry with less room than this is left out instead of cut
+_BLANK_LINE_TOKENS = 2  # the blank line between two entries
 
 
 @dataclass(frozen=True, slots=True)
 class BriefCaps:
-    """The limits of a brief: tokens in all, of guardrails and memories, of summaries; characters."""
+    """The limits of a brief: tokens in all, of memories, of summaries; and characters."""
 
     tokens: int = 0
     memories: int = 2_000
@@ -80,14 +105,28 @@ class BriefPiece:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The text, its records, and how many are left out for want of room, or withheld as prompt injection."""
+    """The text of a brief and its records.
+
+    `left_out` counts the entries without room, `withheld` those that look like prompt injection.
+    """
 
     text: str = ""
     records: tuple[BriefPiece, ...] = ()
     left_out: int = 0
     withheld: int = 0
-    skill_tokens: int = 0  # of the skill text, where it is in it
-    noted: tuple[str, ...] = ()  # marks of the lines in it that show no record
+    skill_tokens: int = 0  # of the skill text, if the brief has it
+    noted: tuple[str, ...] = ()  # marks of its lines that show no record
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The records that a section may show, and how many were withheld."""
+
+    records: list[Record]
+    withheld: int
+
+
+# --- the order of records ------------------------------------------------------------------------
 
 
 def filter_memories(
@@ -104,22 +143,38 @@ def filter_memories(
 def by_use(
     records: Sequence[Record], uses: Uses = NO_USES, stale: Collection[str] = ()
 ) -> list[int]:
-    """Return the indices of the records, the most useful first; behind them stale ones, and those of other projects."""
-    order = budget.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
+    """Return the indices of the records, most useful first.
+
+    Stale records follow those that are not, and records of other projects follow the project's own.
+    """
+    order = budgets.useful_order(records, lambda record: _usefulness(uses.get(record.id, (0, 0))))
     return sorted(order, key=lambda index: (*_distance(records[index]), records[index].id in stale))
 
 
 def _distance(record: Record) -> tuple[int, int]:
-    """Return how far a record is from the project, for sorting: its own, the nearest enclosing project's, personal."""
-    place = [*_FURTHER].index(record.scope) + 1 if record.scope in _FURTHER else 0
-    return place, -len(str(record.extra.get(PROJECT, ""))) if place else 0
+    """Return how far a record is from the project, as a sort key.
+
+    The project's own records come first, then those of the nearest enclosing project, then personal
+    ones.
+    """
+    if record.scope not in _OUTSIDE_SCOPES:
+        return 0, 0
+    project = str(record.extra.get(PROJECT, ""))
+    return 1 + _OUTSIDE_SCOPES.index(record.scope), -len(project)
 
 
 def _usefulness(use: tuple[int, int]) -> int:
     injected, used = use
-    if used:
-        return 2 if used >= _OFTEN * injected else 1
-    return 0 if injected >= _TRIED else 1
+    if not used:
+        if injected >= _MIN_TRIED_SESSIONS:
+            return _USELESS
+        return _UNPROVEN
+    if used >= _USEFUL_SHARE * injected:
+        return _USEFUL
+    return _UNPROVEN
+
+
+# --- the brief -----------------------------------------------------------------------------------
 
 
 def session_brief(
@@ -137,178 +192,167 @@ def session_brief(
     so_far: str = "",
     may_inject: Callable[[Record], bool] = lambda _: True,
 ) -> Brief:
-    """Return the brief within its caps, with `so_far`, what happened before a compaction; summaries: newest first."""
-    rules, withheld_rules = _candidates(guardrails, uses, stale, may_inject, caps)
-    own = [each for each in memories if each.scope not in _FURTHER]
-    learned, withheld_memories = _candidates(own, uses, stale, may_inject, caps)
-    further = {
-        section: _candidates(
-            [each for each in memories if each.scope is scope], uses, stale, may_inject, caps
-        )
-        for scope, section in _FURTHER.items()
-    }
-    withheld = withheld_rules + withheld_memories + sum(count for _, count in further.values())
+    """Build the brief within `caps`.
+
+    `so_far` is what happened before a compaction; `summaries` are newest first.
+    """
+
+    def select(records: Sequence[Record]) -> _Candidates:
+        return _select(records, uses, stale, may_inject, caps)
+
+    rules = select(guardrails)
+    learned = select([record for record in memories if record.scope not in _OUTSIDE_SCOPES])
+    outside: dict[str, _Candidates] = {}
+    for scope, section in _SECTIONS_OF_SCOPES.items():
+        outside[section] = select([record for record in memories if record.scope is scope])
+    groups = [rules, learned, *outside.values()]
+    withheld = sum(group.withheld for group in groups)
     total = len(guardrails) + len(memories) - withheld + len(summaries)
-    room = caps.memories and max(1, caps.memories - _FRAME)
-    others = [*learned, *(record for candidates, _ in further.values() for record in candidates)]
-    costs = [sum(piece.tokens for piece in _pieces("", records, 0)) for records in (rules, others)]
-    guards = _pieces(_RULES, rules, budget.guardrails_budget(room, *costs))
+
+    room = _remaining(caps.memories, _FRAME_TOKENS)
+    cost_of_others = sum(_cost(group.records) for group in groups[1:])
+    rule_tokens = budgets.guardrails_budget(room, _cost(rules.records), cost_of_others)
+    rule_pieces = _pieces(GUARDRAILS, rules.records, rule_tokens)
+    room = _remaining(room, _tokens(rule_pieces))
+    outside_pieces: list[BriefPiece] = []
+    for section, group in outside.items():
+        outside_pieces += _pieces(section, group.records, _part(room, _OUTSIDE_PARTS))
+    room = _remaining(room, _tokens(outside_pieces))
+    if strategy in budgets.STRATEGIES:
+        learned_pieces = _trim(learned.records, room, strategy, uses, stale)
+    else:
+        learned_pieces = _pieces(MEMORIES, learned.records, room)
+
+    so_far_pieces = []
+    if so_far:
+        so_far_pieces.append(BriefPiece(SO_FAR, so_far, estimate(so_far) + 1))
     recaps = _recaps(summaries, caps)
-    rest = room and max(1, room - sum(piece.tokens for piece in guards))
-    outside = [
-        piece
-        for section, (candidates, _) in further.items()
-        for piece in _pieces(section, candidates, rest and max(1, rest // 4))  # a quarter
-    ]
-    rest = rest and max(1, rest - sum(piece.tokens for piece in outside))
-    by_strategy = strategy in budget.STRATEGIES
-    chosen = (
-        _trim(learned, rest, strategy, uses, stale)
-        if by_strategy
-        else _pieces(_LEARNED, learned, rest)
-    )
-    before = [BriefPiece(_SO_FAR, so_far, estimate(so_far) + 1)] if so_far else []
     pieces = [
-        *before,
-        *_lines(_ACTIVE, active),
-        *guards,
+        *so_far_pieces,
+        *_line_pieces(ACTIVE, active),
+        *rule_pieces,
         *recaps[:1],
-        *outside,
-        *chosen,
+        *outside_pieces,
+        *learned_pieces,
         *recaps[1:],
     ]
-    added = render.framed(SKILL, skill.strip("\n")) if skill else ""
-    size = render.length(added)
-    cost = estimate(added)
-    reserved = caps
-    if 2 * size <= caps.characters and (
-        not caps.tokens or 2 * cost <= caps.tokens
-    ):  # else the skill has to fit in
-        reserved = replace(
-            caps, characters=caps.characters - size, tokens=caps.tokens and caps.tokens - cost
-        )
-    text, shown = _fill_page(pieces, _lines(_NOTICE, notices), reserved, total)
-    has_skill = bool(added) and _is_within(text + added, shown, caps)
-    records = tuple(piece for piece in shown if piece.id)
-    used = cost if has_skill else 0
-    return Brief(text + added if has_skill else text, records, total - len(records), withheld, used)
-
-
-def _fill_page(
-    pieces: Sequence[BriefPiece], notices: list[BriefPiece], caps: BriefCaps, total: int
-) -> tuple[str, list[BriefPiece]]:
-    """Return the text of the most important pieces that fit, by estimated costs, and which they are."""
-
-    def render_notes() -> str:
-        notice = render.shown_note(sum(bool(piece.id) for piece in shown), total, ALL_OF_IT)
-        return render.notes([notice, *(piece.text for piece in notices)])
-
-    def render_page() -> str:
-        lines: list[str] = []
-        for section in SECTIONS:
-            texts = [piece.text for piece in shown if piece.section == section]
-            if texts:
-                lines += [section, *texts]
-        return (render.framed(render.INTRO, "\n".join(lines)) if lines else "") + render_notes()
-
-    shown: list[BriefPiece] = []
-    room = caps.characters - _OUTSIDE - render.length(render_notes())
-    tokens = caps.tokens - _FRAME - sum(piece.tokens for piece in notices)
-    for piece in pieces:
-        is_first = all(piece.section != other.section for other in shown)
-        heading = len(piece.section) + 1 if is_first else 0
-        size = render.length(piece.text) + 1 + heading
-        cost = piece.tokens + heading
-        if size <= room and (not caps.tokens or cost <= tokens):
-            shown.append(piece)
-            room = room - size
-            tokens = tokens - cost
-    while (shown or notices) and not _is_within(render_page(), shown, caps):
-        (shown or notices).pop()
-    return render_page() if shown or notices else "", shown
-
-
-def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
-    if render.length(text) > caps.characters or 0 < caps.tokens < estimate(text):
-        return False
-    learned = "\n".join(
-        piece.text for piece in shown if piece.section not in (RECENT_SESSIONS, _ACTIVE, _SO_FAR)
+    skill_block = ""
+    if skill:
+        skill_block = render.framed(SKILL, skill.strip("\n"))
+    text, shown = _fill_page(
+        pieces, _line_pieces(_NOTICE, notices), _reserve(caps, skill_block), total
     )
-    return not 0 < caps.memories < estimate(learned)
+    skill_tokens = 0
+    if skill_block and _is_within(text + skill_block, shown, caps):
+        text += skill_block
+        skill_tokens = estimate(skill_block)
+    records = tuple(piece for piece in shown if piece.id)
+    return Brief(text, records, total - len(records), withheld, skill_tokens)
 
 
-def _candidates(
+def _select(
     records: Sequence[Record],
     uses: Uses,
     stale: Collection[str],
     may_inject: Callable[[Record], bool],
     caps: BriefCaps,
-) -> tuple[list[Record], int]:
-    """Return the first entries that may be shown, three times as much as fits, and how many may not."""
+) -> _Candidates:
+    """Return the most useful records that may be shown, several times as much text as fits."""
     candidates: list[Record] = []
     withheld = 0
-    room = 3 * caps.characters
+    room = _CANDIDATE_FACTOR * caps.characters
     for index in by_use(records, uses, stale):
         record = records[index]
         if len(record.text) > render.MOST_CHARACTERS:
             continue
-        if len(candidates) == _MANY or room <= 0:
+        if len(candidates) == _MAX_ENTRIES or room <= 0:
             break
         if may_inject(record):
             candidates.append(record)
             room -= len(record.text)
         else:
             withheld += 1
-    return candidates, withheld
+    return _Candidates(candidates, withheld)
 
 
-def _lines(section: str, lines: Sequence[str]) -> list[BriefPiece]:
-    texts = [one_line(line)[:_LONGEST_LINE] for line in lines[:_MOST_LINES]]
-    mark = "" if section == _NOTICE else "- "
-    return [BriefPiece(section, mark + text, estimate(mark + text)) for text in texts if text]
+def _remaining(budget: int, spent: int) -> int:
+    """Return what is left of a budget: at least 1, because 0 means unlimited and stays so."""
+    if not budget:
+        return 0
+    return max(1, budget - spent)
+
+
+def _part(budget: int, parts: int) -> int:
+    if not budget:
+        return 0
+    return max(1, budget // parts)
+
+
+def _tokens(pieces: Iterable[BriefPiece]) -> int:
+    return sum(piece.tokens for piece in pieces)
+
+
+def _cost(records: Sequence[Record]) -> int:
+    """Return what the records cost if all of them are shown."""
+    return _tokens(_pieces("", records, 0))
 
 
 def _pieces(section: str, records: Sequence[Record], most: int) -> list[BriefPiece]:
+    """Render the records of a section that fit into a budget."""
     texts = [_render_record(record) for record in records]
     costs = [estimate(text) + 1 for text in texts]
-    kept = budget.fill(records, costs, most, order=range(len(records)))
+    kept = budgets.fill(records, costs, most, order=range(len(records)))
     return [BriefPiece(section, texts[index], costs[index], records[index].id) for index in kept]
+
+
+def _line_pieces(section: str, lines: Sequence[str]) -> list[BriefPiece]:
+    mark = "- "
+    if section == _NOTICE:
+        mark = ""
+    pieces: list[BriefPiece] = []
+    for line in lines[:_MAX_LINES]:
+        text = one_line(line)[:_MAX_LINE_CHARACTERS]
+        if text:
+            pieces.append(BriefPiece(section, mark + text, estimate(mark + text)))
+    return pieces
 
 
 def _trim(
     records: Sequence[Record], most: int, strategy: str, uses: Uses, stale: Collection[str]
 ) -> list[BriefPiece]:
-    """Return the memories that a strategy keeps, at the detail that it leaves; the score is how much they were used."""
+    """Return the memories that a strategy keeps, in the detail that it leaves them.
+
+    The score of a memory is how much it was used; stale ones score lower and come last.
+    """
     last_first = list(reversed(records))  # of one date, strategies take the last first
-    texts = [[_render_record(record, layer) for layer in (1, 2, 3)] for record in last_first]
-    items = [
-        budget.BudgetItem(
-            budget.ascending_costs([estimate(text) + 1 for text in layers]),
-            record.added_at,
-            _usefulness(uses.get(record.id, (0, 0))) / 2 - (record.id in stale),
-            record.kind.value,
-        )
-        for record, layers in zip(last_first, texts, strict=True)
-    ]
-    pieces = [
-        BriefPiece(
-            _LEARNED, texts[item.index][item.layer - 1], item.tokens, last_first[item.index].id
-        )
-        for item in budget.STRATEGIES[strategy](items, most)
-    ]
+    layers_of_records: list[list[str]] = []
+    items: list[budgets.BudgetItem] = []
+    for record in last_first:
+        layers = [_render_record(record, layer) for layer in (1, 2, 3)]
+        costs = budgets.ascending_costs([estimate(text) + 1 for text in layers])
+        score = _usefulness(uses.get(record.id, (0, 0))) / _USEFUL
+        if record.id in stale:
+            score -= 1
+        layers_of_records.append(layers)
+        items.append(budgets.BudgetItem(costs, record.added_at, score, record.kind.value))
+    pieces: list[BriefPiece] = []
+    for item in budgets.STRATEGIES[strategy](items, most):
+        text = layers_of_records[item.index][item.layer - 1]
+        pieces.append(BriefPiece(MEMORIES, text, item.tokens, last_first[item.index].id))
     return sorted(pieces, key=lambda piece: piece.id in stale)
 
 
 def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPiece]:
+    """Render the summaries that fit, a long one shortened, one without enough room on a line."""
     pieces: list[BriefPiece] = []
     room = caps.summaries
-    for session in summaries[:_MANY]:
-        text = render.entry(3, session.id, "session", "", session.summary, session.at)
-        if render.length(text) > caps.characters // 4:
-            text = render.entry(2, session.id, "session", "", session.summary, session.at)
+    for session in summaries[:_MAX_ENTRIES]:
+        text = _render_summary(session, 3)
+        if render.length(text) > caps.characters // _LONG_SUMMARY_PARTS:
+            text = _render_summary(session, 2)
         cost = estimate(text) + 1
         if caps.summaries and cost > room:
-            text = render.entry(1, session.id, "session", "", session.summary, session.at)
+            text = _render_summary(session, 1)
             cost = estimate(text) + 1
         if not caps.summaries or cost <= room:
             pieces.append(BriefPiece(RECENT_SESSIONS, text, cost, session.id))
@@ -316,13 +360,130 @@ def _recaps(summaries: Sequence[RecentSession], caps: BriefCaps) -> list[BriefPi
     return pieces
 
 
+def _render_summary(session: RecentSession, layer: int) -> str:
+    return render.entry(layer, session.id, "session", "", session.summary, session.at)
+
+
 def _render_record(record: Record, layer: int = 3) -> str:
-    kind = record.kind.value
-    files = record.origin.files
-    by = record.origin.by or str(record.extra.get("by") or "")
     return render.entry(
-        layer, record.id, kind, record.title, record.text, record.created_at, record.tags, files, by
+        layer,
+        record.id,
+        record.kind.value,
+        record.title,
+        record.text,
+        record.created_at,
+        record.tags,
+        record.origin.files,
+        record.origin.by or str(record.extra.get("by") or ""),
     )
+
+
+# --- filling the page ----------------------------------------------------------------------------
+
+
+def _reserve(caps: BriefCaps, skill_block: str) -> BriefCaps:
+    """Return the limits without the skill text; one that takes more than half has to fit in."""
+    characters = render.length(skill_block)
+    tokens = estimate(skill_block)
+    if 2 * characters > caps.characters or 0 < caps.tokens < 2 * tokens:
+        return caps
+    rest = 0
+    if caps.tokens:
+        rest = caps.tokens - tokens
+    return replace(caps, characters=caps.characters - characters, tokens=rest)
+
+
+def _fill_page(
+    pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
+) -> tuple[str, list[BriefPiece]]:
+    """Return the text with the most important pieces that fit, and these pieces.
+
+    Estimated costs choose the pieces; then the last ones go until the exact text fits.
+    """
+    shown = _fitting_pieces(pieces, notices, caps, total)
+    kept_notices = list(notices)
+    while shown or kept_notices:
+        text = _render_page(shown, kept_notices, total)
+        if _is_within(text, shown, caps):
+            return text, shown
+        if shown:
+            shown.pop()
+        else:
+            kept_notices.pop()
+    return "", shown
+
+
+def _fitting_pieces(
+    pieces: Sequence[BriefPiece], notices: Sequence[BriefPiece], caps: BriefCaps, total: int
+) -> list[BriefPiece]:
+    characters = caps.characters - _FRAME_CHARACTERS
+    characters -= render.length(_render_notes([], notices, total))
+    tokens = caps.tokens - _FRAME_TOKENS - _tokens(notices)
+    fitting: list[BriefPiece] = []
+    sections: set[str] = set()
+    for piece in pieces:
+        heading = 0
+        if piece.section not in sections:
+            heading = len(piece.section) + 1
+        size = render.length(piece.text) + 1 + heading
+        cost = piece.tokens + heading
+        if size <= characters and (not caps.tokens or cost <= tokens):
+            fitting.append(piece)
+            sections.add(piece.section)
+            characters -= size
+            tokens -= cost
+    return fitting
+
+
+def _render_page(shown: Sequence[BriefPiece], notices: Sequence[BriefPiece], total: int) -> str:
+    lines: list[str] = []
+    for section in SECTIONS:
+        texts = [piece.text for piece in shown if piece.section == section]
+        if texts:
+            lines += [section, *texts]
+    page = ""
+    if lines:
+        page = render.framed(render.INTRO, "\n".join(lines))
+    return page + _render_notes(shown, notices, total)
+
+
+def _render_notes(shown: Sequence[BriefPiece], notices: Sequence[BriefPiece], total: int) -> str:
+    records = [piece for piece in shown if piece.id]
+    count = render.shown_note(len(records), total, ALL_OF_IT)
+    return render.notes([count, *(notice.text for notice in notices)])
+
+
+def _is_within(text: str, shown: Sequence[BriefPiece], caps: BriefCaps) -> bool:
+    if render.length(text) > caps.characters or 0 < caps.tokens < estimate(text):
+        return False
+    learned = [piece.text for piece in shown if piece.section not in _NOT_LEARNED]
+    return not 0 < caps.memories < estimate("\n".join(learned))
+
+
+# --- the journal of a loop -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An entry of the journal section; `of_run` says that its heading names another run."""
+
+    entry: JournalEntry
+    of_run: bool
+
+    def render(self) -> str:
+        return journal_block(self.entry, of_run=self.of_run)
+
+    def render_cut(self, room: int) -> str:
+        """Render the entry with as much of its notes as there is room for; "" if too little."""
+        entry = self.entry
+        mark = f"… (full entry: ralph loop journal {journal_id(entry.run, entry.iteration)})"
+        frame = estimate(journal_block(replace(entry, notes=mark), of_run=self.of_run))
+        indented = clean(entry.notes).strip().replace("\n", "\n  ")
+        notes = render.cut(indented, room - frame, "").replace("\n  ", "\n")
+        block = journal_block(replace(entry, notes=notes + mark), of_run=self.of_run)
+        if not notes or room < _MIN_CUT_TOKENS or estimate(block) > room:
+            return ""
+        return block
 
 
 def render_journal(
@@ -330,71 +491,89 @@ def render_journal(
     others: Sequence[JournalEntry] = (),
     budget: int = JOURNAL_BUDGET,
 ) -> str:
-    """Render the section Run Journal: this run's entries in order, then those of other runs; 0 is unlimited.
+    """Render the section Run Journal: this run's entries in order, then those of other runs.
 
-    The newest entry goes in first; where the room ends, notes are cut, and none takes more than half of the room.
+    The newest entry goes in first. Where the room ends, notes are cut, and no entry takes more than
+    half of the room. A budget of 0 is unlimited.
     """
-    entries = [
-        *((entry, False) for entry in reversed(recent)),
-        *((entry, True) for entry in others),
-    ]
-
-    def join(blocks: Sequence[str], omitted: int = 0) -> str:
-        note = [f"_{omitted} more left out; `ralph loop journal` shows them._\n"] if omitted else []
-        return "\n".join(
-            [
-                f"{JOURNAL_HEADING}\n",
-                *reversed(blocks[: len(recent)]),
-                *blocks[len(recent) :],
-                *note,
-            ]
-        )
-
-    text = join([journal_block(entry, of_run=other) for entry, other in entries]) if entries else ""
+    entries = [_Listed(entry, of_run=False) for entry in reversed(recent)]
+    entries += [_Listed(entry, of_run=True) for entry in others]
+    if not entries:
+        return ""
+    text = _join_journal([entry.render() for entry in entries], len(recent))
     if budget <= 0 or estimate(text) <= budget:
         return text
-    share = budget // 2 if len(entries) > 1 else budget
+    most = budget
+    if len(entries) > 1:
+        most = budget // 2
     blocks: list[str] = []
-    for entry, other in entries:
-        room = min(
-            share, budget - 2 - estimate(join(blocks, len(entries)))
-        )  # 2: the blank line between
-        block = journal_block(entry, of_run=other)
-        if estimate(block) > room:  # cut the notes
-            mark = f"… (all of it: ralph loop journal {journal_id(entry.run, entry.iteration)})"
-            frame = estimate(journal_block(replace(entry, notes=mark), of_run=other))
-            notes = render.cut(clean(entry.notes).strip().replace("\n", "\n  "), room - frame, "")
-            block = journal_block(
-                replace(entry, notes=notes.replace("\n  ", "\n") + mark), of_run=other
-            )
-            if not notes or room < _LEAST or estimate(block) > room:
-                break
+    for entry in entries:
+        used = estimate(_join_journal(blocks, len(recent), omitted=len(entries)))
+        room = min(most, budget - _BLANK_LINE_TOKENS - used)
+        block = entry.render()
+        if estimate(block) > room:
+            block = entry.render_cut(room)
+        if not block:
+            break
         blocks.append(block)
-    return join(blocks, len(entries) - len(blocks)) if blocks else ""
+    if not blocks:
+        return ""
+    return _join_journal(blocks, len(recent), omitted=len(entries) - len(blocks))
+
+
+def _join_journal(blocks: Sequence[str], own_count: int, omitted: int = 0) -> str:
+    """Join the blocks, of which the first `own_count` are this run's entries, newest first."""
+    lines = [f"{JOURNAL_HEADING}\n", *reversed(blocks[:own_count]), *blocks[own_count:]]
+    if omitted:
+        lines.append(f"_{omitted} more left out; `ralph loop journal` shows them._\n")
+    return "\n".join(lines)
 
 
 def journal_block(entry: JournalEntry, *, of_run: bool = False) -> str:
-    """Render one entry as markdown."""
-    run = f" of {one_line(entry.run)}" if of_run else ""
-    lines = [f"### Iteration {entry.iteration}{run} [{entry.outcome.value}]"]
-    price = f" | **Cost**: ${entry.cost:.4f}" if round(entry.cost, 4) else ""
-    more = len(entry.files) - _MOST_FILES
-    names = [*map(one_line, entry.files[:_MOST_FILES]), *([f"and {more} more"] if more > 0 else [])]
-    for name, value in (
+    """Render one entry as markdown; with `of_run`, its heading names the run."""
+    heading = f"### Iteration {entry.iteration}"
+    if of_run:
+        heading += f" of {one_line(entry.run)}"
+    duration = f"{entry.duration:.1f}s"
+    if round(entry.cost, 4):
+        duration += f" | **Cost**: ${entry.cost:.4f}"
+    files = [one_line(name) for name in entry.files[:_MAX_JOURNAL_FILES]]
+    if len(entry.files) > _MAX_JOURNAL_FILES:
+        files.append(f"and {len(entry.files) - _MAX_JOURNAL_FILES} more")
+    notes = render.short_tracebacks(clean(entry.notes)).strip()
+    fields = (
         ("Task", one_line(entry.task or entry.title)),
         ("Model", one_line(entry.model)),
-        ("Duration", f"{entry.duration:.1f}s{price}"),
-        ("Files", ", ".join(names)),
-        ("Notes", indent(render.short_tracebacks(clean(entry.notes)).strip(), "  ").strip()),
-    ):
+        ("Duration", duration),
+        ("Files", ", ".join(files)),
+        ("Notes", indent(notes, "  ").strip()),
+    )
+    lines = [f"{heading} [{entry.outcome.value}]"]
+    for name, value in fields:
         if value:
             lines.append(f"- **{name}**: {value}")
     return "\n".join(lines) + "\n"
 
 
+# --- the skill -----------------------------------------------------------------------------------
+
+
 def skill_text(program: str = "ralph", *, has_tools: bool = False) -> str:
-    """Return the text that teaches an agent to use Ralph: by the commands of a program, or by its MCP tools."""
+    """Return the text that teaches an agent to use Ralph, by its commands or its MCP tools.
+
+    `program` is how the agent starts Ralph.
+    """
+    wanted = "cli: "
+    unwanted = "mcp: "
+    if has_tools:
+        wanted = "mcp: "
+        unwanted = "cli: "
+    lines: list[str] = []
     with Path(__file__).with_name("skill.md").open(encoding="utf-8", newline="") as file:
-        lines = [line.removeprefix("mcp: " if has_tools else "cli: ") for line in file]
-    text = "".join(line for line in lines if not line.startswith(("mcp: ", "cli: ")))
-    return text if has_tools or program == "ralph" else f"{text}- `ralph` is `{program}` here\n"
+        for line in file:
+            if not line.startswith(unwanted):
+                lines.append(line.removeprefix(wanted))
+    text = "".join(lines)
+    if has_tools or program == "ralph":
+        return text
+    return f"{text}- `ralph` is `{program}` here\n"

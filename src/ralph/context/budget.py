@@ -1,7 +1,8 @@
-"""Fit records into a budget of tokens, and trim items by one of four strategies.
+"""Fit records into a budget of tokens, and trim items with one of four strategies.
 
-Complete entries only. The kinds take turns (fix, decision, pattern, context) so that none starves, the newest first
-within a kind; an entry that is too large does not end the list. A larger budget never keeps fewer tokens, 0 keeps all.
+Entries are always complete. Kinds take turns (fix, decision, pattern, context) so that none is
+crowded out, newest first within a kind; an entry that is too large is skipped. A larger budget
+never keeps fewer tokens, and a budget of 0 keeps everything.
 """
 
 from __future__ import annotations
@@ -10,35 +11,59 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from ralph.context.tokens import estimate
 from ralph.formats.text import parse_heading, scan_lines
 from ralph.model.record import MemoryKind, ObservationKind, Outcome, Record
+
+if TYPE_CHECKING:
+    from ralph.formats.text import Line
 
 Render = Callable[[tuple[int, ...], int], str]
 """Renders the selected records (indices in file order) and the number of those left out."""
 
 TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
 """The kinds in the order in which they take turns; kinds of other families follow by name."""
-RELATED = 0.25  # an item with less than this part of the best score is dropped
+RELATED = 0.25  # share of the best score below which an item is dropped
 KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
 """The kinds that say how something ended."""
+_KEY_POINT_LAYER = 2  # the detail at which key points are shown
+
+# A guess of what a record costs, in tokens.
+_CHARACTERS_PER_TOKEN = 4
+_TOKENS_PER_RECORD = 20
+# Far above the budget, rendering everything to see whether it fits would only be slow.
+_HOPELESS_FACTOR = 4
+_HOPELESS_TOKENS = 10_000
+_SEARCH_PRECISION = 100  # the search for the best fit stops at this part of the budget
+
+
+# --- complete records ----------------------------------------------------------------------------
 
 
 def useful_order(
     records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0
 ) -> list[int]:
-    """Return the indices of the records, the most useful first: kinds take turns, within a kind by use, then by age."""
-    groups: dict[str, list[int]] = {}
+    """Return the indices of the records, most useful first.
+
+    Kinds take turns; within a kind, `use` decides, then age.
+    """
     keys = [(use(record), record.added_at, index) for index, record in enumerate(records)]
-    for *_, index in sorted(keys, reverse=True):
+    groups: dict[str, list[int]] = {}
+    for _, _, index in sorted(keys, reverse=True):
         groups.setdefault(records[index].kind, []).append(index)
-    rounds = zip_longest(*(groups[kind] for kind in sorted(groups, key=_turn)))
-    return [index for row in rounds for index in row if index is not None]
+    ordered_groups = [groups[kind] for kind in sorted(groups, key=_turn)]
+    order: list[int] = []
+    for one_of_each_kind in zip_longest(*ordered_groups):
+        order += [index for index in one_of_each_kind if index is not None]
+    return order
 
 
 def _turn(kind: str) -> tuple[int, str]:
-    return TURNS.index(kind) if kind in TURNS else len(TURNS), kind
+    if kind in TURNS:
+        return TURNS.index(kind), kind
+    return len(TURNS), kind
 
 
 def fill(
@@ -47,10 +72,29 @@ def fill(
     budget: int | None,
     order: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Return the most useful records whose costs stay within the budget; room for the smallest of each kind is kept."""
+    """Return the indices of the most useful records whose costs stay within the budget.
+
+    Room for the smallest record of each kind is reserved.
+    """
     if not budget or sum(costs) <= budget:
         return tuple(range(len(records)))
+    if order is None:
+        order = useful_order(records)
     kinds = [record.kind.value for record in records]
+    reserved = _reserve_smallest(kinds, costs, budget)
+    room = budget - sum(reserved.values())
+    shown: list[int] = []
+    for index in order:
+        own_reserve = reserved.get(kinds[index], 0)
+        if costs[index] <= room + own_reserve:
+            room += own_reserve - costs[index]
+            reserved.pop(kinds[index], None)
+            shown.append(index)
+    return tuple(sorted(shown))
+
+
+def _reserve_smallest(kinds: Sequence[str], costs: Sequence[int], budget: int) -> dict[str, int]:
+    """Return the cost of the smallest record of each kind, for as many kinds as fit."""
     smallest: dict[str, int] = {}
     for kind, cost in zip(kinds, costs, strict=True):
         smallest[kind] = min(cost, smallest.get(kind, cost))
@@ -60,34 +104,34 @@ def fill(
         if smallest[kind] <= room:
             reserved[kind] = smallest[kind]
             room -= smallest[kind]
-    shown: list[int] = []
-    for index in useful_order(records) if order is None else order:
-        if costs[index] <= room + reserved.get(kinds[index], 0):
-            room += reserved.pop(kinds[index], 0) - costs[index]
-            shown.append(index)
-    return tuple(sorted(shown))
+    return reserved
 
 
 def fit(
     records: Sequence[Record], budget: int | None, render: Render
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the text that a search over guessed costs fits into the budget, and what it shows; "" if nothing fits."""
+    """Return the rendered text that fits into the budget, and the indices of what it shows.
+
+    A binary search over guessed costs finds how many records fit; the text is "" if not even the
+    note about those left out does.
+    """
     count = len(records)
-    costs = [len(record.text) // 4 + 20 for record in records]
-    if (
-        not budget or sum(costs) <= 4 * budget + 10_000
-    ):  # far above that it cannot fit, and rendering would be slow
-        text = render(tuple(range(count)), 0)
-        if not budget or estimate(text) <= budget:
-            return text, tuple(range(count))
+    everything = tuple(range(count))
+    if not budget:
+        return render(everything, 0), everything
+    costs = [len(record.text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_RECORD for record in records]
+    if sum(costs) <= _HOPELESS_FACTOR * budget + _HOPELESS_TOKENS:
+        text = render(everything, 0)
+        if estimate(text) <= budget:
+            return text, everything
     best = render((), count)
-    shown: tuple[int, ...] = ()
     if estimate(best) > budget:
         return "", ()
+    shown: tuple[int, ...] = ()
     order = useful_order(records)
     fits = 0
     too_much = 2 * budget
-    while too_much - fits > max(1, budget // 100):
+    while too_much - fits > max(1, budget // _SEARCH_PRECISION):
         aim = (fits + too_much) // 2
         chosen = fill(records, costs, aim, order)
         text = render(chosen, count - len(chosen))
@@ -101,48 +145,90 @@ def fit(
 
 
 def guardrails_budget(budget: int, cost: int, others: int) -> int:
-    """Return what guardrails may use of a budget: half, and what `others` leave; never 0, which is unlimited."""
-    return max(1, min(cost, max(budget // 2, budget - others))) if budget else 0
+    """Return what guardrails may use of a budget: half of it, or what `others` leave.
+
+    Never 0, which means unlimited, unless the budget is unlimited.
+    """
+    if not budget:
+        return 0
+    allowed = max(budget // 2, budget - others)
+    return max(1, min(cost, allowed))
+
+
+# --- the end of a text ---------------------------------------------------------------------------
 
 
 def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
-    """Return the end of a markdown text within the budget, and the titles of the headings that are left out.
+    """Return the end of a markdown text within the budget, and the titles of headings left out.
 
-    It begins at a heading or paragraph where that costs at most half of what would fit, outside of a fence if possible.
+    It starts at a heading or a paragraph where that costs at most half of what would fit, and
+    outside a fence if possible.
     """
     if not budget or estimate(text) <= budget:
         return text, ()
     lines = list(scan_lines(text))
+    start = _tail_start(text, lines, budget)
+    tail = ""
+    if start < len(lines):
+        tail = text[lines[start].start :]
+    if not tail.strip():
+        tail = _end_of_last_line(text, budget)
+        start = len(lines)
+    titles: list[str] = []
+    for line in lines[:start]:
+        heading = parse_heading(line)
+        if heading is not None and heading[1]:
+            titles.append(heading[1])
+    return tail, tuple(titles)
+
+
+def _tail_start(text: str, lines: Sequence[Line], budget: int) -> int:
+    """Return the number of the line at which the tail of a text should start."""
 
     def first_within(most: int) -> int:
+        """Return the first line from which on the text costs at most this."""
         return bisect_left(
             range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :])
         )
 
     start = first_within(budget)
-    half = estimate(text[lines[start].start :]) // 2 if start < len(lines) else 0
-    outside = [number for number in range(start, first_within(half)) if lines[number].is_markdown]
-    headings = (number for number in outside if parse_heading(lines[number]))
-    paragraphs = (
-        number
-        for number in outside
-        if number and lines[number - 1].blank and not lines[number].blank
-    )
-    start = next(headings, next(paragraphs, next(iter(outside), start)))
-    tail = text[lines[start].start :] if start < len(lines) else ""
-    if not tail.strip():  # the last words of the last line, which does not fit alone
-        line = text.rstrip().rpartition("\n")[2]
-        first = bisect_left(range(len(line)), -budget, key=lambda at: -estimate(line[at:]))
-        space = line.find(" ", first) if first else -1
-        tail = line[space + 1 if 0 <= space < len(line) - 1 else first :]
-        start = len(lines)
-    titles = (heading[1] for line in lines[:start] if (heading := parse_heading(line)))
-    return tail, tuple(filter(None, titles))
+    if start == len(lines):
+        return start
+    half = estimate(text[lines[start].start :]) // 2
+    outside_fences = [
+        number for number in range(start, first_within(half)) if lines[number].is_markdown
+    ]
+    for number in outside_fences:
+        if parse_heading(lines[number]):
+            return number
+    for number in outside_fences:
+        if number and lines[number - 1].blank and not lines[number].blank:
+            return number
+    if outside_fences:
+        return outside_fences[0]
+    return start
+
+
+def _end_of_last_line(text: str, budget: int) -> str:
+    """Return the last words of the last line, which does not fit alone."""
+    line = text.rstrip().rpartition("\n")[2]
+    first = bisect_left(range(len(line)), -budget, key=lambda start: -estimate(line[start:]))
+    if first:
+        space = line.find(" ", first)
+        if 0 <= space < len(line) - 1:
+            return line[space + 1 :]
+    return line[first:]
+
+
+# --- strategies ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetItem:
-    """What may be shown: date, score, kind, and a cost for each layer, from 1 on; more detail never costs less."""
+    """Something that may be shown: its cost at each layer, from 1 on, its date, score and kind.
+
+    More detail never costs less.
+    """
 
     costs: tuple[int, ...]
     date: str = ""
@@ -152,7 +238,7 @@ class BudgetItem:
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
-    """An item that is shown: its index, the layer (from 1), and its cost."""
+    """An item that is shown: its index, its layer (from 1) and its cost."""
 
     index: int
     layer: int
@@ -160,58 +246,72 @@ class ShownItem:
 
 
 def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
-    """Raise each cost to the one before: a short text may cost more cut and marked than complete."""
+    """Raise each cost to the one before it: a short text may cost more cut than complete."""
     return tuple(max(costs[: number + 1]) for number in range(len(costs)))
 
 
 def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep the newest in full; a short old one may fit where a long newer one does not."""
-    return _take(items, ((index, len(items[index].costs)) for index in _newest(items)), budget)
+    """Keep the newest items in full; a short old one may fit where a longer newer one does not."""
+    wanted = [(index, len(items[index].costs)) for index in _newest_first(items)]
+    return _take(items, wanted, budget)
 
 
 def relevance(
     items: Sequence[BudgetItem], budget: int, *, least: float = RELATED
 ) -> tuple[ShownItem, ...]:
-    """Keep what relates, the best first: each on its line, then in more detail, as far as the budget goes."""
+    """Keep the related items, best first: one line each, then more detail while there is room."""
     best = max((item.score for item in items), default=0.0)
-    ranked = [
-        index
-        for index in _newest(items)
-        if items[index].score > 0 and items[index].score >= least * best
-    ]
+    ranked: list[int] = []
+    for index in _newest_first(items):
+        score = items[index].score
+        if score > 0 and score >= least * best:
+            ranked.append(index)
     ranked.sort(key=lambda index: -items[index].score)
-    lines = _take(items, ((index, 1) for index in ranked), budget)
-    room = budget - sum(line.tokens for line in lines) if budget > 0 else float("inf")
-    kept = []
+    lines = _take(items, [(index, 1) for index in ranked], budget)
+    room = float("inf")
+    if budget > 0:
+        room = budget - sum(line.tokens for line in lines)
+    kept: list[ShownItem] = []
     for line in lines:
         costs = items[line.index].costs
-        layer = max(
-            at for at in range(1, len(costs) + 1) if at == 1 or costs[at - 1] - line.tokens <= room
-        )
-        room -= costs[layer - 1] - line.tokens
-        kept.append(ShownItem(line.index, layer, costs[layer - 1]))
+        layer = 1
+        for more_detailed in range(2, len(costs) + 1):
+            if costs[more_detailed - 1] - line.tokens <= room:
+                layer = more_detailed
+        cost = costs[layer - 1]
+        room -= cost - line.tokens
+        kept.append(ShownItem(line.index, layer, cost))
     return tuple(kept)
 
 
 def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep all, the oldest at less and less detail until everything fits; only then the oldest go."""
-    order = _newest(items)
+    """Keep all items, the oldest in less and less detail; only then drop the oldest."""
+    order = _newest_first(items)
     layers = {index: len(items[index].costs) for index in order}
     total = sum(items[index].costs[-1] for index in order)
     for layer in range(max(layers.values(), default=0), 0, -1):
         for index in reversed(order):
-            if budget > 0 and total > budget and layers[index] == layer:
+            if 0 < budget < total and layers[index] == layer:
                 costs = items[index].costs
-                total += (costs[layer - 2] if layer > 1 else 0) - costs[layer - 1]
+                total -= costs[layer - 1]
+                if layer > 1:
+                    total += costs[layer - 2]
                 layers[index] = layer - 1
-    shown = ((index, layers[index]) for index in order if layers[index])
-    return tuple(ShownItem(index, layer, items[index].costs[layer - 1]) for index, layer in shown)
+    kept: list[ShownItem] = []
+    for index in order:
+        layer = layers[index]
+        if layer:
+            kept.append(ShownItem(index, layer, items[index].costs[layer - 1]))
+    return tuple(kept)
 
 
 def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
-    """Keep how things ended, and nothing else: successes and failures in short, the newest first."""
-    points = (index for index in _newest(items) if items[index].kind in KEY_POINTS)
-    return _take(items, ((index, min(2, len(items[index].costs))) for index in points), budget)
+    """Keep only how things ended: successes and failures in short, newest first."""
+    wanted: list[tuple[int, int]] = []
+    for index in _newest_first(items):
+        if items[index].kind in KEY_POINTS:
+            wanted.append((index, min(_KEY_POINT_LAYER, len(items[index].costs))))
+    return _take(items, wanted, budget)
 
 
 STRATEGIES: Mapping[str, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
@@ -219,16 +319,17 @@ STRATEGIES: Mapping[str, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, 
 }
 
 
-def _newest(items: Sequence[BudgetItem]) -> list[int]:
+def _newest_first(items: Sequence[BudgetItem]) -> list[int]:
     return sorted(range(len(items)), key=lambda index: (items[index].date, index), reverse=True)
 
 
 def _take(
-    items: Sequence[BudgetItem], order: Iterable[tuple[int, int]], budget: int
+    items: Sequence[BudgetItem], wanted: Iterable[tuple[int, int]], budget: int
 ) -> tuple[ShownItem, ...]:
+    """Take the wanted items, each at its layer, that fit into what is left of the budget."""
     kept: list[ShownItem] = []
     room = budget
-    for index, layer in order:
+    for index, layer in wanted:
         cost = items[index].costs[layer - 1]
         if budget <= 0 or cost <= room:
             kept.append(ShownItem(index, layer, cost))

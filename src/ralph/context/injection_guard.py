@@ -1,12 +1,14 @@
 """Detect prompt injection: whether a text gives orders to the agent that reads it.
 
-A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature has its weight in
-the bucket of its hash. `bench/injection.py` trains the weights on texts of many authors and measures each author's
-with weights from others. Hidden and encoded text is unfolded first.
+A linear classifier over words, pairs of words, openings of clauses and parts of words. Each feature
+has its weight in the bucket of its hash. `bench/injection.py` trains the weights on texts of many
+authors, and measures the texts of each author with weights from the others. Hidden and encoded text
+is decoded first.
 """
 
 from __future__ import annotations
 
+import binascii
 import re
 import struct
 import unicodedata
@@ -15,23 +17,32 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
+from typing import NamedTuple
 
-_TOKEN = re.compile(r"\w+|[^\w\s]")
-_SHORTEST_PART = 2
-_LONGEST_PART = 5
-_LONGEST_WORD = 40
-EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
-_WINDOW = 400  # characters that are judged together; most texts of the training are shorter
-_SHORTEST = 20  # characters of a sentence that is judged alone
 WEIGHTS = Path(__file__).with_name("injection_weights.bin")
-BUCKETS = 1 << 20  # for weights, a byte each; a number that is added to every score follows
-_SENTENCE_LIMIT = 10  # instead of 0: a sentence alone says less than a note
-_BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
+BUCKETS = 1 << 20  # weights in the file, one byte each; the bias, a float, follows them
+EXTRA = 5, 25  # added to the number of phrases and of parts: a few words alone decide little
+_MAX_CACHED_WORDS = 50_000
+
+# Features.
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _OPENING = re.compile(r"(?:\A|[.!?;:\n])\s*(\w+|[^\w\s.!?;:])(?:[^\S\n]*(\w+|[^\w\s.!?;:]))?")
+_MIN_PART_CHARACTERS = 2
+_MAX_PART_CHARACTERS = 5
+_MAX_WORD_CHARACTERS = 40
+
+# What is judged alone.
+_WINDOW_CHARACTERS = 400  # judged together; most texts of the training are shorter
+_MIN_SENTENCE_CHARACTERS = 20  # a shorter sentence is not judged alone
+_NOTE_THRESHOLD = 0
+_SENTENCE_THRESHOLD = 10  # a sentence alone says less than a note
+_BREAK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[^\W_])|(?<=[。！？])|\n")
+
 _HOST = re.compile(
-    r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
+    r"(?i)\b(?:(?:\d{1,3}\.){3}\d{1,3}|"
+    r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|app|ai|co|sh|xyz|example|test))\b"
 )
-"""Names and addresses of hosts: invented texts use others than real ones."""
+"""Names and addresses of hosts: invented texts use other hosts than real ones."""
 _QUOTED = re.compile(
     r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]{0,400}”|„[^“\n]{0,400}“|«[^»\n]{0,400}»|'[^'\n]{8,}'"
 )
@@ -42,208 +53,315 @@ _OVERRIDE = re.compile(
     r"\b(?:instructions?|rules|guidelines|guardrails|directives?|system prompt|told)\b"
     r"|<\|im_start\|>|\[inst\]|</?system>"
 )
-"""The form that everybody knows. Notes about prompt injection quote it, so the training gives its words no weight."""
+"""The form that everybody knows.
+
+Notes about prompt injection quote it, so the training gives its words no weight.
+"""
+
+# Hidden text. Each threshold is a number of characters or words.
+_ZERO_WIDTH = frozenset((0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
+_OVERLAYS = range(0x334, 0x339)  # strike a letter out
+_TAGS = range(0xE0000, 0xE01F0)  # tags and variation selectors
+_DIRECTIONS = range(0x202A, 0x202F)  # change the direction of writing
+_INVISIBLE = dict.fromkeys((*_ZERO_WIDTH, *_OVERLAYS, *_TAGS, *_DIRECTIONS))
+_STYLED_LETTERS = re.compile(
+    "[\u1d00-\u1d2b\u24b6-\u24e9\uff21-\uff5a\U0001d400-\U0001d7ff\U0001f130-\U0001f189ɪʀɴʙɢʜʟʏꜰꜱ]"
+)
+"""Letters of other alphabets that look like plain ones."""
+_DIRECTION_WEIGHT = 2  # hidden characters that one change of direction counts as
+_MIN_HIDDEN = 2
+_MIN_STYLED = 6
+_MIN_MIXED_WORDS = 2  # words with both Latin and Greek or Cyrillic letters
+_MIN_SPACED_LETTERS = 8  # single letters in a row, `i g n o r e`
+_INVISIBLE_STYLE = "\x1b[8m"
+
+# Encoded text.
 _ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 _DIGITS = str.maketrans("013457@$", "oieastas")
-_BLOB_LENGTH = 16
+_MIN_ENTITIES = 4
+_MIN_WORDS_WITH_DIGITS = 3
+_MIN_DIGIT_WORD_CHARACTERS = 3
+_MIN_BLOB_CHARACTERS = 16
+
+
+class _Weights(NamedTuple):
+    buckets: memoryview[int]
+    bias: float
+
+
+class _WordParts(NamedTuple):
+    """The parts of a word: the sum of their weights, and how many there are."""
+
+    weight: int
+    number: int
+
+
+# --- the classifier ------------------------------------------------------------------------------
 
 
 def is_injection(text: str) -> bool:
-    """Whether a text speaks to the agent that reads it instead of informing it."""
+    """Whether a text gives orders to the agent that reads it instead of informing it."""
     plain = normalize(text)
     if plain is None:
         return True
     for variant in _variants(plain):
-        lines = "\n".join(
-            filter(None, map(str.strip, variant.split("\n")))
-        )  # else blank lines take quadratic time
-        if _OVERRIDE.search(_QUOTED.sub(" ", lines)):
+        # Blank lines would make the search take quadratic time.
+        lines = filter(None, map(str.strip, variant.split("\n")))
+        if _OVERRIDE.search(_QUOTED.sub(" ", "\n".join(lines))):
             return True
-        if any(score(window) > limit for window, limit in windows(variant)):
+        if any(score(window) > threshold for window, threshold in windows(variant)):
             return True
     return False
 
 
 def normalize(text: str) -> str | None:
-    """Return a text in plain letters and without hosts, None if characters were used to hide what it says."""
+    """Return a text in plain letters and without hosts; None if characters hide what it says."""
     if not text.isascii():
-        text, is_hidden = _unfold(text)
-        if is_hidden:
+        plain = unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
+        if _hides_text(text, plain):
             return None
-    return None if "\x1b[8m" in text or _is_spaced_out(text) else _HOST.sub("host", text)
+        text = plain
+    if _INVISIBLE_STYLE in text or _is_spaced_out(text):
+        return None
+    return _HOST.sub("host", text)
 
 
 def features(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text in lower case, its pairs of words and openings; and the parts, each after a blank."""
-    return _phrases(text), [part for word in set(text.split()) for part in _parts(word)]
+    """Return the phrases of a text in lower case, and the parts of its words.
+
+    Phrases are words, pairs of words, and openings; each part follows a blank.
+    """
+    parts: list[str] = []
+    for word in set(text.split()):
+        parts += _parts(word)
+    return _phrases(text), parts
 
 
 def hash_bucket(feature: str) -> int:
-    """Return the bucket in which the weight of a feature is."""
+    """Return the bucket that has the weight of a feature."""
     return zlib.crc32(feature.encode("utf-8", "replace")) % BUCKETS
 
 
 def score(text: str) -> float:
     """Return how much a text in lower case resembles an injection; above 0 it counts as one."""
-    (weights, bias), phrases = _load_weights(), _phrases(text)
-    parts = [_weigh_parts(word) for word in set(text.split())]
+    weights = _load_weights()
+    phrases = _phrases(text)
+    words = [_weigh_parts(word) for word in set(text.split())]
+    phrase_weight = sum(weights.buckets[hash_bucket(phrase)] for phrase in phrases)
+    part_weight = sum(word.weight for word in words)
+    part_count = sum(word.number for word in words)
     return (
-        bias
-        + sum(weights[hash_bucket(phrase)] for phrase in phrases) / sqrt(len(phrases) + EXTRA[0])
-        + sum(weight for weight, _ in parts) / sqrt(sum(count for _, count in parts) + EXTRA[1])
+        weights.bias
+        + phrase_weight / sqrt(len(phrases) + EXTRA[0])
+        + part_weight / sqrt(part_count + EXTRA[1])
     )
 
 
 def _phrases(text: str) -> list[str]:
-    """Return words, pairs of words, and after `^` the words with which a clause begins."""
+    """Return words, pairs of words, and after `^` the words that open a clause, each once."""
     tokens = _TOKEN.findall(text)
-    openings = [f"^{word}" for pair in _OPENING.findall(text) for word in (pair[0], " ".join(pair))]
-    return list({*tokens, *openings, *(f"{first} {second}" for first, second in pairwise(tokens))})
+    phrases = set(tokens)
+    phrases.update(f"{first} {second}" for first, second in pairwise(tokens))
+    for first, second in _OPENING.findall(text):
+        phrases.add(f"^{first}")
+        phrases.add(f"^{first} {second}")
+    return list(phrases)
 
 
 def _parts(word: str) -> list[str]:
-    padded = f" {word[:_LONGEST_WORD]} "
-    return [
-        f" {padded[start : start + size]}"
-        for size in range(_SHORTEST_PART, _LONGEST_PART + 1)
-        for start in range(max(1, len(padded) - size + 1))
-    ]
+    padded = f" {word[:_MAX_WORD_CHARACTERS]} "
+    parts: list[str] = []
+    for size in range(_MIN_PART_CHARACTERS, _MAX_PART_CHARACTERS + 1):
+        for start in range(max(1, len(padded) - size + 1)):
+            parts.append(f" {padded[start : start + size]}")
+    return parts
 
 
-@lru_cache(50_000)
-def _weigh_parts(word: str) -> tuple[int, int]:
-    weights = _load_weights()[0]
+@lru_cache(_MAX_CACHED_WORDS)
+def _weigh_parts(word: str) -> _WordParts:
+    weights = _load_weights()
     parts = _parts(word)
-    return sum(weights[hash_bucket(part)] for part in parts), len(parts)
+    return _WordParts(sum(weights.buckets[hash_bucket(part)] for part in parts), len(parts))
 
 
 @cache
-def _load_weights() -> tuple[memoryview[int], float]:
+def _load_weights() -> _Weights:
     data = WEIGHTS.read_bytes()
-    return memoryview(data)[:BUCKETS].cast("b"), struct.unpack_from("<f", data, BUCKETS)[0]
+    return _Weights(
+        memoryview(data)[:BUCKETS].cast("b"), struct.unpack_from("<f", data, BUCKETS)[0]
+    )
 
 
 def windows(text: str) -> list[tuple[str, int]]:
-    """Return what is judged alone and by which limit: sentences together up to the length of a note, and each."""
+    """Return what is judged alone, each with its threshold.
+
+    Sentences are judged together, up to the length of a note, and each alone.
+    """
     sentences = [piece for piece in _BREAK.split(text) if piece]
-    joined = sentences[:1]
+    notes = sentences[:1]
     for sentence in sentences[1:]:
-        if len(joined[-1]) + len(sentence) < _WINDOW:
-            joined[-1] += f"\n{sentence}"
+        if len(notes[-1]) + len(sentence) < _WINDOW_CHARACTERS:
+            notes[-1] += f"\n{sentence}"
         else:
-            joined.append(sentence)
-    alone = (sentence for sentence in sentences if len(sentence) > _SHORTEST)
-    return list((dict.fromkeys(alone, _SENTENCE_LIMIT) | dict.fromkeys(joined, 0)).items())
+            notes.append(sentence)
+    thresholds: dict[str, int] = {}
+    for sentence in sentences:
+        if len(sentence) > _MIN_SENTENCE_CHARACTERS:
+            thresholds[sentence] = _SENTENCE_THRESHOLD
+    for note in notes:
+        thresholds[note] = _NOTE_THRESHOLD
+    return list(thresholds.items())
 
 
-# --- hidden and encoded text -------------------------------------------------------------------
+# --- hidden text ---------------------------------------------------------------------------------
 
 
-def _unfold(text: str) -> tuple[str, bool]:
-    """Return a text in plain letters, and whether characters were used to hide it."""
-    hidden = styled = 0
-    kept: list[str] = []
+def _hides_text(text: str, plain: str) -> bool:
+    """Whether a text uses characters to hide what it says; `plain` is the text without them."""
+    if _count_hidden(text) >= _MIN_HIDDEN:
+        return True
+    if len(_STYLED_LETTERS.findall(text)) >= _MIN_STYLED:
+        return True
+    mixed_words = [word for word in plain.split() if _is_mixed(word)]
+    return len(mixed_words) >= _MIN_MIXED_WORDS
+
+
+def _count_hidden(text: str) -> int:
+    """Count the invisible characters; those without a width only after a plain letter."""
+    hidden = 0
+    previous = ""  # the last visible character
     for char in text:
         code = ord(char)
-        if code < 0x80:
-            kept.append(char)
-        elif code in (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF):
-            hidden += bool(kept) and kept[-1].isascii() and kept[-1].isalpha()
-        elif (
-            0x334 <= code <= 0x338 or 0xE0000 <= code <= 0xE01EF
-        ):  # struck out, tags and variation selectors
+        if code not in _INVISIBLE:
+            previous = char
+        elif code in _DIRECTIONS:
+            hidden += _DIRECTION_WEIGHT
+        elif code not in _ZERO_WIDTH or (previous.isascii() and previous.isalpha()):
             hidden += 1
-        elif 0x202A <= code <= 0x202E:  # the direction of writing
-            hidden += 2
-        else:
-            styled += (
-                0x1D400 <= code <= 0x1D7FF or 0x24B6 <= code <= 0x24E9 or 0x1F130 <= code <= 0x1F189
-            )
-            styled += 0x1D00 <= code <= 0x1D2B or 0xFF21 <= code <= 0xFF5A or char in "ɪʀɴʙɢʜʟʏꜰꜱ"
-            kept.append(char)
-    text = unicodedata.normalize("NFKC", "".join(kept))
-    mixed = sum(
-        any("\u0370" <= char <= "\u052f" for char in word)
-        and any("a" <= char <= "z" for char in word.lower())
-        for word in text.split()
-        if not word.isascii()
-    )
-    return text, hidden >= 2 or styled >= 6 or mixed >= 2
+    return hidden
+
+
+def _is_mixed(word: str) -> bool:
+    """Whether a word has Latin letters, and Greek or Cyrillic ones that look like them."""
+    if word.isascii():
+        return False
+    has_other = any("\u0370" <= char <= "\u052f" for char in word)
+    return has_other and any("a" <= char <= "z" for char in word.lower())
 
 
 def _is_spaced_out(text: str) -> bool:
-    """Whether there is a word whose letters are separated, `i g n o r e`."""
+    """Whether the letters of a word are separated, as in `i g n o r e`."""
     run = 0
     for word in text.replace("-", " ").replace(".", " ").split():
-        run = run + 1 if len(word) == 1 and word.isalpha() else 0
-        if run >= 8:
+        if len(word) == 1 and word.isalpha():
+            run += 1
+        else:
+            run = 0
+        if run >= _MIN_SPACED_LETTERS:
             return True
     return False
 
 
+# --- encoded text --------------------------------------------------------------------------------
+
+
 def _variants(text: str) -> list[str]:
-    """Return the text in lower case, and what it hides: base64, hex, rot13, reversed, digits for letters."""
-    if text.count("&#") > 3:
+    """Return a text in lower case, and what it may encode.
+
+    Decoded are base64, hex, rot13, reversed text, and digits that stand for letters.
+    """
+    if text.count("&#") >= _MIN_ENTITIES:
         text = _decode_entities(text)
-    lines = text.replace("&lt;", "<").replace("’", "'").split("\n")
-    joined = lines[:1]
-    for line in lines[1:]:
-        if line[:1].islower() and joined[-1][-1:].isalpha():  # a wrapped line
-            joined[-1] += " " + line
-        else:
-            joined.append(line)
-    lower = "\n".join(joined).lower()
+    lower = _unwrap(text.replace("&lt;", "<").replace("’", "'")).lower()
+    words = lower.split()
     variants = [lower]
     if "rot13" in lower or ("rot" in lower and "decod" in lower):
         variants.append(lower.translate(_ROT13))
     if "revers" in lower or "backward" in lower or "right to left" in lower:
         variants.append(lower[::-1])
-    words = lower.split()
-    if (
-        sum(
-            word.isalnum() and not word.isalpha() and not word.isdigit() and len(word) > 2
-            for word in words
-        )
-        > 2
-    ):
+    with_digits = [word for word in words if _has_digits_in_word(word)]
+    if len(with_digits) >= _MIN_WORDS_WITH_DIGITS:
         variants.append(lower.translate(_DIGITS))
     if "\\x" in lower:
         variants.append(_decode(lower.replace("\\x", "").replace(" ", "")))
-    if len(max(words, key=len, default="")) >= _BLOB_LENGTH:
-        for char in "'\"()`":
-            text = text.replace(char, " ")
-        blobs = (
-            _decode(word) for word in text.split() if len(word) >= _BLOB_LENGTH and word.isascii()
-        )
-        variants += [f"decoded : {plain}" for plain in blobs if plain]
+    if len(max(words, key=len, default="")) >= _MIN_BLOB_CHARACTERS:
+        variants += _decode_blobs(text)
     return variants
 
 
+def _unwrap(text: str) -> str:
+    """Join lines that continue the sentence of the line before."""
+    first, *rest = text.split("\n")
+    lines = [first]
+    for line in rest:
+        if line[:1].islower() and lines[-1][-1:].isalpha():
+            lines[-1] += f" {line}"
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _has_digits_in_word(word: str) -> bool:
+    return (
+        len(word) >= _MIN_DIGIT_WORD_CHARACTERS
+        and word.isalnum()
+        and not word.isalpha()
+        and not word.isdigit()
+    )
+
+
+def _decode_blobs(text: str) -> list[str]:
+    """Return the texts that long words encode."""
+    for char in "'\"()`":
+        text = text.replace(char, " ")
+    decoded: list[str] = []
+    for word in text.split():
+        if len(word) >= _MIN_BLOB_CHARACTERS and word.isascii():
+            plain = _decode(word)
+            if plain:
+                decoded.append(f"decoded : {plain}")
+    return decoded
+
+
 def _decode_entities(text: str) -> str:
-    """Replace numeric HTML entities, `&#105;` or `&#x69;`, by the ASCII characters that they name."""
-    first, *pieces = text.split("&#")
+    """Replace numeric HTML entities, `&#105;` or `&#x69;`, with the ASCII characters they name."""
+    decoded, *pieces = text.split("&#")
     for piece in pieces:
         number, _, rest = piece.partition(";")
-        try:
-            code = int(number[1:], 16) if number[:1] in "xX" else int(number)
-        except ValueError:
-            code = 0
-        first += chr(code) + rest if 31 < code < 127 else "&#" + piece
-    return first
+        code = _entity_code(number)
+        if 31 < code < 127:  # printable
+            decoded += chr(code) + rest
+        else:
+            decoded += "&#" + piece
+    return decoded
+
+
+def _entity_code(number: str) -> int:
+    try:
+        if number[:1] in "xX":
+            return int(number[1:], 16)
+        return int(number)
+    except ValueError:
+        return 0
 
 
 def _decode(word: str) -> str:
-    """Return the text in hex or base64, "" if it is none."""
-    import binascii
-
+    """Return the text that hex or base64 encodes; "" if the word encodes none."""
     try:
-        try:
-            data = bytes.fromhex(word)
-        except ValueError:
-            if not word.replace("+", "").replace("/", "").rstrip("=").isalnum():
-                return ""
-            data = binascii.a2b_base64(word + "=" * (-len(word) % 4))
-        plain = data.decode("ascii")
+        plain = _decode_bytes(word).decode("ascii")
     except ValueError:
         return ""
-    return plain.lower() if " " in plain and plain.isprintable() else ""
+    if " " in plain and plain.isprintable():
+        return plain.lower()
+    return ""
+
+
+def _decode_bytes(word: str) -> bytes:
+    """Decode hex or base64; raise ValueError for anything else."""
+    try:
+        return bytes.fromhex(word)
+    except ValueError:
+        pass
+    if not word.replace("+", "").replace("/", "").rstrip("=").isalnum():
+        return b""
+    return binascii.a2b_base64(word + "=" * (-len(word) % 4))

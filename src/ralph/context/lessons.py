@@ -1,15 +1,16 @@
-"""Which lessons belong to a file, a command or an error, for injection at the point of an action.
+"""Find the lessons about a file, a command or an error, to inject them at the point of an action.
 
-There a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text index gives candidates; a
-lesson must name that very file, that very command (program and subcommand), or what is special about the error: a
-code or an error's name, something in quotes, or enough words that not every error has. Hooks load this module.
+There, a wrong lesson costs more than none, so nothing is ranked by similarity. The full-text index
+gives candidates. A lesson must name that very file, that very command (program and subcommand), or
+what is special about the error: a code or the name of an error, something in quotes, or enough
+words that not every error has. Hooks load this module.
 """
 
 from __future__ import annotations
 
 from ralph.lean import TYPE_CHECKING
 from ralph.search import terms
-from ralph.search.terms import EVERYDAY_WORDS as EVERYDAY
+from ralph.search.terms import EVERYDAY_WORDS
 from ralph.store import lookup
 
 if TYPE_CHECKING:
@@ -18,13 +19,26 @@ if TYPE_CHECKING:
 
     from ralph.store.lookup import Filter, RecordRow
 
-_CANDIDATES = 30
-_MOST_FILES = 8
-_MOST_COMMANDS = 6
-_MOST_WORDS = 30
-_POSTINGS = 2_000  # records that files, or the words of an error, may bring in; the commonest words are left out
+_MAX_CANDIDATES = 30
+_MAX_FILES = 8
+_MAX_COMMANDS = 6
+_MAX_ERROR_WORDS = 30
+_MAX_LESSON_CHARACTERS = 2_000  # of a lesson that are compared with an error
+# Records that the terms of files or of an error may match together. The most common terms are
+# skipped: they decide little and take longest.
+_MAX_POSTINGS = 2_000
+_FIELD_WEIGHTS = (1.0, 1.0, 1.0, 1.0)  # of title, tags, text and files
 
-COMMON_NAMES = frozenset(
+# Features of an error, and how much each of them counts.
+_CODE_WEIGHT = 3  # a code or the name of an error
+_NAME_WEIGHT = 2  # a file, or something in quotes
+_WORD_WEIGHT = 1
+_MIN_WEIGHT = 3  # of the features that a lesson must have
+_MIN_SHARE_OF_LESSON = 0.2  # of a lesson's features that the error must have, unless a code decides
+_MIN_WORD_CHARACTERS = 3
+_MIN_CODE_LETTERS = 4  # of a code in capitals; a name in mixed case has twice as many
+
+_COMMON_FILE_NAMES = frozenset(
     {
         "index",
         "main",
@@ -58,6 +72,7 @@ COMMON_NAMES = frozenset(
         "core",
     }
 )
+# Programs that run the command after them.
 _WRAPPERS = frozenset(
     {
         "sudo",
@@ -72,6 +87,7 @@ _WRAPPERS = frozenset(
         "xvfb-run",
     }
 )
+# Two words that run the program after them.
 _RUNNERS = (
     "uv run",
     "poetry run",
@@ -83,14 +99,15 @@ _RUNNERS = (
     "python -m",
     "python3 -m",
 )
-_GROUPS = frozenset(
+# After these words, the next word is the subcommand.
+_COMMAND_GROUPS = frozenset(
     {
         "run",
         "compose",
         "exec",
     }
-)  # after these the next word is the subcommand
-# Programs that do one thing: what follows is what they do it to.
+)
+# Programs that do one thing: what follows is what they do it to, not a subcommand.
 _SINGLE_PURPOSE = frozenset(
     {
         "pytest",
@@ -108,8 +125,8 @@ _SINGLE_PURPOSE = frozenset(
         "flake8",
     }
 )
-# Programs whose mere name says nothing about what is done.
-_ORDINARY = frozenset(
+# Programs whose name alone says nothing about what they do.
+_ORDINARY_PROGRAMS = frozenset(
     {
         "ls",
         "cd",
@@ -191,8 +208,8 @@ _ORDINARY = frozenset(
         "terraform",
     }
 )
-# Words, and names of errors, that all kinds of errors have; a stem stands for all forms of its word.
-_GENERIC = frozenset(
+# Words and names that occur in errors of all kinds; a stem stands for all forms of its word.
+_GENERIC_WORDS = frozenset(
     {
         "abort",
         "access",
@@ -399,249 +416,365 @@ _GENERIC = frozenset(
         "zero",
     }
 )
-_ENOUGH = 3
-_CODE = 3
-_PART = 0.2  # so much of a lesson must be in the error when no single feature decides
-_SHORTEST = 3
-_SHORTEST_CODE = 4
+_UNNAMED_PARTS = ("", ".", "..", "~")  # parts of a path that name no folder
+_PATH_CHARACTERS = "_-./\\@~:+"  # besides letters and digits
+_COMMAND_SEPARATORS = ("&&", "||", ";", "|", "\n")
+
+
+# --- lessons about a file ------------------------------------------------------------------------
 
 
 def on_files(connection: sqlite3.Connection, files: Sequence[str], keep: Filter) -> list[RecordRow]:
-    """Return the records that name one of these files, the best first."""
-    files = files[:_MOST_FILES]
-    groups = [group for group in map(_file_terms, files) if group]
-    counts = lookup.frequencies(
-        connection, list({term for group in groups for term in group}), _POSTINGS
-    )
-    groups = [
-        sorted(group, key=lambda term: counts[term])
-        for group in groups
-        if counts.keys() >= {*group}
-    ]
+    """Return the records that name one of these files, best first."""
+    files = files[:_MAX_FILES]
+    groups: list[list[str]] = []
+    for path in files:
+        group = _file_terms(path)
+        if group:
+            groups.append(group)
+    found: list[RecordRow] = []
+    for row in _candidates(connection, _match_files(connection, groups), keep):
+        text = f"{row.title}\n{row.text}\n{row.files}"
+        if any(names_file(text, path) for path in files):
+            found.append(row)
+    return found
+
+
+def _match_files(connection: sqlite3.Connection, groups: Sequence[Sequence[str]]) -> str:
+    """Return the full-text query for records with all terms of a group, rarest groups first."""
+    terms_of_groups: set[str] = set()
+    terms_of_groups.update(*groups)
+    counts = lookup.frequencies(connection, list(terms_of_groups), _MAX_POSTINGS)
+    indexed: list[list[str]] = []
+    for group in groups:
+        if counts.keys() >= {*group}:
+            indexed.append(sorted(group, key=lambda term: counts[term]))
+    indexed.sort(key=lambda group: counts[group[0]])
     matches: list[str] = []
-    spent = 0
-    for group in sorted(groups, key=lambda group: counts[group[0]]):
-        spent += counts[group[0]]
-        if spent < _POSTINGS:  # the commonest terms decide little, and take longest
-            matches.append(
-                "(" + " AND ".join(f'"{term}"' for term in group if counts[term] < _POSTINGS) + ")"
-            )
-    rows = _candidates(connection, " OR ".join(matches), keep)
-    return [
-        row
-        for row in rows
-        if any(names_file(f"{row.title}\n{row.text}\n{row.files}", path) for path in files)
-    ]
+    postings = 0
+    for group in indexed:
+        postings += counts[group[0]]
+        if postings < _MAX_POSTINGS:
+            rare = [f'"{term}"' for term in group if counts[term] < _MAX_POSTINGS]
+            matches.append(f"({' AND '.join(rare)})")
+    return " OR ".join(matches)
+
+
+def _file_terms(path: str) -> list[str]:
+    """Return the terms of every record that names a file; none if its name says too little."""
+    parts = _path_parts(path)
+    if not parts:
+        return []
+    name = parts[-1]
+    naming_parts = parts[-1:]
+    if _is_common_name(name):
+        if len(parts) == 1:
+            return []
+        naming_parts = parts[-2:]  # a common name needs its folder
+    file_terms: list[str] = []
+    for part in naming_parts:
+        for word in terms.split_words(part):
+            file_terms += terms.word_terms(word)
+    is_ordinary_word = len(file_terms) == 1 and "." not in name and name.islower()
+    if not file_terms or is_ordinary_word:
+        return []
+    whole_name = terms.fold("".join(filter(str.isalnum, name)))
+    # An ending such as `ts` is in every other record, so it does not help.
+    ending = terms.fold(name.rpartition(".")[2])
+    telling = [term for term in dict.fromkeys(file_terms) if term not in (whole_name, ending)]
+    return telling or file_terms[:1]
+
+
+def names_file(text: str, path: str) -> bool:
+    """Whether a text names this file, and not another file of the same name."""
+    parts = _path_parts(path)
+    if not parts or ("." not in parts[-1] and parts[-1] not in text):
+        return False
+    text = terms.fold(text)
+    folded_path = [terms.fold(part) for part in parts]
+    name = folded_path[-1]
+    needs_folder = _is_common_name(name)
+    position = text.find(name)
+    while position >= 0:
+        if _is_whole_name(text, position, name):
+            start = _path_start(text, position)
+            named = [*_path_parts(text[start:position]), name]
+            if _is_same_path(named, folded_path) and not (needs_folder and len(named) < 2):
+                return True
+        position = text.find(name, position + 1)
+    return False
+
+
+def _path_parts(path: str) -> list[str]:
+    """Return the folders and the name in a path, without a drive."""
+    parts = path.replace("\\", "/").split("/")
+    parts = [part for part in parts if part not in _UNNAMED_PARTS]
+    if parts and len(parts[0]) == 2 and parts[0][1] == ":":
+        return parts[1:]
+    return parts
+
+
+def _is_common_name(name: str) -> bool:
+    """Whether many folders have a file of this name."""
+    stem = name.strip("._").partition(".")[0]
+    return stem.strip("_").lower() in _COMMON_FILE_NAMES
+
+
+def _path_start(text: str, end: int) -> int:
+    """Return where the path starts that ends at a position of a text."""
+    start = end
+    while start and (text[start - 1].isalnum() or text[start - 1] in _PATH_CHARACTERS):
+        start -= 1
+    return start
+
+
+def _is_whole_name(text: str, position: int, name: str) -> bool:
+    """Whether the name at a position is not part of a longer one; a Korean particle may follow."""
+    if position:
+        before = text[position - 1]
+        if before in "_-.":
+            return False
+        if before.isalnum() and before.isascii() == name[0].isascii():
+            return False
+    end = position + len(name)
+    after = text[end : end + 1]
+    if after == ".":  # the end of a sentence, unless another ending follows
+        next_character = text[end + 1 : end + 2]
+        return not (next_character.isalnum() and next_character.isascii())
+    if after in ("_", "-", "/", "\\"):
+        return False
+    return not (after.isalnum() and after.isascii())
+
+
+def _is_same_path(named: Sequence[str], path: Sequence[str]) -> bool:
+    """Whether one of two paths ends with the other.
+
+    The first folder of the named path may have been cut off at a space.
+    """
+    for distance in range(1, min(len(named), len(path)) + 1):
+        folder = named[-distance]
+        expected = path[-distance]
+        if folder == expected:
+            continue
+        is_first_folder = distance == len(named) and distance > 1
+        if not (is_first_folder and expected.endswith(f" {folder}")):
+            return False
+    return True
+
+
+# --- lessons about a command ---------------------------------------------------------------------
 
 
 def on_command(
     connection: sqlite3.Connection, command: str, keep: Filter, *, least: int = 1
 ) -> list[RecordRow]:
-    """The lessons that name what a command does, with at least so many words, and those that name a file in it."""
-    keys = [key for key in _commands(command) if len(key) >= least]
-    phrases = [" ".join(term for word in key for term in terms.word_terms(word)) for key in keys]
-    match = " OR ".join(
-        f'{{title text}} : "{phrase}"' for phrase in dict.fromkeys(phrases) if phrase
-    )
+    """Return the lessons that name what a command does, then those that name a file in it.
+
+    A program without a subcommand counts only where `least`, the number of words, is 1.
+    """
+    phrases: dict[str, None] = {}
+    for name in _command_names(command):
+        phrase = _phrase(name)
+        if len(name) >= least and phrase:
+            phrases[phrase] = None
+    match = " OR ".join(f'{{title text}} : "{phrase}"' for phrase in phrases)
     found = {row.key: row for row in _candidates(connection, match, keep)}
-    for row in on_files(connection, [word for word in _words(command) if "." in word], keep):
+    files = [word for word in _command_words(command) if "." in word]
+    for row in on_files(connection, files, keep):
         found.setdefault(row.key, row)
     return list(found.values())
 
 
-def on_error(connection: sqlite3.Connection, error: str, keep: Filter) -> list[RecordRow]:
-    """The lessons that have what is special about an error, the one that has most of it first."""
-    if not (features := _features(error)):
-        return []
-    rarest = sorted(features, key=lambda word: -features[word])[:_MOST_WORDS]
-    counts = lookup.frequencies(
-        connection, [term for word in rarest for term in terms.word_terms(word)[-1:]]
-    )
-    chosen: list[str] = []
-    spent = 0
-    for term in sorted(counts, key=lambda term: counts[term]):
-        spent += counts[term]
-        if chosen and spent > _POSTINGS:
-            break
-        chosen.append(f'"{term}"')
-    rows = _candidates(connection, " OR ".join(chosen), keep)
-    weighed = [
-        (weight, row)
-        for row in rows
-        if (weight := _weight(features, f"{row.title}\n{row.text}"[:2_000]))
-    ]
-    weighed.sort(key=lambda each: -each[0])
-    return [row for _, row in weighed]
+def _phrase(words: Sequence[str]) -> str:
+    phrase: list[str] = []
+    for word in words:
+        phrase += terms.word_terms(word)
+    return " ".join(phrase)
 
 
-def _candidates(connection: sqlite3.Connection, match: str, keep: Filter) -> list[RecordRow]:
-    if not match or not keep:
-        return []
-    keys = [
-        key
-        for key, _ in lookup.matching(connection, match, (1.0, 1.0, 1.0, 1.0), _CANDIDATES, keep)
-    ]
-    rows = lookup.fetch_rows(connection, keys)
-    return [rows[key] for key in keys if key in rows]
-
-
-def _parts(path: str) -> list[str]:
-    found = [
-        part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..", "~")
-    ]
-    return found[1:] if found and len(found[0]) == 2 and found[0][1] == ":" else found
-
-
-def is_common(name: str) -> bool:
-    """Whether files of this name are in many folders."""
-    return name.strip("._").partition(".")[0].strip("_").lower() in COMMON_NAMES
-
-
-def _file_terms(path: str) -> list[str]:
-    """Return the terms that a record which names a file has; none for a name that says nothing."""
-    parts = _parts(path)
-    common = bool(parts) and is_common(parts[-1])
-    if len(parts) < 1 + common:
-        return []
-    name = parts[-1]
-    joined = terms.fold("".join(char for char in name if char.isalnum()))
-    ending = terms.fold(
-        name.rpartition(".")[2]
-    )  # `ts` is in every second record, and brings nothing
-    words = [word for part in parts[-1 - common :] for word in terms.split_words(part)]
-    all_terms = [term for word in words for term in terms.word_terms(word)]
-    if not all_terms or (len(all_terms) == 1 and "." not in name and name.islower()):
-        return []
-    return [term for term in dict.fromkeys(all_terms) if term not in (joined, ending)] or all_terms[
-        :1
-    ]
-
-
-def names_file(text: str, path: str) -> bool:
-    """Whether a text names this file and not another one of its name."""
-    if not (parts := _parts(path)) or ("." not in parts[-1] and parts[-1] not in text):
-        return False
-    text = terms.fold(text)
-    folders = [terms.fold(part) for part in parts]
-    name = folders[-1]
-    at = text.find(name)
-    while at >= 0:
-        if _stands_alone(text, at, name):
-            start = at
-            while start and (text[start - 1].isalnum() or text[start - 1] in "_-./\\@~:+"):
-                start -= 1
-            named = [*_parts(text[start:at]), name]
-            if _same(named, folders) and not (is_common(name) and len(named) < 2):
-                return True
-        at = text.find(name, at + 1)
-    return False
-
-
-def _stands_alone(text: str, at: int, name: str) -> bool:
-    """Whether a name is not a part of a longer one; a Korean particle may follow it."""
-    before = text[at - 1 : at] if at else ""
-    after = text[at + len(name) : at + len(name) + 2]
-    if before and (before in "_-." or (before.isalnum() and before.isascii() == name[0].isascii())):
-        return False
-    ends = after[:1] in ("", "_", "-", "/", "\\") or (after[:1].isalnum() and after[:1].isascii())
-    return not (
-        after and (ends or (after[0] == "." and after[1:].isalnum() and after[1:].isascii()))
-    )
-
-
-def _same(named: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether one of two paths ends with the other; the first folder may have been cut at a space."""
-    for back in range(1, min(len(named), len(path)) + 1):
-        mine = named[-back]
-        other = path[-back]
-        if mine != other and not (back == len(named) and back > 1 and other.endswith(f" {mine}")):
-            return False
-    return True
-
-
-def _words(command: str) -> list[str]:
+def _command_words(command: str) -> list[str]:
     return [word.strip("'\"`()") for word in command.split()]
 
 
-def _commands(command: str) -> Iterator[tuple[str, ...]]:
-    """Yield each program of a command line with its subcommand, as far as that says something."""
-    for mark in ("&&", "||", ";", "|", "\n"):
-        command = command.replace(mark, "\0")
-    for part in command.split("\0")[:_MOST_COMMANDS]:
-        words = [word for word in _words(part) if word]
-        while words and (words[0] in _WRAPPERS or "=" in words[0]):
-            words = words[1:]
-        if " ".join(words[:2]) in _RUNNERS and len(words) > 2:
-            words = words[2:]
-        program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
-        rest = [word for word in words[1:] if not word.startswith("-")]
-        action = rest[0] if rest and program not in _SINGLE_PURPOSE else ""
-        if (
-            action
-            and not action.isdecimal()
-            and all(char.isalnum() or char in "-:_" for char in action)
-        ):
-            yield (program, action, *(rest[1:2] if action in _GROUPS else []))
-        elif (
-            len(program) >= _SHORTEST
-            and program not in _ORDINARY
-            and program not in EVERYDAY
-            and "." not in program
-        ):
+def _command_names(command: str) -> Iterator[tuple[str, ...]]:
+    """Yield what each part of a command line runs: a program, and its subcommand if it has one."""
+    for separator in _COMMAND_SEPARATORS:
+        command = command.replace(separator, "\0")
+    for part in command.split("\0")[:_MAX_COMMANDS]:
+        words = _without_wrappers([word for word in _command_words(part) if word])
+        if not words:
+            continue
+        program = words[0].replace("\\", "/").rpartition("/")[2]
+        arguments = [word for word in words[1:] if not word.startswith("-")]
+        subcommand = _subcommand(program, arguments)
+        if subcommand:
+            yield (program, *subcommand)
+        elif _is_telling_program(program):
             yield (program,)
 
 
+def _without_wrappers(words: list[str]) -> list[str]:
+    """Return a command without variables, wrappers such as `sudo`, and runners such as `uv run`."""
+    start = 0
+    while start < len(words) and (words[start] in _WRAPPERS or "=" in words[start]):
+        start += 1
+    words = words[start:]
+    if len(words) > 2 and " ".join(words[:2]) in _RUNNERS:
+        return words[2:]
+    return words
+
+
+def _subcommand(program: str, arguments: Sequence[str]) -> Sequence[str]:
+    """Return the words of a subcommand, such as `install` or `compose up`; none if it has none."""
+    if not arguments or program in _SINGLE_PURPOSE:
+        return ()
+    action = arguments[0]
+    is_word = all(char.isalnum() or char in "-:_" for char in action)
+    if not is_word or action.isdecimal():
+        return ()
+    if action in _COMMAND_GROUPS:
+        return arguments[:2]
+    return arguments[:1]
+
+
+def _is_telling_program(program: str) -> bool:
+    return (
+        len(program) >= _MIN_WORD_CHARACTERS
+        and program not in _ORDINARY_PROGRAMS
+        and program not in EVERYDAY_WORDS
+        and "." not in program
+    )
+
+
+# --- lessons about an error ----------------------------------------------------------------------
+
+
+def on_error(connection: sqlite3.Connection, error: str, keep: Filter) -> list[RecordRow]:
+    """Return the lessons that have what is special about an error, those with most of it first."""
+    features = _features(error)
+    if not features:
+        return []
+    weighed: list[tuple[int, RecordRow]] = []
+    for row in _candidates(connection, _match_features(connection, features), keep):
+        weight = _lesson_weight(features, f"{row.title}\n{row.text}"[:_MAX_LESSON_CHARACTERS])
+        if weight:
+            weighed.append((weight, row))
+    weighed.sort(key=lambda pair: -pair[0])
+    return [row for _, row in weighed]
+
+
+def _match_features(connection: sqlite3.Connection, features: dict[str, int]) -> str:
+    """Return the full-text query for records with one of the rarest features."""
+    heaviest = sorted(features, key=lambda word: -features[word])[:_MAX_ERROR_WORDS]
+    feature_terms: list[str] = []
+    for word in heaviest:
+        feature_terms += terms.word_terms(word)[-1:]
+    counts = lookup.frequencies(connection, feature_terms)
+    chosen: list[str] = []
+    postings = 0
+    for term in sorted(counts, key=lambda term: counts[term]):
+        postings += counts[term]
+        if chosen and postings > _MAX_POSTINGS:
+            break
+        chosen.append(f'"{term}"')
+    return " OR ".join(chosen)
+
+
 def _features(error: str) -> dict[str, int]:
-    """What is special about an error, and how much each counts: codes and names most, then quoted words."""
-    quoted = {piece for quote in "'\"`" for piece in error.replace("’", "'").split(quote)[1::2]}
-    found: dict[str, int] = {}
+    """Return what is special about an error, with weights: codes and names, quoted words, words."""
+    quoted: set[str] = set()
+    for quote in "'\"`":
+        quoted.update(error.replace("’", "'").split(quote)[1::2])
+    features: dict[str, int] = {}
     for word in terms.split_words(error):
-        if weight := _feature_weight(word, word in quoted):
-            found[word if weight >= _CODE else terms.fold(word)] = weight
-    return found
+        weight = _feature_weight(word, is_quoted=word in quoted)
+        if weight >= _CODE_WEIGHT:
+            features[word] = weight
+        elif weight:
+            features[terms.fold(word)] = weight
+    return features
 
 
-def _feature_weight(word: str, quoted: bool = False) -> int:
-    low = terms.fold(word)
-    if low in EVERYDAY or low in terms.STOP_WORDS:
+def _feature_weight(word: str, *, is_quoted: bool = False) -> int:
+    """Return how much a word says about an error; 0 if it says nothing."""
+    folded = terms.fold(word)
+    if folded in EVERYDAY_WORDS or folded in terms.STOP_WORDS:
         return 0
-    if low in _GENERIC or terms.word_terms(low)[0] in _GENERIC:
-        return int(low.endswith("error") and low != "error")
+    if folded in _GENERIC_WORDS or terms.word_terms(folded)[0] in _GENERIC_WORDS:
+        return _generic_weight(folded)
     letters = [char for char in word if char.isalpha()]
     if not letters or any(char in word for char in "./:\\@"):
-        return (
-            2
-            if letters and "." in word and not is_common(_parts(word)[-1])
-            else int(len(word) >= _SHORTEST)
-        )
+        return _path_weight(word, has_letters=bool(letters))
     if terms.is_cjk(word):
-        return 1
-    capitals = sum(char.isupper() for char in letters)
-    shouted = capitals == len(letters) >= _SHORTEST_CODE
-    if shouted or (word[1:] != word[1:].lower() and len(letters) >= 2 * _SHORTEST_CODE):
-        return _CODE
-    return 2 if quoted else int(len(word) >= _SHORTEST or any(char.isdecimal() for char in word))
+        return _WORD_WEIGHT
+    if _is_code(word, letters):
+        return _CODE_WEIGHT
+    if is_quoted:
+        return _NAME_WEIGHT
+    if len(word) >= _MIN_WORD_CHARACTERS or any(map(str.isdecimal, word)):
+        return _WORD_WEIGHT
+    return 0
 
 
-def _weight(features: dict[str, int], lesson: str) -> int:
-    """How much of an error's features a lesson has; 0 when that is not enough."""
-    folded = terms.fold(lesson)
-    likely = {
-        name: weight for name, weight in features.items() if terms.fold(name[:_SHORTEST]) in folded
-    }
-    if sum(likely.values()) < _ENOUGH:
+def _generic_weight(folded: str) -> int:
+    """Return the weight of a generic word; only the name of an error, `keyerror`, has one."""
+    if folded.endswith("error") and folded != "error":
+        return _WORD_WEIGHT
+    return 0
+
+
+def _path_weight(word: str, *, has_letters: bool) -> int:
+    """Return how much a path, an address or a number says about an error."""
+    if has_letters and "." in word and not _is_common_name(_path_parts(word)[-1]):
+        return _NAME_WEIGHT
+    if len(word) >= _MIN_WORD_CHARACTERS:
+        return _WORD_WEIGHT
+    return 0
+
+
+def _is_code(word: str, letters: Sequence[str]) -> bool:
+    """Whether a word is written in capitals, or is a long name in mixed case."""
+    if len(letters) >= _MIN_CODE_LETTERS and all(map(str.isupper, letters)):
+        return True
+    is_mixed = word[1:] != word[1:].lower()
+    return is_mixed and len(letters) >= 2 * _MIN_CODE_LETTERS
+
+
+def _lesson_weight(features: dict[str, int], lesson: str) -> int:
+    """Return the weight of the error's features that a lesson has; 0 if that is not enough."""
+    folded_lesson = terms.fold(lesson)
+    likely: dict[str, int] = {}
+    for name, weight in features.items():
+        if terms.fold(name[:_MIN_WORD_CHARACTERS]) in folded_lesson:
+            likely[name] = weight
+    if sum(likely.values()) < _MIN_WEIGHT:
         return 0
-    words = terms.split_words(lesson)
-    exact = {*words}
-    low = {terms.fold(word) for word in words}
-    stems = {terms.word_terms(word)[0] for word in low if terms.word_terms(word)}
+    words = {*terms.split_words(lesson)}
+    folded = {terms.fold(word) for word in words}
+    stems: set[str] = set()
+    for word in folded:
+        stems.update(terms.word_terms(word)[:1])
     total = 0
     for name, weight in likely.items():
-        present = (
-            name in exact if weight >= _CODE else name in low or terms.word_terms(name)[0] in stems
-        )
-        if present and weight >= _CODE:
-            return _CODE + sum(features[name] for name in features if name in exact)
-        total += weight * present
-    enough = total >= _ENOUGH and total >= _PART * sum(1 for word in low if _feature_weight(word))
-    return total if enough else 0
+        if weight >= _CODE_WEIGHT:
+            if name in words:  # a code decides alone
+                return _CODE_WEIGHT + _sum_present(features, words)
+        elif name in folded or terms.word_terms(name)[0] in stems:
+            total += weight
+    telling = [word for word in folded if _feature_weight(word)]
+    if total < _MIN_WEIGHT or total < _MIN_SHARE_OF_LESSON * len(telling):
+        return 0
+    return total
+
+
+def _sum_present(features: dict[str, int], words: set[str]) -> int:
+    return sum(weight for name, weight in features.items() if name in words)
+
+
+def _candidates(connection: sqlite3.Connection, match: str, keep: Filter) -> list[RecordRow]:
+    """Return the best full-text matches, best first."""
+    if not match or not keep:
+        return []
+    found = lookup.matching(connection, match, _FIELD_WEIGHTS, _MAX_CANDIDATES, keep)
+    rows = lookup.fetch_rows(connection, [key for key, _ in found])
+    return [rows[key] for key, _ in found if key in rows]
