@@ -10,6 +10,7 @@ import re
 from ralph.capture import secret_prefilter as prefilter
 from ralph.capture import secret_rules as rules
 from ralph.capture.secret_values import (
+    API_KEY,
     CHUNK,
     CONSTANTS,
     COPULA,
@@ -241,7 +242,7 @@ def _assigned(text: str, at: int, match: re.Match[str]) -> Span | None:
     listed = re.compile(_LIST).match(text, at) if text[at : at + 1] == "[" and not typed else None
     if listed:
         return (
-            (*listed.span("value"), name[0])
+            (*listed.span("value"), name.kind)
             if grade(re.split(r"[\"'\\]", listed["value"])[0]) == STRONG
             else None
         )
@@ -275,7 +276,7 @@ def _assigned(text: str, at: int, match: re.Match[str]) -> Span | None:
     else:
         place = _unquoted_place(text, value, end, key, line, match, whole=whole)
         value = value.rstrip(
-            ",;\"'" if whole else ".:,;" if place < SURE or name[0] != "password" else ",;"
+            ",;\"'" if whole else ".:,;" if place < SURE or name.kind != "password" else ",;"
         )
         value = (
             value.rstrip("/") if value.count("/") == 1 else value
@@ -286,7 +287,7 @@ def _assigned(text: str, at: int, match: re.Match[str]) -> Span | None:
     if len(value) >= 280 and not (quoted and value_match["shut"]):
         more = re.compile(_MORE).match(text, end)
         end = more.end() if more else end
-    return at, end, name[0]
+    return at, end, name.kind
 
 
 NOWHERE = -1
@@ -416,7 +417,7 @@ STRICT = -2  # a variable, most likely: only what a program made counts
 def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bool) -> bool:
     if "[redacted" in value or ("=" in value and re.compile(r"[A-Z_]{4,40}=").match(value)):
         return False
-    if name[0] == "password":
+    if name.kind == "password":
         if place == STRICT:
             return grade(value) >= (FAIR if is_long_run(value) else STRONG)
         words = key.lower().replace("-", "_").split("_")
@@ -446,7 +447,7 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
             and not re.compile(r"\d\D+\d").search(value)
         )
         return (not is_name or is_long_run(value)) and is_password(value, place)
-    if name[0] == "credential" and (
+    if name.kind == "credential" and (
         is_basic_login(value) or re.compile(r"[0-9a-f]{40}").fullmatch(value)
     ):
         return not value.isalnum() or is_basic_login(value)
@@ -474,19 +475,15 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         and not is_placeholder(value)
     ):
         return any(map(str.isdigit, value)) and not is_wordy(value)  # `SECRET=Zx9kLm`
-    if (
-        name == ("api key", STRONG)
-        and not key.isupper()
-        and not (has_both_cases(value) or value.isalnum())
-    ):
+    if name == API_KEY and not key.isupper() and not (has_both_cases(value) or value.isalnum()):
         return False
     if place != SURE and grade(value) == FAIR and re.compile(UUID).fullmatch(value):
-        return name[1] == FAIR
+        return name.weakest_grade == FAIR
     strange = key.isupper() and KNOWN.isdisjoint(
         re.compile(CHUNK).findall(value.lower())
     )  # `APP_SECRET=kettle_drum_9`
     mixed = any(map(str.isdigit, value)) and (strange or (has_both_cases(value) and len(value) > 8))
-    chosen = (mixed or (quoted and " " in value and value.islower())) and name[0].startswith(
+    chosen = (mixed or (quoted and " " in value and value.islower())) and name.kind.startswith(
         "secret"
     )
     if (
@@ -495,7 +492,7 @@ def _is_secret(value: str, place: int, key: str, name: SecretName, *, quoted: bo
         and is_password(value, min(place, LITERAL))
     ):
         return True  # `secret: "keyboard-Cat-2025"`
-    return grade(value) >= (name[1] if place == SURE or is_run else STRONG)
+    return grade(value) >= (name.weakest_grade if place == SURE or is_run else STRONG)
 
 
 def _key_start(text: str, at: int) -> int:
