@@ -244,34 +244,31 @@ _MIN_POINTS_WITH_BOTH_CASES = 13
 
 def is_wordy(value: str) -> bool:
     """Return whether a value consists of words with few digits."""
-    words = []
-    numbers = []
-    separators = set()
-    for chunk in re.findall(CHUNK, value[:_HEAD_LENGTH]):
-        if chunk[0].isalpha():
-            words.append(chunk)
-        elif chunk[0].isdigit():
-            numbers.append(chunk)
-        elif not chunk[0].isalnum():
-            separators.add(chunk)
+    chunks = re.findall(CHUNK, value[:_HEAD_LENGTH])
+    words = [chunk for chunk in chunks if chunk[0].isalpha()]
+    numbers = [chunk for chunk in chunks if chunk[0].isdigit()]
+    separators = {chunk for chunk in chunks if not chunk[0].isalnum()}
     if not words or not separators <= _WORD_SEPARATORS:
         return False
     if len(numbers) > _MAX_NUMBERS or sum(map(len, numbers)) > _MAX_DIGITS:
         return False
-    if sum(map(len, words)) / len(words) < _MIN_MEAN_WORD_LENGTH:
+    if not separators and len(numbers) > 1:
         return False
-    if not separators and (len(numbers) > 1 or _lack_vowels(words)):
-        return False
-    if any(map(_is_unnatural, words)):
+    if not _are_natural(words, are_separated=bool(separators)):
         return False
     if len(value) < _MIN_LONG_NAME_LENGTH or not separators <= _NAME_SEPARATORS:
         return True
     return _are_english(value, words)
 
 
-def _lack_vowels(words: list[str]) -> bool:
-    count = sum(len(word) > 1 and _VOWELS.isdisjoint(word.lower()) for word in words)
-    return count > _MAX_WORDS_WITHOUT_VOWEL
+def _are_natural(words: list[str], *, are_separated: bool) -> bool:
+    if sum(map(len, words)) / len(words) < _MIN_MEAN_WORD_LENGTH:
+        return False
+    if not are_separated:
+        vowelless = sum(len(word) > 1 and _VOWELS.isdisjoint(word.lower()) for word in words)
+        if vowelless > _MAX_WORDS_WITHOUT_VOWEL:
+            return False
+    return not any(map(_is_unnatural, words))
 
 
 def _is_unnatural(word: str) -> bool:
@@ -628,17 +625,20 @@ def _is_chosen(candidate: _Candidate) -> bool:
     """Return whether somebody chose this value as a password, in a literal or after `is`."""
     if candidate.has_digit or (candidate.has_inner_symbol and candidate.has_both_cases):
         return True
-    head = candidate.head
     words = {*candidate.words}
     strange_words = words - KNOWN
-    if "-" in head and len(strange_words) >= _MIN_STRANGE_WORDS:
+    if "-" in candidate.head and len(strange_words) >= _MIN_STRANGE_WORDS:
         return True
-    is_unknown = "." not in head and strange_words == words
-    if is_unknown and re.match(_CHOSEN_WORDS, head):
+    is_unknown = "." not in candidate.head and strange_words == words
+    if is_unknown and re.match(_CHOSEN_WORDS, candidate.head):
         return True
     if candidate.place != LITERAL or not strange_words:
         return False
-    if candidate.has_inner_symbol or head[-1] in "!#$%&*":
+    return _is_chosen_literal(candidate, is_unknown=is_unknown)
+
+
+def _is_chosen_literal(candidate: _Candidate, *, is_unknown: bool) -> bool:
+    if candidate.has_inner_symbol or candidate.head[-1] in "!#$%&*":
         return True
     if candidate.separator_count == 0:
         return False
@@ -679,20 +679,23 @@ _LOGIN_NAMES = NAMING | {"test", "demo", "user", "key"}
 
 def is_login_password(user: str, password: str) -> bool:
     """Return whether the password of `user:password` is neither a default nor a placeholder."""
-    lowered = password.lower()
-    if len(password) < _MIN_LOGIN_PASSWORD_LENGTH:
-        return False
-    if lowered == user.lower() or lowered in _DEFAULTS:
+    if len(password) < _MIN_LOGIN_PASSWORD_LENGTH or _is_default_login(user, password):
         return False
     if any(map(str.isspace, password)) and not is_password(password):
         return False
     if is_placeholder(password) or is_reference(password) or "[redacted: " in password:
         return False
     words = {word.lower() for word in re.findall(CHUNK, password) if word.isalpha()}
-    is_own_choice = not words <= KNOWN or (lowered != password and len(words) > 1)
-    if is_own_choice and has_digit(password):
-        return True
+    if has_digit(password):
+        is_composed = password != password.lower() and len(words) > 1
+        if is_composed or not words <= KNOWN:
+            return True
     return _LOGIN_NAMES.isdisjoint(words) or not is_wordy(password)
+
+
+def _is_default_login(user: str, password: str) -> bool:
+    lowered = password.lower()
+    return lowered == user.lower() or lowered in _DEFAULTS
 
 
 def is_basic_login(encoded: str) -> bool:
@@ -719,7 +722,10 @@ def decode_text(encoded: str) -> str:
 
 # --- the conditions that rules name ---------------------------------------------------------------
 
-_ENGLISH_ENDING = r"(?:ed|ing|[ai]ble|ly|al|[oa]ry|[ea]nt|ive|ous|ful|less|[ts]ion|ic|ty|ment|tten|words?|keys?)\Z"
+_ENGLISH_ENDING = (
+    r"(?:ed|ing|[ai]ble|ly|al|[oa]ry|[ea]nt|ive|ous|ful|less|[ts]ion|ic|ty|ment|tten"
+    r"|words?|keys?)\Z"
+)
 """Endings of English words that follow `the password is`."""
 _MIN_WORDS_WITH_SENTENCE_WORD = 4
 
