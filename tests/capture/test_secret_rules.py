@@ -20,7 +20,7 @@ from ralph.capture.secret_values import is_placeholder
 from ralph.capture.secrets import find_secrets
 
 ROWS = secret_rules.token_rules()
-NAMES = [ending for row in secret_rules.NAMES.strip().splitlines() for ending in row.split()[2:]]
+NAMES = [ending for _, _, endings in secret_rules.NAMES for ending in endings.split()]
 BODIES = {
     "<word>": "[A-Za-z0-9_-]",
     "<uuid>": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",

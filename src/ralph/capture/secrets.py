@@ -589,7 +589,7 @@ def _secret_columns(titles: Sequence[str]) -> dict[int, values.SecretName]:
     for number, cell in enumerate(titles):
         title = cell.strip(_CELL)
         name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 3 else None
-        name = ("api key", values.STRONG) if title.lower() == "key" else name
+        name = values.API_KEY if title.lower() == "key" else name
         if name is not None:
             columns[number] = name
     return columns
@@ -599,19 +599,19 @@ def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) ->
     value = cell.strip(_CELL)
     if not 4 <= len(value) <= 300 or "[redacted" in value:
         return
-    is_password = name[0] == "password" and values.is_password(
+    is_password = name.kind == "password" and values.is_password(
         value, values.SURE if drawn else values.LITERAL
     )
-    least = name[1] if drawn or values.is_long_run(value) else values.STRONG
+    least = name.weakest_grade if drawn or values.is_long_run(value) else values.STRONG
     if (
-        name[0] in ("secret", "token")
+        name.kind in ("secret", "token")
         and has_both_cases(value)
-        and sum(map(str.isdigit, value)) > (name[0] == "token")
+        and sum(map(str.isdigit, value)) > (name.kind == "token")
     ):
         is_password = values.is_password(value, values.LITERAL)  # a chosen one
-    if is_password or (name[0] != "password" and values.grade(value) >= least):
+    if is_password or (name.kind != "password" and values.grade(value) >= least):
         start = at + cell.index(value)
-        yield start, start + len(value), name[0]
+        yield start, start + len(value), name.kind
 
 
 def _separated_secrets(text: str, start: int, separator: str) -> Iterator[Span]:
@@ -633,7 +633,7 @@ def _separated_secrets(text: str, start: int, separator: str) -> Iterator[Span]:
         for number, cell in enumerate(cells):
             if number in columns:
                 yield from _cell_secret(
-                    cell, at, columns[number], drawn=columns[number][0] == "password"
+                    cell, at, columns[number], drawn=columns[number].kind == "password"
                 )
             at += len(cell) + (separator != " ")
 
@@ -697,7 +697,7 @@ def _member_secrets(text: str, lowered: str) -> Iterator[Span]:
         name_of = re.compile(_MEMBER_NAME)
         for each in [*name_of.finditer(before)][-1:] or [*name_of.finditer(after)][:1]:
             name = secret_name((each["name"] or each["parent"] or "").rpartition("/")[2])
-            name = ("secret key", values.STRONG) if each["listed"] else name
+            name = values.SecretName("secret key", values.STRONG) if each["listed"] else name
             if name is not None:
                 part = "quoted" if match["quoted"] else "plain"
                 yield from _cell_secret(match[part], match.start(part), name, drawn=True)
