@@ -669,7 +669,7 @@ _YAML_BLOCKS = ("|", ">", "|-", ">-", "|+", ">+")
 
 def has_label(lowered: str) -> bool:
     """Check for a label such as `password:` in another language."""
-    labels = rules.LABELS
+    labels: tuple[str, ...] = rules.LABELS
     if lowered.isascii():
         labels = _ASCII_LABELS
     return any(map(lowered.__contains__, labels))
