@@ -168,7 +168,7 @@ def test_without_git_state_is_in_the_project(tmp_path: Path) -> None:
 )
 def test_a_broken_git_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".git").write_bytes(content)
-    with pytest.raises(discovery.BrokenCheckout, match="no git directory"):
+    with pytest.raises(discovery.BrokenCheckout, match="git directory"):
         discovery.locate(str(tmp_path))
 
 

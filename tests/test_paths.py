@@ -133,7 +133,7 @@ def test_memories_are_a_worktrees_own_and_tasks_are_in_the_main_checkout(checkou
 def test_a_broken_git_file_is_an_error_with_a_hint(checkout: Path) -> None:
     tree = worktree(checkout)
     checkout.rename(checkout.parent / "moved")
-    with pytest.raises(Unreadable, match="no git directory") as caught:
+    with pytest.raises(Unreadable, match="git directory") as caught:
         paths.state_folder(tree)
     assert "git worktree repair" in caught.value.hint
 

@@ -1,6 +1,7 @@
-"""Find a project, its git folders and its state folder from any folder inside it, without starting git.
+"""Find a project, its git folders and its state folder from any folder inside it.
 
-State is in `<git common dir>/ralph/<project>/<machine id>/`, which no clone or clean touches. Hooks load this module.
+State lives in `<git common dir>/ralph/<project>/<machine id>/`, which neither a clone nor a clean
+touches. Git is not started: hooks load this module for every event.
 """
 
 from __future__ import annotations
@@ -10,23 +11,32 @@ import os
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-LOG = "log"  # the folder in the state folder that has what happened
+LOG = "log"  # the folder in the state folder with everything that was recorded
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
-"""What makes a folder a project. A git checkout without any of them is one for commands, but not for hooks."""
+"""What makes a folder a project.
+
+A git checkout without any of them is a project for commands, but not for hooks.
+"""
+_MAX_FILE = 1 << 16  # bytes of a file that are read
 
 
 class BrokenCheckout(Exception):
-    """A `.git` file that leads nowhere: the folder belongs to a project that cannot be found."""
+    """A `.git` file that leads nowhere: the folder's project cannot be found."""
 
     def __init__(self, pointer: str, target: str) -> None:
-        super().__init__(f"{pointer}: points to {target or 'nothing'}, which is no git directory")
+        super().__init__(
+            f"{pointer}: points to {target or 'nothing'}, which is not a git directory"
+        )
         self.pointer = pointer
 
 
 class Location:
-    """Where a project is: its folders in this checkout, in the main checkout and in the git directory."""
+    """Where a project is, in this checkout, in the main checkout and in the git directory.
+
+    Outside git, `top`, `git` and `common` are empty.
+    """
 
     __slots__ = ("boundary", "common", "git", "main", "root", "state", "top", "worktree")
 
@@ -34,40 +44,40 @@ class Location:
         self, root: str, top: str, git: str, common: str, main: str, worktree: str
     ) -> None:
         self.root = root
-        self.top = top  # the top folder of this checkout; "" outside git, as with the next two
+        self.top = top  # the top folder of this checkout
         self.git = git  # the git directory of this checkout
         self.common = common  # the git directory that all checkouts of the repository share
-        self.main = (
-            main  # the project's folder in the main checkout; `root` itself when there is no other
-        )
+        self.main = main  # the project's folder in the main checkout; `root` if there is no other
         self.worktree = worktree  # git's name for this linked worktree; "" in a main checkout
-        # no write to the state may leave the shared git directory, or the main checkout; where a committed link is in
-        # place of the state folder, logs would get into the work tree
+        # No write to the state may leave this folder. Where a committed link replaces the state
+        # folder in the checkout, logs would end up in the work tree.
         in_git = common and (state_home() != "project" or os.path.islink(f"{main}/.ralph/local"))
         self.boundary = common if in_git else main
         self.state = f"{self.home}/{machine_id()}"  # logs, index, caches and ledger of this machine
 
     @property
     def inside(self) -> str:
-        """The project's path inside its repository, "" for the top."""
-        return self.root[len(self.top) :].strip("/") if self.top else ""
+        """The project's path inside its repository, "" for the top folder."""
+        if not self.top:
+            return ""
+        return self.root[len(self.top) :].strip("/")
 
     @property
     def home(self) -> str:
-        """The folder with the state of every machine that this copy of the project has been on."""
+        """The folder with the state of every machine that used this copy of the project."""
         if self.boundary == self.main:
             return f"{self.main}/.ralph/local"
         name = self.inside.replace("%", "%25").replace("/", "%2F")
-        return f"{self.common}/ralph/{'%5F' if name == '_' else name or '_'}"
+        if name == "_":
+            name = "%5F"
+        return f"{self.common}/ralph/{name or '_'}"
 
     @property
     def index(self) -> str:
         """The index of this checkout: each worktree has its own, because its files differ."""
-        return (
-            f"{self.state}/cache/worktrees/{self.worktree}/ralph.db"
-            if self.worktree
-            else f"{self.state}/ralph.db"
-        )
+        if self.worktree:
+            return f"{self.state}/cache/worktrees/{self.worktree}/ralph.db"
+        return f"{self.state}/ralph.db"
 
     @property
     def task(self) -> str:
@@ -75,20 +85,22 @@ class Location:
         folder, _, name = self.top.rpartition("/")
         if not self.worktree or not folder.endswith("/.worktrees"):
             return ""
-        return (
-            name
-            if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}")
-            else ""
-        )
+        if name.startswith("t-") or os.path.isdir(f"{self.main}/.ralph/tasks/{name}"):
+            return name
+        return ""
+
+
+# --- projects and checkouts ---------------------------------------------------------------------
 
 
 def find_root(start: str) -> str:
-    """Return the project folder upward from `start`; never the home or `/`, which would record every session."""
+    """Return the nearest project folder, from `start` upwards; "" when there is none.
+
+    Never the home folder or `/`: a project there would record every session.
+    """
     folder = start.rstrip("/")
     while True:
-        if any(map(os.path.exists, (f"{folder}/{marker}" for marker in MARKERS))) and not is_home(
-            folder
-        ):
+        if _has_marker(folder) and not is_home(folder):
             return folder
         if is_checkout(folder):
             return _root_by_main(start.rstrip("/"), folder)
@@ -97,8 +109,12 @@ def find_root(start: str) -> str:
         folder = folder.rpartition("/")[0]
 
 
+def _has_marker(folder: str) -> bool:
+    return any(os.path.exists(f"{folder}/{marker}") for marker in MARKERS)
+
+
 def is_home(folder: str) -> bool:
-    """Return whether a folder is the user's home or the root of the file system."""
+    """Check whether a folder is the user's home or the root of the file system."""
     home = os.environ.get("HOME") or ""
     if folder.rstrip("/") in ("", home.rstrip("/")):
         return True
@@ -109,12 +125,16 @@ def is_home(folder: str) -> bool:
 
 
 def is_checkout(folder: str) -> bool:
-    """Return whether a folder has a pointer file `.git`, or a HEAD: sandboxes create an empty `.git`."""
+    """Check whether a folder has a `.git` with a HEAD, or a `.git` file that points elsewhere.
+
+    An empty `.git` folder does not count: sandboxes create it.
+    """
     git = f"{folder}/.git"
     return os.path.lexists(f"{git}/HEAD") or (os.path.lexists(git) and not os.path.isdir(git))
 
 
 def _root_by_main(folder: str, top: str) -> str:
+    """Return the project in a linked worktree whose `.ralph` exists only in the main checkout."""
     if os.path.isdir(f"{top}/.git"):
         return ""
     main = locate(top).main
@@ -126,19 +146,24 @@ def _root_by_main(folder: str, top: str) -> str:
 
 
 def enclosing_roots(root: str) -> list[str]:
-    """Return the projects around a project's folder in its checkout, the nearest first; none outside of git."""
+    """Return the projects around a project in its checkout, nearest first; none outside git."""
     top = find_top(root)
-    folders: list[str] = []
     if not top or root == top:
-        return folders
-    bases = (top,) if os.path.isdir(f"{top}/.git") else (top, locate(top).main)
+        return []
+    checkouts = [top]
+    if not os.path.isdir(f"{top}/.git"):
+        checkouts.append(locate(top).main)
+    roots = []
     folder = root
     while folder != top:
         folder = folder.rpartition("/")[0]
-        inside = folder[len(top) :]
-        if any(os.path.exists(f"{base}{inside}/{marker}") for base in bases for marker in MARKERS):
-            folders.append(folder)
-    return folders
+        if _is_project_in(checkouts, folder[len(top) :]):
+            roots.append(folder)
+    return roots
+
+
+def _is_project_in(checkouts: Sequence[str], inside: str) -> bool:
+    return any(_has_marker(f"{checkout}{inside}") for checkout in checkouts)
 
 
 def find_top(start: str) -> str:
@@ -150,116 +175,147 @@ def find_top(start: str) -> str:
 
 
 def locate(root: str) -> Location:
-    """Follow git's pointer files from a project's root; BrokenCheckout when they lead nowhere."""
+    """Follow git's pointer files from a project's root; raise BrokenCheckout at a dead end."""
     root = root.rstrip("/") or "/"
-    if not (top := find_top(root)):
+    top = find_top(root)
+    if not top:
         return Location(root, "", "", "", root, "")
     pointer = f"{top}/.git"
     if os.path.isdir(pointer):
         return Location(root, top, pointer, pointer, root, "")
-    key, _, target = read_text(pointer).partition(": ")
-    git = (
-        os.path.realpath(os.path.join(top, target))
-        if key == "gitdir" and "\0" not in target
-        else ""
-    )
-    if not target or not os.path.isfile(f"{git}/HEAD"):
-        raise BrokenCheckout(pointer, target)
-    if not os.path.exists(
-        f"{git}/commondir"
-    ):  # a submodule or a separate git directory: a main checkout
+    git = _follow_pointer(pointer, top)
+    if not os.path.exists(f"{git}/commondir"):  # a submodule or a separate git directory
         return Location(root, top, git, git, root, "")
     common = os.path.realpath(os.path.join(git, read_text(f"{git}/commondir")))
     if not os.path.isdir(common):
         raise BrokenCheckout(pointer, common)
-    main = _main_checkout(common)
-    return Location(
-        root, top, git, common, main + root[len(top) :] if main else root, os.path.basename(git)
-    )
+    main = root
+    main_checkout = _main_checkout(common)
+    if main_checkout:
+        main = main_checkout + root[len(top) :]
+    return Location(root, top, git, common, main, os.path.basename(git))
+
+
+def _follow_pointer(pointer: str, top: str) -> str:
+    """Return the git directory that a `.git` file names; raise BrokenCheckout without one."""
+    key, _, target = read_text(pointer).partition(": ")
+    git = ""
+    if key == "gitdir" and "\0" not in target:
+        git = os.path.realpath(os.path.join(top, target))
+    if not target or not os.path.isfile(f"{git}/HEAD"):
+        raise BrokenCheckout(pointer, target)
+    return git
 
 
 def _main_checkout(common: str) -> str:
-    bare = False
+    """Return the main checkout of a git directory; "" for a bare repository."""
+    is_bare = False
     worktree = ""
     section = ""
-    for line in f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}".split(
-        "\n"
-    ):
-        key, _, value = (part.strip() for part in line.partition("="))
+    config = f"{read_text(f'{common}/config')}\n{read_text(f'{common}/config.worktree')}"
+    for line in config.split("\n"):
+        raw_key, _, raw_value = line.partition("=")
+        key = raw_key.strip().lower()
+        value = raw_value.strip()
         if key.startswith("["):
-            section = key.lower()
-        elif section == "[core]" and key.lower() == "bare":
-            bare = value.lower() in ("true", "yes", "on", "1", "")
-        elif section == "[core]" and key.lower() == "worktree":
+            section = key
+        elif section == "[core]" and key == "bare":
+            is_bare = value.lower() in ("true", "yes", "on", "1", "")
+        elif section == "[core]" and key == "worktree":
             worktree = value.strip('"')
     if worktree:
         return os.path.realpath(os.path.join(common, worktree))
-    return "" if bare or os.path.basename(common) != ".git" else os.path.dirname(common)
+    if is_bare or os.path.basename(common) != ".git":
+        return ""
+    return os.path.dirname(common)
+
+
+# --- the user and the machine -------------------------------------------------------------------
 
 
 def state_home(env: Mapping[str, str] = os.environ) -> str:
-    """Return the user's own `state.home`, read without a YAML parser and before any cache; a branch decides nothing."""
+    """Return the user's `state.home`, "git" by default.
+
+    It is read without a YAML parser and before any cache. A project cannot set it, so a branch
+    cannot move the state.
+    """
     if env.get("RALPH_STATE_HOME"):
         return env["RALPH_STATE_HOME"]
+    folder = user_folder("CONFIG", env)
+    if not folder:
+        return "git"
+    text = read_text(f"{folder}/config.yml")
+    if "state" not in text:
+        return "git"
     section = ""
-    text = read_text(f"{folder}/config.yml") if (folder := user_folder("CONFIG", env)) else ""
-    for raw in (
-        text.split("\n") if "state" in text else ()
-    ):  # `home` in this section, in block or flow style
-        line = raw.partition(" #")[0].rstrip()
+    for raw_line in text.split("\n"):  # `home` in the section `state`, in block or flow style
+        line = raw_line.partition(" #")[0].rstrip()
         if line and line[0] not in " \t#":
             section, _, line = line.partition(":")
             line = line.strip().strip("{}")
-        key, value = (part.strip().strip("\"'") for part in line.partition(":")[::2])
-        if section.strip("\"'") == "state" and key == "home" and value:
+        key, _, value = line.partition(":")
+        value = _unquote(value)
+        if _unquote(key) == "home" and value and section.strip("\"'") == "state":
             return value
     return "git"
+
+
+def _unquote(text: str) -> str:
+    return text.strip().strip("\"'")
 
 
 def user_folder(kind: str, env: Mapping[str, str] = os.environ) -> str:
     """Return Ralph's folder in the user's CONFIG or STATE folder (XDG); "" without a home."""
     folder = env.get(f"XDG_{kind}_HOME") or ""
-    if not os.path.isabs(folder):
-        if not os.path.isabs(env.get("HOME") or ""):
-            return ""
-        folder = f"{env['HOME']}/{'.config' if kind == 'CONFIG' else '.local/state'}"
-    return f"{folder}/ralph"
+    if os.path.isabs(folder):
+        return f"{folder}/ralph"
+    home = env.get("HOME") or ""
+    if not os.path.isabs(home):
+        return ""
+    if kind == "CONFIG":
+        return f"{home}/.config/ralph"
+    return f"{home}/.local/state/ralph"
 
 
 def machine_id(env: Mapping[str, str] = os.environ) -> str:
-    """Return the id of this user on this machine, made at the first call."""
+    """Return the id of this user on this machine, created by the first call."""
     folder = user_folder("STATE", env)
-    path = f"{folder}/machine-id"
-    name = read_text(path) if folder else ""
-    if not name and folder:
-        draft = f"{path}.{os.getpid()}"
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.write(handle, os.urandom(6).hex().encode())
-            os.close(handle)
-            os.link(draft, path)  # fails when another process was faster: then its id counts
-        except OSError:
-            pass
-        if os.path.lexists(draft):
-            os.unlink(draft)
+    name = ""
+    if folder:
+        path = f"{folder}/machine-id"
         name = read_text(path)
+        if not name:
+            _create_machine_id(folder, path)
+            name = read_text(path)
     if name.isalnum():
         return name
-    host = (
-        read_text("/etc/machine-id") or os.uname().nodename
-    )  # not to be guessed: a clone could bring such a folder
+    # Must not be easy to guess: a clone could bring a folder with this name.
+    host = read_text("/etc/machine-id") or os.uname().nodename
     return "nohome" + "".join(filter(str.isalnum, f"{os.getuid()}x{host}"))[:40]
 
 
+def _create_machine_id(folder: str, path: str) -> None:
+    draft = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(handle, os.urandom(6).hex().encode())
+        os.close(handle)
+        os.link(draft, path)  # fails when another process was faster: then its id counts
+    except OSError:
+        pass
+    if os.path.lexists(draft):
+        os.unlink(draft)
+
+
 def read_text(path: str) -> str:
-    """Return a small file's text without surrounding blanks; "" when it cannot be read."""
+    """Return a small file's text without surrounding whitespace; "" when it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError):
         return ""
     try:
-        return os.read(handle, 1 << 16).decode("utf-8", "surrogateescape").strip()
+        return os.read(handle, _MAX_FILE).decode("utf-8", "surrogateescape").strip()
     except OSError:
         return ""
     finally:

@@ -33,24 +33,24 @@ else:
         return cls
 
 
-def _make_init(
-    class_name: str, names: tuple[str, ...], defaults: dict[str, object]
-) -> Callable[..., None]:
-    def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807
-        fields = {**defaults, **dict(zip(names, values, strict=False)), **named}
-        if len(values) > len(names) or fields.keys() != set(names):
-            wrong = sorted(fields.keys() ^ set(names))
-            raise TypeError(
-                f"{class_name}() got the wrong fields: {', '.join(wrong) or 'too many'}"
-            )
-        vars(self).update(fields)
-
-    return __init__
-
-
 def replace(value: T, **changes: Any) -> T:
     """Return a copy of a record with some fields changed."""
     return type(value)(**{**vars(value), **changes})
+
+
+def _make_init(
+    class_name: str, names: tuple[str, ...], defaults: dict[str, object]
+) -> Callable[..., None]:
+    expected = frozenset(names)
+
+    def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807
+        fields = {**defaults, **dict(zip(names, values, strict=False)), **named}
+        if len(values) > len(names) or fields.keys() != expected:
+            wrong = ", ".join(sorted(fields.keys() ^ expected)) or "too many"
+            raise TypeError(f"{class_name}() got the wrong fields: {wrong}")
+        vars(self).update(fields)
+
+    return __init__
 
 
 def _equal_fields(self: object, other: object) -> bool:
@@ -58,9 +58,10 @@ def _equal_fields(self: object, other: object) -> bool:
 
 
 def _hash_fields(self: object) -> int:
-    return hash(tuple(vars(self).values()))
+    # by annotation: equal values may have been given their fields in a different order
+    return hash(tuple(getattr(self, name) for name in type(self).__annotations__))
 
 
 def _show_fields(self: object) -> str:
-    fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).__annotations__)
     return f"{type(self).__name__}({fields})"

@@ -16,7 +16,7 @@ HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
     "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
     "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
-    "__future__", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
+    "__future__", "errno", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 RULES = {
     f"ralph.capture.{name}"
@@ -105,7 +105,7 @@ def test_an_answering_event_loads_sqlite_and_the_search(
     text, names = loaded(here, event, payload(event, **members))
     assert (JWT in text) is (event == "UserPromptSubmit")
     assert text
-    assert names >= ANSWERING | more | {"sqlite3"}
+    assert names >= ANSWERING | more | {"sqlite3", "json", "re"}
     assert not names & HEAVY
     assert {name for name in names if name.startswith("ralph")} <= RECORDING | ANSWERING | more
 

@@ -1,8 +1,10 @@
-r"""Keep private text off the disk: cut `<private>` parts, redact secrets, hide files of `privacy.paths`.
+r"""Keep private text off the disk.
 
-`Redactor` is for the texts of one event in their order, because a private part that one text opens hides the texts
-after it; `clean_*` is for what a person adds: there a secret is refused. Hooks load this module, so it imports nothing
-heavy and bounds the work for one event.
+Three things are private: text inside `<private>` tags, secrets, and the files that match
+`privacy.paths`. `Redactor` handles the texts of one event in order, because a private part that one
+text opens hides the texts after it. The `clean_*` functions handle what a person adds: they refuse
+a secret instead of replacing it. Hooks load this module when the pre-filter finds something, so it
+imports nothing heavy and limits the work for one event.
 """
 
 from __future__ import annotations
@@ -16,36 +18,40 @@ from ralph.capture.secret_prefilter import has_invisible, needs_rules, token_pre
 from ralph.capture.secret_values import secret_name
 from ralph.capture.secrets import FoundSecret, find_secrets, has_private_key, replace_spans
 from ralph.errors import Refused
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    Json = dict[str, object]
+
 __all__ = ["Clean", "FoundSecret", "Redactor", "find_secrets", "redact"]
 
 
+@record
 class Clean:
-    """A text that may be stored, its secrets, and the number of `private` parts cut out."""
+    """A text that may be stored, its secrets, and the number of private parts removed."""
 
-    __slots__ = ("findings", "private", "text")
-
-    def __init__(self, text: str, findings: tuple[FoundSecret, ...] = (), private: int = 0) -> None:
-        self.text = text
-        self.findings = findings
-        self.private = private
+    text: str
+    findings: tuple[FoundSecret, ...] = ()
+    private: int = 0
 
 
 def redact(text: str, patterns: Sequence[str] = ()) -> Clean:
-    """Return the text without private parts, each secret replaced by its kind."""
-    public, private = strip_private(text)
+    """Remove the private parts of a text and replace each secret by a marker with its kind."""
+    public, parts = strip_private(text)
     findings = find_secrets(public, patterns)
-    result = replace_spans(
-        public, [(finding.start, finding.end, finding.kind) for finding in findings]
-    )
-    again, more = strip_private(result) if findings else (result, 0)
-    if again != result:  # a replaced secret made a tag short enough to be one
-        result = redact(again, patterns).text
-    return Clean(result, findings, private + more)
+    result = _replace_secrets(public, findings)
+    if findings:
+        again, more_parts = strip_private(result)
+        parts += more_parts
+        if again != result:  # replacing a secret made a tag short enough to count as one
+            result = redact(again, patterns).text
+    return Clean(result, findings, parts)
+
+
+def _replace_secrets(text: str, findings: Iterable[FoundSecret]) -> str:
+    return replace_spans(text, [(finding.start, finding.end, finding.kind) for finding in findings])
 
 
 # --- private parts ------------------------------------------------------------------------------
@@ -55,116 +61,168 @@ _MORE = r"(?:>|\\{1,8}(?:u003e|x3e)|&(?:amp;){0,4}(?:gt|\#0{0,4}62|\#x0{0,4}3e);
 _SLASH = r"(?:\\{0,8}/|\\{1,8}(?:u002f|x2f)|&(?:amp;){0,4}(?:sol|\#0{0,4}47|\#x0{0,4}2f);|%2f)"
 _SPACE = r"(?:\s|\\{1,8}[nrt]|%20|&nbsp;)"
 _TAG_HEAD = rf"(?i){_LESS}{_SPACE}{{0,8}}+(?P<close>{_SLASH})?{_SPACE}{{0,8}}+"
-_TAG = rf"{_TAG_HEAD}private(?P<rest>(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+)?{_MORE}"
-"""A tag in any of its spellings; its attributes end at the next `<` or `>` however that is written."""
-_TAG_LENGTH = 600
-_BEFORE_WORD = 260
-"""A `<private` with no `>` for so long is not a tag; no spelling before the word is longer."""
-# nobody hides so many parts, or opens so many at once: what follows is private
-_MOST_TAGS = 20_000
-MOST_OPEN = 8
+_ATTRIBUTES = rf"(?:{_SPACE}|{_SLASH})(?:[^<>&\\%]++|(?!{_MORE}|{_LESS})[&\\%])*+"
+_TAG = rf"{_TAG_HEAD}private(?P<rest>{_ATTRIBUTES})?{_MORE}"
+"""A tag in any of its spellings; its attributes end at the next `<` or `>`, however written."""
+_MAX_TAG_LENGTH = 600  # a `<private` without a `>` in that many characters is not a tag
+_MAX_TAG_HEAD = 260  # no spelling of what comes before the word is longer
+_MAX_TAGS = 20_000  # per text; nobody hides more parts, so everything after them is private
+MOST_OPEN = 8  # parts open at the same time; from there on everything is private
+
+
+@record
+class _Tag:
+    """An opening or closing `private` tag at `text[start:end]`; an empty one ends with `/>`."""
+
+    start: int
+    end: int
+    closes: bool
+    is_empty: bool
+
+
+@record
+class _Cut:
+    """What remains of a text without its private parts.
+
+    `open` counts the parts that are still open, and `is_astray` says that a closing tag came
+    without an opening one.
+    """
+
+    text: str
+    parts: int
+    open: int
+    is_astray: bool = False
 
 
 def strip_private(text: str) -> tuple[str, int]:
-    """Return the text without private parts and their number; an unclosed one goes to the end."""
-    return _cut_private_parts(text)[:2]
+    """Remove the private parts and return the rest with their number.
 
-
-def _cut_private_parts(
-    text: str, depth: int = 0, *, wary: bool = False
-) -> tuple[str, int, int, bool]:
-    """Return the rest, the number of parts, how many are open, and whether a closing tag was astray.
-
-    If `wary`, text before an astray tag goes, too: the opening tag may be in a text that came first.
+    A part that is not closed extends to the end of the text.
     """
-    tags = _find_tags(text, _MOST_TAGS + 1)
-    if not tags:
-        return ("" if depth else text), 0, depth, False
+    cut = _cut_private_parts(text)
+    return cut.text, cut.parts
+
+
+def _cut_private_parts(text: str, depth: int = 0, *, wary: bool = False) -> _Cut:
+    """Remove the private parts of a text that begins inside `depth` open parts.
+
+    If `wary`, text before a closing tag without an opening one is private as well: the opening tag
+    may be in an earlier text.
+    """
+    tags = _find_tags(text, _MAX_TAGS + 1)
     pieces: list[str] = []
-    count = at = 0
-    astray = False
-    for number, (start, end, closes, is_empty) in enumerate(tags):
+    parts = 0
+    position = 0
+    is_astray = False
+    for number, tag in enumerate(tags):
         if depth == 0:
-            pieces.append(text[at:start])
-        at = end
-        if number == _MOST_TAGS:
-            return "".join(pieces), count + 1, MOST_OPEN, astray
-        if closes:
-            astray = astray or depth == 0
-            if depth == 0 and wary:
-                count += any(pieces)
+            pieces.append(text[position : tag.start])
+        position = tag.end
+        if number == _MAX_TAGS:
+            return _Cut("".join(pieces), parts + 1, MOST_OPEN, is_astray)
+        if tag.closes and depth > 0:
+            depth -= 1
+        elif tag.closes:
+            is_astray = True
+            if wary:
+                if any(pieces):
+                    parts += 1
                 pieces.clear()
-            depth = max(0, depth - 1)
-        elif not is_empty or any(tag[2] for tag in tags[number + 1 : number + 2]):
-            count += depth == 0
+        elif _opens_part(tags, number):
+            if depth == 0:
+                parts += 1
             depth += 1
     if depth == 0:
-        pieces.append(text[at:])
+        pieces.append(text[position:])
     rest = "".join(pieces)
-    depth = min(depth, MOST_OPEN)
-    # Cutting may have joined the halves of a tag: nobody writes that by accident, so the rest is private too.
-    joined = _find_tags(rest, 1) if len(pieces) > 1 else []
-    return (
-        (rest[: joined[0][0]], count + 1, MOST_OPEN, astray)
-        if joined
-        else (rest, count, depth, astray)
-    )
+    joined_tag = _find_joined_tag(pieces)
+    if joined_tag is not None:
+        return _Cut(rest[: joined_tag.start], parts + 1, MOST_OPEN, is_astray)
+    return _Cut(rest, parts, min(depth, MOST_OPEN), is_astray)
 
 
-def _find_tags(text: str, most: int) -> list[tuple[int, int, bool, bool]]:
+def _find_joined_tag(pieces: Sequence[str]) -> _Tag | None:
+    """Return the first tag whose halves were joined by cutting out what was between them.
+
+    Nobody writes that by accident, so everything after such a tag is private.
+    """
+    if len(pieces) < 2:
+        return None
+    tags = _find_tags("".join(pieces), 1)
+    return tags[0] if tags else None
+
+
+def _opens_part(tags: Sequence[_Tag], number: int) -> bool:
+    """Check whether an opening tag opens a part: an empty one does only before a closing tag."""
+    if not tags[number].is_empty:
+        return True
+    return number + 1 < len(tags) and tags[number + 1].closes
+
+
+def _find_tags(text: str, limit: int) -> list[_Tag]:
     view = view_text(text)
     folded = fold(view.text if view else text)
     lowered = lower(folded)
-    at = 0
-    tags = list[tuple[int, int, bool, bool]]()
+    tags: list[_Tag] = []
+    position = 0
     word = lowered.find("private")
-    while word >= 0 and len(tags) < most:
-        head = re.compile(rf"{_TAG_HEAD}\Z").search(folded, max(at, word - _BEFORE_WORD), word)
-        tag = (
-            re.compile(_TAG).match(folded, head.start(), head.start() + _TAG_LENGTH)
-            if head
-            else None
-        )
-        if tag:
-            start, end = view.locate(*tag.span()) if view else tag.span()
-            tags.append((start, end, bool(tag["close"]), (tag["rest"] or "").rstrip()[-1:] == "/"))
-        at = tag.end() if tag else word + 7
-        word = lowered.find("private", at)
+    while word >= 0 and len(tags) < limit:
+        match = _match_tag(folded, position, word)
+        if match is None:
+            position = word + len("private")
+        else:
+            position = match.end()
+            start, end = match.span()
+            if view:
+                start, end = view.locate(start, end)
+            is_empty = (match["rest"] or "").rstrip().endswith("/")
+            tags.append(_Tag(start, end, bool(match["close"]), is_empty))
+        word = lowered.find("private", position)
     return tags
 
 
+def _match_tag(folded: str, earliest: int, word: int) -> re.Match[str] | None:
+    """Return the tag around the word `private` at a position."""
+    head_pattern = re.compile(rf"{_TAG_HEAD}\Z")
+    head = head_pattern.search(folded, max(earliest, word - _MAX_TAG_HEAD), word)
+    if head is None:
+        return None
+    return re.compile(_TAG).match(folded, head.start(), head.start() + _MAX_TAG_LENGTH)
+
+
 def has_private_parts(text: str) -> bool:
-    """Check for private parts or a key: a piece of the file may come from inside of one."""
+    """Check for private parts or a private key: a piece of the file may come from inside one."""
     text = remove_codes(text)
     return has_private_key(text) or strip_private(text)[0] != text
 
 
 # --- the texts of one event ---------------------------------------------------------------------
 
-_WINDOW = 64_000
-_EDGE = 8_000
-"""Of a very long text this much of either end is searched; what is at the inner edges is dropped."""
-_LONGEST = 1_000_000  # so much of either end is searched for private parts
-# what the rules search in one event: about 2 seconds in the worst case
-_MOST_CHARACTERS = 320_000
-_MOST_TEXTS = 12_000
-_PATTERN_WINDOW = 160_000
+_WINDOW = 64_000  # characters at either end of a long text that the rules search
+_EDGE = 8_000  # characters dropped at the inner end of a window: a secret may be cut there
+_PATTERN_WINDOW = 160_000  # the window when the user has patterns, which may match long texts
+_PRIVATE_WINDOW = 1_000_000  # characters at either end that are searched for private parts
+# What the rules search in one event: about 2 seconds in the worst case.
+_MAX_CHARACTERS = 320_000
+_MAX_TEXTS = 12_000
+_MIN_UNCHECKED = 2_000  # characters from which the pre-filter costs about as much as the rules
+_HARMLESS_COST = 8  # the rules take about this many times as long as the pre-filter
+_MAX_HARMLESS_LENGTH = 40
+_MAX_HARMLESS_TEXTS = 10_000
 _HARMLESS: set[str] = set()
-_SHORT = 40
-_MOST_HARMLESS = 10_000
-"""Short texts without anything to redact: an import sees the same names of members and tools again and again."""
+"""Short texts without anything to redact: an import sees the same member and tool names often."""
 _PATCH_LINE = r"(?m)(?:^|(?<=[\s\"']))-(?=\S{12})"
 
 
 class AstrayTag(Exception):
-    """A private part is closed that nothing opened."""
+    """A `</private>` tag closes a part that nothing opened."""
 
 
 class Redactor:
     """Redacts the texts of one event in order; `open` parts hide later texts.
 
-    A part that nothing had opened (`astray`) raises AstrayTag unless `tolerant`. Text beyond what the rules can search
-    in time is dropped.
+    A closing tag without an opening one sets `astray`, and raises AstrayTag unless `tolerant`. Text
+    beyond what the rules can search in time is dropped.
     """
 
     def __init__(self, patterns: Sequence[str], *, tolerant: bool = False) -> None:
@@ -172,43 +230,27 @@ class Redactor:
         self.tolerant = tolerant
         self.open = 0
         self.astray = False
-        self._characters = _MOST_CHARACTERS
-        self._texts = _MOST_TEXTS
+        self._characters_left = _MAX_CHARACTERS
+        self._texts_left = _MAX_TEXTS
 
     def __call__(self, text: str, window: int = _WINDOW) -> str:
-        """Return the text as it may be stored; of a long one only its ends."""
-        if self.open >= MOST_OPEN or self._characters <= 0 or self._texts <= 0:
+        """Return the text as it may be stored; of a long one only its two ends.
+
+        Raises AstrayTag.
+        """
+        if self.open >= MOST_OPEN or self._characters_left <= 0 or self._texts_left <= 0:
             return ""
-        self._texts -= 1
-        if text in _HARMLESS and not (self.open or self.patterns):
-            return text
-        # The rules search their keywords as well, so a long text is checked first only when the budget runs low.
-        check = len(text) < 2_000 or 2 * self._characters < _MOST_CHARACTERS
-        if (
-            not self.open
-            and not self.patterns
-            and len(text) <= 2 * window
-            and check
-            and not needs_rules(text)
-        ):
-            self._characters -= len(text) // 8
-            if len(text) <= _SHORT and len(_HARMLESS) < _MOST_HARMLESS:
-                _HARMLESS.add(text)
-            return text
-        lost = False
-        if len(text) > 2 * _LONGEST:
-            middle = text[_LONGEST - _EDGE : _EDGE - _LONGEST]
-            # A tag may be in what is dropped: then the rest is private.
-            lost = has_invisible(middle) or "private" in lower(fold(middle))
-            note = f"\n[... {len(text) - 2 * _LONGEST:,} characters left out ...]\n"
-            text = text[:_LONGEST] + ("" if lost else note + text[-_LONGEST:])
-        text, _, still_open, astray = _cut_private_parts(text, self.open, wary=True)
-        self.open = MOST_OPEN if lost else still_open
-        self.astray = self.astray or astray
-        if astray and not self.tolerant:
-            raise AstrayTag
-        window = max(window, _PATTERN_WINDOW) if self.patterns else window
-        self._characters -= min(len(text), 2 * window)
+        self._texts_left -= 1
+        if not self.open and not self.patterns:
+            if text in _HARMLESS:
+                return text
+            if self._is_worth_checking(text, window) and not needs_rules(text):
+                self._note_harmless(text)
+                return text
+        text = self._without_private_parts(text)
+        if self.patterns:
+            window = max(window, _PATTERN_WINDOW)
+        self._characters_left -= min(len(text), 2 * window)
         if len(text) <= 2 * window:
             return self._without_secrets(text)
         head = self._without_secrets(text[:window])
@@ -216,83 +258,134 @@ class Redactor:
         note = f"[... {len(text) - 2 * (window - _EDGE):,} characters left out ...]"
         return f"{head[:-_EDGE]}\n{note}\n{tail[_EDGE:]}"
 
+    def _is_worth_checking(self, text: str, window: int) -> bool:
+        """Check whether to run the pre-filter first.
+
+        The rules search for the same keywords, so a long text is filtered only when the budget
+        runs low.
+        """
+        if len(text) > 2 * window:
+            return False
+        is_budget_low = 2 * self._characters_left < _MAX_CHARACTERS
+        return len(text) < _MIN_UNCHECKED or is_budget_low
+
+    def _note_harmless(self, text: str) -> None:
+        self._characters_left -= len(text) // _HARMLESS_COST
+        if len(text) <= _MAX_HARMLESS_LENGTH and len(_HARMLESS) < _MAX_HARMLESS_TEXTS:
+            _HARMLESS.add(text)
+
+    def _without_private_parts(self, text: str) -> str:
+        hides_tag = False
+        if len(text) > 2 * _PRIVATE_WINDOW:
+            middle = text[_PRIVATE_WINDOW - _EDGE : _EDGE - _PRIVATE_WINDOW]
+            # A tag may be in what is dropped: then the rest is private.
+            hides_tag = has_invisible(middle) or "private" in lower(fold(middle))
+            note = f"\n[... {len(text) - 2 * _PRIVATE_WINDOW:,} characters left out ...]\n"
+            tail = "" if hides_tag else note + text[-_PRIVATE_WINDOW:]
+            text = text[:_PRIVATE_WINDOW] + tail
+        cut = _cut_private_parts(text, self.open, wary=True)
+        self.open = MOST_OPEN if hides_tag else cut.open
+        self.astray = self.astray or cut.is_astray
+        if cut.is_astray and not self.tolerant:
+            raise AstrayTag
+        return cut.text
+
     def _without_secrets(self, text: str) -> str:
-        """As it came, for a code may precede a secret, and again as it is stored."""
+        """Redact a text as it came, because a code may precede a secret, and as it is stored."""
         redacted = _redact_patch(text, self.patterns)
         stored = remove_codes(redacted)
-        return redacted if stored == redacted else _redact_patch(stored, self.patterns)
+        if stored == redacted:
+            return redacted
+        return _redact_patch(stored, self.patterns)
 
 
 def _redact_patch(text: str, patterns: Sequence[str]) -> str:
-    """Also without the `-` of a patch: `-ghp_...` is a token that was removed."""
+    """Redact a text, also without the `-` of a patch: `-ghp_...` is a token that was removed."""
     text = redact(text, patterns).text
-    unsigned = (
-        re.compile(_PATCH_LINE).sub(" ", text) if "-" in text and token_prefixes(text) else text
-    )
+    if "-" not in text or not token_prefixes(text):
+        return text
+    unsigned = re.sub(_PATCH_LINE, " ", text)
     if unsigned == text:
         return text
-    return replace_spans(
-        text, [(each.start, each.end, each.kind) for each in find_secrets(unsigned, patterns)]
-    )
+    return _replace_secrets(text, find_secrets(unsigned, patterns))
 
 
-# --- JSON values ---------------------------------------------------------------------------------
+# --- JSON values --------------------------------------------------------------------------------
 
-_DEEPEST = 24
-_WIDEST = 1_000
-_MOST_MEMBERS = 8_000
-"""Nesting, members of one list or object, and members of a value: no honest payload has more."""
+# No honest payload exceeds these.
+_MAX_DEPTH = 24
+_MAX_WIDTH = 1_000  # members of one list or object
+_MAX_MEMBERS = 8_000  # members of a whole value
+_TAG_GAP = "\n" * 9  # more whitespace than a tag may contain
 
 
 def map_texts(value: object, change: Callable[[str], str]) -> object:
-    """Apply a function to each text of a value, names of members too, in their order.
+    """Apply a function to each text of a value in order, member names included.
 
-    What is nested too deep or beyond too many members is dropped; of a long list only the tags in its middle are passed
-    on.
+    What is nested too deeply or comes after too many members is dropped. Of the middle of a long
+    list only the private tags are passed to the function.
     """
-    room = _MOST_MEMBERS
+    return _TextMapper(change).map(value, 0)
 
-    def visit(value: object, depth: int) -> object:
-        nonlocal room
+
+class _TextMapper:
+    """Applies a function to the texts of one value; `_room` is the number of members left."""
+
+    def __init__(self, change: Callable[[str], str]) -> None:
+        self._change = change
+        self._room = _MAX_MEMBERS
+
+    def map(self, value: object, depth: int) -> object:
         if isinstance(value, str):
-            return change(value)
-        if not isinstance(value, dict | list | tuple) or depth >= _DEEPEST:
-            return None if isinstance(value, dict | list | tuple) else value
-        is_object = isinstance(value, dict)
-        result = list[tuple[str, object]]()
-        members: list[tuple[object, object]] = list(
-            value.items() if isinstance(value, dict) else enumerate(value)
-        )
-        half = _WIDEST // 2 if len(members) > _WIDEST else len(members)
-        for number, (key, inner) in enumerate(
-            [*members[:half], *members[max(half, len(members) - half) :]]
-        ):
-            if number == half:
-                gap = members[half : len(members) - half]
-                # Blank lines, more than a tag may contain, so that the joined texts make no new tag.
-                tags = _find_tags(("\n" * 9).join(all_texts(gap)), _MOST_TAGS + 1)
-                change("".join("</private>" if tag[2] else "<private>" for tag in tags))
-                note = f"[... {len(gap):,} left out ...]"
-                result.append((note, note))
-            room -= 1
-            if room < 0:
-                break
-            name = change(str(key)) if is_object else ""
-            result.append((name, visit(inner, depth + 1)))
-        return dict(result) if is_object else [inner for _, inner in result]
+            return self._change(value)
+        if not isinstance(value, dict | list | tuple):
+            return value
+        if depth >= _MAX_DEPTH:
+            return None
+        if isinstance(value, dict):
+            return dict(self._map_members(list(value.items()), depth, is_object=True))
+        members = self._map_members(list(enumerate(value)), depth, is_object=False)
+        return [inner for _, inner in members]
 
-    return visit(value, 0)
+    def _map_members(
+        self, members: list[tuple[object, object]], depth: int, *, is_object: bool
+    ) -> list[tuple[str, object]]:
+        half = len(members)
+        if len(members) > _MAX_WIDTH:
+            half = _MAX_WIDTH // 2
+        gap = members[half:-half]
+        result: list[tuple[str, object]] = []
+        for number, (key, inner) in enumerate(members):
+            if half <= number < len(members) - half:
+                continue
+            if gap and number == len(members) - half:
+                result.append(self._skip(gap))
+            self._room -= 1
+            if self._room < 0:
+                break
+            name = self._change(str(key)) if is_object else ""
+            result.append((name, self.map(inner, depth + 1)))
+        return result
+
+    def _skip(self, gap: list[tuple[object, object]]) -> tuple[str, str]:
+        """Pass on the private tags of members that are left out, and return a note about them."""
+        tags = _find_tags(_TAG_GAP.join(all_texts(gap)), _MAX_TAGS + 1)
+        self._change("".join("</private>" if tag.closes else "<private>" for tag in tags))
+        note = f"[... {len(gap):,} left out ...]"
+        return note, note
 
 
 def all_texts(value: object) -> Iterator[str]:
-    """Yield every text of a value in order, names of members too."""
+    """Yield every text of a value in order, member names included."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
         if isinstance(inner, str):
             yield inner
         elif isinstance(inner, dict):
-            waiting.extend(part for item in reversed(inner.items()) for part in reversed(item))
+            for name, member in reversed(inner.items()):
+                waiting.append(member)
+                waiting.append(name)
         elif isinstance(inner, list | tuple):
             waiting.extend(reversed(inner))
 
@@ -301,52 +394,73 @@ _names_secret = lru_cache(maxsize=1_000)(secret_name)
 
 
 def redact_members(value: object, patterns: Sequence[str] = (), key: str = "") -> object:
-    """Redact values that only their member's name makes a secret."""
+    """Redact the values that only a member's name reveals as secrets.
+
+    `key` is the nearest name around the value that names a secret.
+    """
     if isinstance(value, dict):
-        title = value.get("name", value.get("key"))
-        key = title if isinstance(title, str) and "value" in value and _names_secret(title) else key
-        return {
-            name: redact_members(inner, patterns, name if _names_secret(name) else key)
-            for name, inner in value.items()
-        }
+        key = _secret_title(value) or key
+        redacted = {}
+        for name, inner in value.items():
+            inner_key = name if _names_secret(name) else key
+            redacted[name] = redact_members(inner, patterns, inner_key)
+        return redacted
     if isinstance(value, list):
         return [redact_members(inner, patterns, key) for inner in value]
     if not key or value is None or isinstance(value, bool) or value == key:
         return value
-    findings = [
-        each for each in find_secrets(f'"{key}": "{value}"', patterns) if each.end > len(key) + 5
-    ]
-    return f"[redacted: {findings[0].kind}]" if findings else value
+    value_start = len(key) + 5  # after `"key": "`
+    for finding in find_secrets(f'"{key}": "{value}"', patterns):
+        if finding.end > value_start:
+            return f"[redacted: {finding.kind}]"
+    return value
 
 
-_LONGEST_TEXT = 12_000
-"""Characters of one text: several times what an observation keeps, so that its outcome can still be judged."""
-_LARGEST_LINE = 96 * 1024
+def _secret_title(value: Json) -> str:
+    """Return the secret's name in an object such as `{"name": "password", "value": "..."}`."""
+    title = value.get("name", value.get("key"))
+    if isinstance(title, str) and "value" in value and _names_secret(title):
+        return title
+    return ""
+
+
+# --- payloads of hooks --------------------------------------------------------------------------
+
+_MAX_TEXT = (
+    12_000  # characters, several times what an observation keeps: its outcome shows at the end
+)
+_MAX_LINE = 96 * 1024  # characters of all texts of a payload
+_SHORTER_TEXTS = (
+    2_000,
+    200,
+    20,
+)  # limits to try, one after the other, for a payload that is too large
 _PAYLOAD_WINDOW = 16_000
-_EDITS = ("old_string", "new_string", "content", "new_source", "edits")
+_EDIT_MEMBERS = ("old_string", "new_string", "content", "new_source", "edits")
+_RESULT_FLAGS = ("filePath", "interrupted", "isError", "is_error")
+_NAME_MEMBERS = ("session_id", "cwd", "hook_event_name", "tool_name")
 
 
-def redact_payload(payload: dict[str, object], patterns: Sequence[str] = ()) -> dict[str, object]:
-    """Return a payload redacted and shortened; no edit of a file with private parts."""
+def redact_payload(payload: Json, patterns: Sequence[str] = ()) -> Json:
+    """Return a hook's payload redacted and shortened, without edits to files with private parts."""
     payload = _without_private_edit(payload)
     redactor = Redactor(patterns, tolerant=True)
-    result = map_texts(
-        payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _LONGEST_TEXT)
-    )
+    result = map_texts(payload, lambda text: _shorten(redactor(text, _PAYLOAD_WINDOW), _MAX_TEXT))
     if redactor.astray and redactor.open:
-        # Opened in one text and closed in an earlier one: nobody can say what is between them.
-        names = ("session_id", "cwd", "hook_event_name", "tool_name")
-        result = {name: payload[name] for name in names if isinstance(payload.get(name), str)}
+        # Opened in one text and closed in an earlier one: what is between them is unknown.
+        result = {
+            name: payload[name] for name in _NAME_MEMBERS if isinstance(payload.get(name), str)
+        }
     result = redact_members(result, patterns)
-    for longest in (2_000, 200, 20):
-        if sum(map(len, all_texts(result))) <= _LARGEST_LINE:
+    for longest in _SHORTER_TEXTS:
+        if sum(map(len, all_texts(result))) <= _MAX_LINE:
             break
         result = map_texts(result, partial(_shorten, longest=longest))
-    result = result if isinstance(result, dict) else {}
+    redacted = result if isinstance(result, dict) else {}
     session = payload.get("session_id")
-    if isinstance(session, str):  # it may have been shortened, or come after too many members
-        result["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _LONGEST_TEXT)
-    return result
+    if isinstance(session, str):  # it may have been shortened, or dropped after too many members
+        redacted["session_id"] = _shorten(Redactor(patterns, tolerant=True)(session), _MAX_TEXT)
+    return redacted
 
 
 def _shorten(text: str, longest: int) -> str:
@@ -356,89 +470,109 @@ def _shorten(text: str, longest: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
 
 
-def _without_private_edit(payload: dict[str, object]) -> dict[str, object]:
-    """Drop the original file, and the edit if any of its texts is private."""
+def _without_private_edit(payload: Json) -> Json:
+    """Drop the original file from an edit's payload, and the edit itself if a text is private."""
     parameters = payload.get("tool_input")
-    answer = payload.get("tool_response")
     if not isinstance(parameters, dict):
         return payload
-    edits = [parameters[name] for name in _EDITS if name in parameters]
-    patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
+    answer = payload.get("tool_response")
+    edits = [parameters[name] for name in _EDIT_MEMBERS if name in parameters]
     if isinstance(answer, dict) and "originalFile" in answer:
-        hunks = [hunk for hunk in _list(answer.get("structuredPatch")) if isinstance(hunk, dict)]
-        lines = [
-            line for hunk in hunks for line in _list(hunk.get("lines")) if isinstance(line, str)
-        ]
-        edits += [answer["originalFile"], "\n".join(line[1:] for line in lines)]
+        edits += [answer["originalFile"], _patched_text(answer)]
         answer = {name: value for name, value in answer.items() if name != "originalFile"}
-    if any(
-        has_private_parts("\n".join(line[1:] for line in patch.split("\n"))) for patch in patches
-    ):
-        parameters = {
-            "input": "\n".join(
-                line for patch in patches for line in patch.split("\n") if line[:4] == "*** "
-            )
-        }
+    patches = [text for text in all_texts(list(parameters.values())) if "*** Begin Patch" in text]
+    if any(map(_is_private_patch, patches)):
+        parameters = {"input": "\n".join(_patch_headers(patches))}
     elif any(map(has_private_parts, all_texts(edits))):
-        parameters = {name: value for name, value in parameters.items() if name not in _EDITS}
-        flags = ("filePath", "interrupted", "isError", "is_error")
-        answer = (
-            {name: value for name, value in answer.items() if name in flags}
-            if isinstance(answer, dict)
-            else ""
-        )
-    return {
-        **payload,
-        "tool_input": parameters,
-        **({"tool_response": answer} if "tool_response" in payload else {}),
-    }
+        parameters = {
+            name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
+        }
+        answer = _result_flags(answer)
+    result = {**payload, "tool_input": parameters}
+    if "tool_response" in payload:
+        result["tool_response"] = answer
+    return result
 
 
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+def _patched_text(answer: Json) -> str:
+    """Return the lines of an edit's patch without their signs."""
+    lines = []
+    for hunk in _as_list(answer.get("structuredPatch")):
+        if isinstance(hunk, dict):
+            lines += [line[1:] for line in _as_list(hunk.get("lines")) if isinstance(line, str)]
+    return "\n".join(lines)
+
+
+def _is_private_patch(patch: str) -> bool:
+    return has_private_parts("\n".join(line[1:] for line in patch.split("\n")))
+
+
+def _patch_headers(patches: Iterable[str]) -> Iterator[str]:
+    for patch in patches:
+        for line in patch.split("\n"):
+            if line.startswith("*** "):
+                yield line
+
+
+def _result_flags(answer: object) -> object:
+    if not isinstance(answer, dict):
+        return ""
+    return {name: value for name, value in answer.items() if name in _RESULT_FLAGS}
+
+
+def _as_list(value: object) -> list[object]:
+    if isinstance(value, list):
+        return value
+    return []
 
 
 # --- private paths ------------------------------------------------------------------------------
 
-_NAME = r"[^\s\"'`()<>=,;|&\[\]{}]{1,1000}"
-_POSITION = r"(?s):\d+(?:[:-]\d+)?(?::.*)?$|[:.]+$"
-_LONGEST_LISTING = 400_000
+_FILE_NAME = r"[^\s\"'`()<>=,;|&\[\]{}]{1,1000}"
+_LINE_NUMBER = r"(?s):\d+(?:[:-]\d+)?(?::.*)?$|[:.]+$"
+_MAX_LISTING = 400_000  # characters of a text that are searched for file names
+_NO_MATCH = r"(?!)"
 
 
 class PrivatePaths:
     """The globs of `privacy.paths`.
 
-    One without a slash, or with `**/` before it, matches anywhere; another one from the session's folder or the root.
-    What is inside of a folder that matches is private, and case does not matter: hiding too much is a nuisance, too
-    little a leak.
+    A glob without a slash, or with `**/` before it, matches anywhere. Any other glob matches from
+    the session's folder or from the root of the file system. Everything inside a matching folder is
+    private, and case is ignored: hiding too much is a nuisance, hiding too little is a leak.
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
         from fnmatch import translate  # few projects have globs
         from os.path import expanduser
 
-        anywhere = list[str]()
-        rooted = list[str]()
-        for each in globs:
-            glob = (
-                expanduser(each.strip()).lower().removeprefix("./").rstrip("/").removesuffix("/**")
-            )
-            if glob:
-                target = anywhere if glob.startswith("**/") or "/" not in glob else rooted
-                target.append(
-                    translate(glob.removeprefix("**/")).removesuffix(r"\Z").removesuffix(r"\z")
-                )
-        self._anywhere = re.compile(
-            rf"(?:^|/)(?:{'|'.join(anywhere)})(?=/|\Z)" if anywhere else r"(?!)"
-        )
-        self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)" if rooted else r"(?!)")
+        anywhere: list[str] = []
+        rooted: list[str] = []
+        for raw_glob in globs:
+            glob = expanduser(raw_glob.strip()).lower().removeprefix("./")
+            glob = glob.rstrip("/").removesuffix("/**")
+            if not glob:
+                continue
+            regex = translate(glob.removeprefix("**/")).removesuffix(r"\Z").removesuffix(r"\z")
+            if glob.startswith("**/") or "/" not in glob:
+                anywhere.append(regex)
+            else:
+                rooted.append(regex)
+        self._anywhere = re.compile(_NO_MATCH)
+        self._rooted = re.compile(_NO_MATCH)
+        if anywhere:
+            self._anywhere = re.compile(rf"(?:^|/)(?:{'|'.join(anywhere)})(?=/|\Z)")
+        if rooted:
+            self._rooted = re.compile(rf"(?:{'|'.join(rooted)})(?=/|\Z)")
 
     def match(self, name: str, folder: str) -> bool:
-        """Check whether a name is private, or in a private folder."""
+        """Check whether a file is private, or inside a private folder."""
         from os.path import expanduser, join, normpath  # few projects have globs
 
         full = normpath(join(folder, expanduser(name))).lower()
-        inner = full.removeprefix(folder.rstrip("/") + "/") if folder else full
+        inner = full
+        if folder:
+            inner = full.removeprefix(folder.rstrip("/") + "/")
         return bool(
             self._anywhere.search(full.strip("/"))
             or self._rooted.match(full)
@@ -446,41 +580,46 @@ class PrivatePaths:
         )
 
     def named_in(self, texts: Iterable[str], names: Iterable[str], folder: str) -> bool:
-        """Check whether texts or names mention a private file: `git diff` shows files too."""
+        """Check whether texts or names mention a private file, as the output of `git diff` may."""
         folder = folder.lower()
-        candidates = {*names, *_file_names(texts)}
-        return any(
-            self.match(name.lower(), folder) for name in candidates if name and "\0" not in name
-        )
+        for name in {*names, *_file_names(texts)}:
+            if name and "\0" not in name and self.match(name.lower(), folder):
+                return True
+        return False
 
 
 def _file_names(texts: Iterable[str]) -> Iterator[str]:
-    """Also as `name:12:` and as `a/name` of a patch."""
+    """Yield what may be a file name, also as in `name:12:` and as in `a/name` of a patch."""
     for text in texts:
-        for match in {
-            *re.compile(_NAME).findall(text[:_LONGEST_LISTING])
-        }:  # output repeats its names
-            name = re.compile(_POSITION).sub("", match).removeprefix("file://")
+        distinct = set(re.findall(_FILE_NAME, text[:_MAX_LISTING]))  # output repeats its names
+        for match in distinct:
+            name = re.sub(_LINE_NUMBER, "", match).removeprefix("file://")
             yield name
-            if name.startswith(("a/", "b/", "@")):
-                yield name.partition("/")[2] if name[1:2] == "/" else name[1:]
+            if name.startswith(("a/", "b/", "@/")):
+                yield name[2:]
+            elif name.startswith("@"):
+                yield name[1:]
             if ":" in name:
-                yield from (part for part in name.split(":") if part)
+                yield from filter(None, name.split(":"))
 
 
-def mentions_private_path(payload: dict[str, object], globs: Sequence[str]) -> bool:
+def mentions_private_path(payload: Json, globs: Sequence[str]) -> bool:
     """Check whether a tool's payload names a private file."""
     answer = payload.get("tool_response")
     folder = payload.get("cwd")
     if isinstance(answer, dict) and "originalFile" in answer:
         answer = answer.get("filePath")  # the rest is the content of the file
     texts = all_texts([payload.get("tool_input"), answer, payload.get("error")])
-    return PrivatePaths(globs).named_in(texts, (), folder if isinstance(folder, str) else "")
+    if not isinstance(folder, str):
+        folder = ""
+    return PrivatePaths(globs).named_in(texts, (), folder)
 
 
 # --- what people and agents add -----------------------------------------------------------------
 
-_NOTE = 4_000  # characters of a note that are stored: its beginning and its end
+_MAX_NOTE = (
+    4_000  # characters of a note that are stored: a quarter from its beginning, then its end
+)
 
 
 def clean_memory(
@@ -490,53 +629,56 @@ def clean_memory(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> tuple[str, int]:
-    """Remove private parts and blank edges; Refused for a secret, or when nothing remains."""
-    clean = _refuse_secrets(
-        text, "this", allow_secret, patterns, "say what was learned, in a sentence"
-    )
-    return clean.text, clean.private + count_private_tags(
-        tags, allow_secret=allow_secret, patterns=patterns
-    )
+    """Return a memory's text without private parts and blank edges, and the number of parts.
+
+    Private parts of the tags count as well. Raises Refused for a secret, or when nothing remains.
+    """
+    hint = "say what was learned, in a sentence"
+    clean = _refuse_secrets(text, "this", allow_secret, patterns, hint)
+    parts_in_tags = count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+    return clean.text, clean.private + parts_in_tags
 
 
 def clean_title(text: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()) -> Clean:
-    """Return a title on one line; Refused when nothing remains of it."""
-    clean = _refuse_secrets(
-        text, "the title", allow_secret, patterns, "say in a few words what is to be done"
-    )
+    """Return a title on one line; raise Refused for a secret, or when nothing remains."""
+    hint = "say in a few words what is to be done"
+    clean = _refuse_secrets(text, "the title", allow_secret, patterns, hint)
     return Clean(" ".join(clean.text.split()), (), clean.private)
 
 
 def clean_description(
     text: str, what: str, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> Clean:
-    """Return a description or a reason, which may be empty."""
+    """Return a description or a reason, which may be empty; raise Refused for a secret."""
     return _refuse_secrets(text, f"the {what}", allow_secret, patterns)
 
 
 def clean_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Return tags without private parts, blanks and `#`, each once."""
+    """Return distinct tags without private parts, surrounding whitespace and `#`."""
     spellings: dict[str, str] = {}
-    for tag in strip_private(",".join(tags))[0].split(","):
-        if tidy := tag.strip().lstrip("#").strip():
-            spellings.setdefault(tidy.casefold(), tidy)
+    for raw_tag in strip_private(",".join(tags))[0].split(","):
+        tag = raw_tag.strip().lstrip("#").strip()
+        if tag:
+            spellings.setdefault(tag.casefold(), tag)
     return tuple(spellings.values())
 
 
 def count_private_tags(
     tags: Sequence[str], *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> int:
-    """Count the private parts of tags; Refused when one is a secret."""
-    return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private if tags else 0
+    """Count the private parts of tags; raise Refused when a tag is a secret."""
+    if not tags:
+        return 0
+    return _refuse_secrets("\n".join(tags), "a tag", allow_secret, patterns).private
 
 
 def redact_note(text: str, patterns: Sequence[str] = ()) -> str:
-    """Redact what an agent or a check printed; of a long one both ends."""
+    """Redact what an agent or a check printed; of a long text keep both ends."""
     public = redact(invisible_characters.clean_text(text), patterns).text.strip()
     public = public.encode("utf-8", "replace").decode("utf-8")
-    if len(public) <= _NOTE:
+    if len(public) <= _MAX_NOTE:
         return public
-    return f"{public[: _NOTE // 4].rstrip()}\n[...]\n{public[-3 * _NOTE // 4 :].lstrip()}"
+    return f"{public[: _MAX_NOTE // 4].rstrip()}\n[...]\n{public[-3 * _MAX_NOTE // 4 :].lstrip()}"
 
 
 def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
@@ -544,19 +686,23 @@ def redact_value(value: object, patterns: Sequence[str] = ()) -> object:
     if isinstance(value, str):
         return redact(invisible_characters.clean_text(value), patterns).text
     if isinstance(value, list | tuple):
-        return [redact_value(each, patterns) for each in value]
+        return [redact_value(inner, patterns) for inner in value]
     if isinstance(value, dict):
-        return {
-            str(redact_value(key, patterns)): redact_value(inner, patterns)
-            for key, inner in value.items()
-        }
+        redacted = {}
+        for key, inner in value.items():
+            redacted[str(redact_value(key, patterns))] = redact_value(inner, patterns)
+        return redacted
     return value
 
 
 def _refuse_secrets(
     text: str, what: str, allow_secret: bool, patterns: Sequence[str], hint_if_empty: str = ""
 ) -> Clean:
-    public, private = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
+    """Return a text without private parts and leading blank lines.
+
+    Raises Refused for a secret, and for an empty text if `hint_if_empty` is given.
+    """
+    public, parts = strip_private(text.replace("\r\n", "\n").replace("\r", "\n"))
     invisible_characters.check_text(public)
     findings = () if allow_secret else find_secrets(public, patterns)
     if findings:
@@ -566,9 +712,11 @@ def _refuse_secrets(
             f"{what} looks like a secret ({kinds}{line}): nothing was stored",
             hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
         )
-    if hint_if_empty and not any(
-        character.isprintable() and not character.isspace() for character in public
-    ):
-        why = " once its private parts are removed" if private else ""
+    if hint_if_empty and not any(map(_is_visible, public)):
+        why = " once its private parts are removed" if parts else ""
         raise Refused(f"{what.replace('this', 'the text')} is empty{why}", hint=hint_if_empty)
-    return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), private)
+    return Clean(re.sub(r"\A(?:[^\S\n]*\n)+", "", public.rstrip()), (), parts)
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() and not character.isspace()

@@ -1,1 +1,1 @@
-"""What a coding agent calls at each event of a session: as fast as a bare interpreter, and never in its way."""
+"""Handle the events of coding agents: fast as a bare interpreter, and never in the way."""

@@ -1,7 +1,8 @@
-"""Turn payloads of other clients into Claude Code's form, and our answers into theirs.
+"""Translate other clients' payloads into Claude Code's form, and our answers into theirs.
 
-Tools and parameters get Claude's names, so that the rules for private files, results and lessons are the same for all.
-Members that nobody reads are dropped. Claude Code, Codex and Gemini CLI do without this module.
+Tools and parameters get Claude's names, so that the rules for private files, results and lessons
+are the same for all clients. Members that nobody reads are dropped. Claude Code, Codex and Gemini
+CLI do not need this module.
 """
 
 from __future__ import annotations
@@ -19,23 +20,44 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _CLAUDE_TOOLS = {
-    "Bash": "bash Shell run_shell_command run_commands",
-    "Read": "read read_file read_files view",
-    "Write": "write write_file create",
-    "Edit": "edit editor str_replace",
-    "Grep": "grep grep_search search_codebase",
-    "Glob": "glob",
-    "LS": "list list_directory",
-    "WebFetch": "webfetch web_fetch fetch_web_content",
+    "bash": "Bash",
+    "Shell": "Bash",
+    "run_shell_command": "Bash",
+    "run_commands": "Bash",
+    "read": "Read",
+    "read_file": "Read",
+    "read_files": "Read",
+    "view": "Read",
+    "write": "Write",
+    "write_file": "Write",
+    "create": "Write",
+    "edit": "Edit",
+    "editor": "Edit",
+    "str_replace": "Edit",
+    "grep": "Grep",
+    "grep_search": "Grep",
+    "search_codebase": "Grep",
+    "glob": "Glob",
+    "list": "LS",
+    "list_directory": "LS",
+    "webfetch": "WebFetch",
+    "web_fetch": "WebFetch",
+    "fetch_web_content": "WebFetch",
 }
+"""Claude's name for each client's tools."""
 _CLAUDE_PARAMETERS = {
-    "file_path": "filePath path",
-    "old_string": "oldString old_str old_text",
-    "new_string": "newString new_str new_text",
-    "content": "file_text contents",
+    "filePath": "file_path",
+    "path": "file_path",
+    "oldString": "old_string",
+    "old_str": "old_string",
+    "old_text": "old_string",
+    "newString": "new_string",
+    "new_str": "new_string",
+    "new_text": "new_string",
+    "file_text": "content",
+    "contents": "content",
 }
-_TOOLS = {name: tool for tool, names in _CLAUDE_TOOLS.items() for name in names.split()}
-_PARAMETERS = {name: ours for ours, names in _CLAUDE_PARAMETERS.items() for name in names.split()}
+"""Claude's name for the parameters of tools that touch files."""
 _MEMBERS = (
     "session_id",
     "cwd",
@@ -56,35 +78,29 @@ _MEMBERS = (
     "error",
     "is_interrupt",
 )
-_ANSWERS = dict.fromkeys(("opencode", "copilot"), "additionalContext")
-_ANSWERS |= {"cline": "contextModification", "cursor": "additional_context"}
-# bytes at the end of a transcript, and how often they are read
-_TAIL = 1 << 18
-_READS = 15
+"""The members of a payload that somebody reads."""
+_ANSWER_MEMBERS = {
+    "opencode": "additionalContext",
+    "copilot": "additionalContext",
+    "cline": "contextModification",
+    "cursor": "additional_context",
+}
+"""The member of an answer that a client adds to its context."""
 
 
 def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
-    """Return the event and its payload in Claude's form; "" for an event that says nothing."""
+    """Return the event and its payload in Claude's form; "" for an event without information."""
     try:
         payload: Json = json.loads(raw)
     except (ValueError, RecursionError):
-        return event, raw  # counted as a failure, as any other that is no object
+        return event, raw  # counted as a failure, like any payload that is not an object
     if not isinstance(payload, dict):
         return event, raw
     if host in _ADAPTERS:
         _ADAPTERS[host](event, payload)
-    if event == "UserPromptSubmit" and not payload.get(
-        "prompt"
-    ):  # Qwen sends one with the results of tools
-        return "", raw
-    tool = payload.get("tool_name")
-    given = payload.get("tool_input")
-    if isinstance(tool, str):
-        payload["tool_name"] = tool = _TOOLS.get(tool, tool)
-        if isinstance(given, dict) and tool in ("Read", "Write", "Edit"):
-            payload["tool_input"] = {
-                _PARAMETERS.get(name, name): value for name, value in given.items()
-            }
+    if event == "UserPromptSubmit" and not payload.get("prompt"):
+        return "", raw  # Qwen sends such an event with the results of tools
+    _rename_tool(payload)
     code = payload.get("exit_code")
     if event == "AfterTool" and isinstance(code, int) and code:
         event = "PostToolUseFailure"
@@ -93,46 +109,72 @@ def read_payload(host: str, event: str, raw: bytes) -> tuple[str, bytes]:
     return event, json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
 
 
+def _rename_tool(payload: Json) -> None:
+    tool = payload.get("tool_name")
+    if not isinstance(tool, str):
+        return
+    tool = _CLAUDE_TOOLS.get(tool, tool)
+    payload["tool_name"] = tool
+    parameters = payload.get("tool_input")
+    if isinstance(parameters, dict) and tool in ("Read", "Write", "Edit"):
+        payload["tool_input"] = {
+            _CLAUDE_PARAMETERS.get(name, name): value for name, value in parameters.items()
+        }
+
+
 def write_answer(host: str, answer: bytes) -> bytes:
-    """Return an answer as the client reads it."""
-    if host not in _ANSWERS:
+    """Return an answer in the form that the client reads."""
+    if host not in _ANSWER_MEMBERS:
         return answer.replace(b'"hookEventName": "AfterTool"', b'"hookEventName": "PostToolUse"', 1)
-    return json.dumps(
-        {_ANSWERS[host]: json.loads(answer)["hookSpecificOutput"]["additionalContext"]}
-    ).encode()
+    context = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
+    return json.dumps({_ANSWER_MEMBERS[host]: context}).encode()
 
 
-def _qwen(event: str, payload: Json) -> None:
-    answer = payload.get("tool_response")
-    text = (
-        payload.get("error")
-        if event == "PostToolUseFailure"
-        else answer and answer.get("llmContent")
-    )
-    if (
-        payload.get("tool_name") != "run_shell_command"
-        or not isinstance(text, str)
-        or "\nOutput: " not in text
-    ):
+def _exit_code(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+# --- Qwen Code ----------------------------------------------------------------------------------
+
+
+def _adapt_qwen(event: str, payload: Json) -> None:
+    """Take the output of a command out of the report that Qwen makes of it."""
+    is_failure = event == "PostToolUseFailure"
+    text = payload.get("error")
+    if not is_failure:
+        answer = payload.get("tool_response")
+        text = answer and answer.get("llmContent")
+    if payload.get("tool_name") != "run_shell_command":
+        return
+    if not isinstance(text, str) or "\nOutput: " not in text:
         return
     output, _, report = text.partition("\nOutput: ")[2].rpartition("\nError: ")
-    error, _, rest = report.partition("\nExit Code: ")
-    if event != "PostToolUseFailure":
+    if not is_failure:
         payload["tool_response"] = output
-    else:
-        code = rest.partition("\n")[0]
-        shown = "\n".join(part for part in (output, error) if part not in ("", "(none)", "(empty)"))
-        payload["error"] = f"Exit code {code}\n{shown}" if code.isdecimal() else shown
+        return
+    error, _, rest = report.partition("\nExit Code: ")
+    code = rest.partition("\n")[0]
+    parts = [part for part in (output, error) if part not in ("", "(none)", "(empty)")]
+    payload["error"] = "\n".join(parts)
+    if code.isdecimal():
+        payload["error"] = f"Exit code {code}\n{payload['error']}"
 
 
-def _copilot(event: str, payload: Json) -> None:
+# --- Copilot CLI --------------------------------------------------------------------------------
+
+_MAX_TAIL = 1 << 18  # bytes at the end of a transcript that are read
+_MAX_READS = 15
+_READ_PAUSE = 0.05  # seconds; there is nothing to wait on, and the hook has its deadline
+
+
+def _adapt_copilot(event: str, payload: Json) -> None:
     result = payload.get("tool_result")
     text = result.get("text_result_for_llm") if isinstance(result, dict) else None
     if isinstance(text, str):
         output, _, end = text.rpartition("\n<shellId: ")
-        code = end.rpartition(" exit code ")[2].rstrip(">\n ")
-        payload["tool_response"] = output if code.isdecimal() else text
-        payload["exit_code"] = int(code) if code.isdecimal() else None
+        code = _exit_code(end.rpartition(" exit code ")[2].rstrip(">\n "))
+        payload["tool_response"] = text if code is None else output
+        payload["exit_code"] = code
     if payload.get("source") == "new":
         payload["source"] = "startup"
     if event == "Stop":
@@ -140,59 +182,65 @@ def _copilot(event: str, payload: Json) -> None:
 
 
 def _last_answer(path: str) -> str:
-    """Return the last text of the agent in a transcript of Copilot's, which is written a moment after the event."""
-    for _ in range(_READS):
-        text = hook_files.read_file(path, _TAIL, end=True) or b""
+    """Return the agent's last text in a transcript, which Copilot writes after the event."""
+    for _ in range(_MAX_READS):
+        text = hook_files.read_file(path, _MAX_TAIL, end=True) or b""
         if text.rfind(b'"agentStop"') > text.rfind(b'"type":"user.message"'):
             break
-        time.sleep(
-            0.05
-        )  # there is nothing to wait on; the reads are few, and the hook has its deadline
+        time.sleep(_READ_PAUSE)
     for line in reversed(text.split(b"\n")):
         if line.startswith(b'{"type":"assistant.message"') and b'"content":""' not in line:
             return str(json.loads(line)["data"]["content"])
     return ""
 
 
-def _cline(event: str, payload: Json) -> None:
-    context, result, turn = (
-        payload.get(name) or {} for name in ("sessionContext", "tool_result", "turn")
-    )
+# --- Cline --------------------------------------------------------------------------------------
+
+
+def _adapt_cline(event: str, payload: Json) -> None:
+    context = payload.get("sessionContext") or {}
     payload["session_id"] = context.get("rootSessionId") or payload.get("taskId")
-    payload["cwd"] = next(iter(payload.get("workspaceRoots") or []), "")
-    payload["agent_id"] = payload.get("agent_id") if payload.get("parent_agent_id") else None
-    payload["last_assistant_message"] = turn.get("outputText")
+    payload["cwd"] = _first(payload.get("workspaceRoots"), "")
+    if not payload.get("parent_agent_id"):
+        payload["agent_id"] = None
+    payload["last_assistant_message"] = (payload.get("turn") or {}).get("outputText")
     payload["prompt"] = (payload.get("userPromptSubmit") or {}).get("prompt")
-    if not result:
-        return
-    given = dict(result.get("input") or {})
-    output = result.get("output")
-    results = [
-        each
-        for each in (output if isinstance(output, list) else [output])
-        if isinstance(each, dict)
-    ]
-    text = (
-        "\n".join(str(each.get("result") or each.get("error") or "") for each in results) or output
-    )
-    if isinstance(given.get("commands"), list):
-        given["command"] = "\n".join(map(str, given.pop("commands")))
-    errors = [str(each.get("error")) for each in results if each.get("success") is False]
-    code = errors[0].rpartition(" with code ")[2] if errors else ""
-    payload["exit_code"] = int(code) if code.isdecimal() else None
-    payload["tool_response"] = (
-        {"isError": True, "content": text} if errors and not code.isdecimal() else text
-    )
-    payload |= {
-        "tool_name": result.get("name"),
-        "tool_input": given,
-        "tool_use_id": result.get("id"),
-    }
+    result = payload.get("tool_result") or {}
+    if result:
+        payload["tool_name"] = result.get("name")
+        payload["tool_input"] = _cline_parameters(result)
+        payload["tool_use_id"] = result.get("id")
+        _adapt_cline_output(payload, result.get("output"))
 
 
-def _cursor(event: str, payload: Json) -> None:
+def _cline_parameters(result: Json) -> Json:
+    parameters = dict(result.get("input") or {})
+    if isinstance(parameters.get("commands"), list):
+        parameters["command"] = "\n".join(map(str, parameters.pop("commands")))
+    return parameters
+
+
+def _adapt_cline_output(payload: Json, output: Any) -> None:
+    candidates = output if isinstance(output, list) else [output]
+    results = [candidate for candidate in candidates if isinstance(candidate, dict)]
+    texts = [str(result.get("result") or result.get("error") or "") for result in results]
+    text = "\n".join(texts) or output
+    errors = [str(result.get("error")) for result in results if result.get("success") is False]
+    code = None
+    if errors:
+        code = _exit_code(errors[0].rpartition(" with code ")[2])
+    payload["exit_code"] = code
+    payload["tool_response"] = text
+    if errors and code is None:
+        payload["tool_response"] = {"isError": True, "content": text}
+
+
+# --- Cursor -------------------------------------------------------------------------------------
+
+
+def _adapt_cursor(event: str, payload: Json) -> None:
     payload["session_id"] = payload.get("conversation_id") or payload.get("session_id")
-    payload["cwd"] = next(iter(payload.get("workspace_roots") or []), payload.get("cwd"))
+    payload["cwd"] = _first(payload.get("workspace_roots"), payload.get("cwd"))
     payload["last_assistant_message"] = payload.get("text")
     if event == "SessionStart":
         payload["source"] = "startup"
@@ -201,35 +249,46 @@ def _cursor(event: str, payload: Json) -> None:
         if isinstance(value, str) and value.startswith("{"):
             payload[name] = json.loads(value)
     output = payload.get("tool_output")
-    payload["tool_response"] = output.get("output", output) if isinstance(output, dict) else output
-    payload["exit_code"] = output.get("exitCode") if isinstance(output, dict) else None
+    payload["tool_response"] = output
+    payload["exit_code"] = None
+    if isinstance(output, dict):
+        payload["tool_response"] = output.get("output", output)
+        payload["exit_code"] = output.get("exitCode")
     if "error_message" in payload:
         payload["tool_response"] = {"isError": True, "content": payload["error_message"]}
 
 
-def _windsurf(event: str, payload: Json) -> None:
+def _first(values: Any, default: Any) -> Any:
+    for value in values or []:
+        return value
+    return default
+
+
+# --- Windsurf -----------------------------------------------------------------------------------
+
+
+def _adapt_windsurf(event: str, payload: Json) -> None:
     info: Json = payload.get("tool_info") or {}
     payload["session_id"] = payload.get("trajectory_id")
     payload["cwd"] = os.getcwd()
     payload["prompt"] = info.get("user_prompt")
     payload["last_assistant_message"] = info.get("response")
     if "command_line" in info:
-        payload |= {"tool_name": "Bash", "tool_input": {"command": info["command_line"]}}
+        payload["tool_name"] = "Bash"
+        payload["tool_input"] = {"command": info["command_line"]}
     elif "edits" in info:
-        payload |= {
-            "tool_name": "Edit",
-            "tool_input": {name: info.get(name) for name in ("file_path", "edits")},
-        }
+        payload["tool_name"] = "Edit"
+        payload["tool_input"] = {"file_path": info.get("file_path"), "edits": info.get("edits")}
     elif "mcp_tool_name" in info:
-        name = f"mcp__{info.get('mcp_server_name')}__{info['mcp_tool_name']}"
-        payload |= {"tool_name": name, "tool_input": info.get("mcp_tool_arguments")}
+        payload["tool_name"] = f"mcp__{info.get('mcp_server_name')}__{info['mcp_tool_name']}"
+        payload["tool_input"] = info.get("mcp_tool_arguments")
         payload["tool_response"] = info.get("mcp_result")
 
 
 _ADAPTERS = {
-    "qwen": _qwen,
-    "copilot": _copilot,
-    "cline": _cline,
-    "cursor": _cursor,
-    "windsurf": _windsurf,
+    "qwen": _adapt_qwen,
+    "copilot": _adapt_copilot,
+    "cline": _adapt_cline,
+    "cursor": _adapt_cursor,
+    "windsurf": _adapt_windsurf,
 }

@@ -1,28 +1,99 @@
-"""Answer an event: memory that relates to a prompt, a subagent's task, or what a tool is about to do or failed at.
+"""Answer an event with memory that relates to it.
 
-The answer is one JSON object with `additionalContext`, or nothing. What was injected goes to the ledger and to the
-session's list, so that it is injected once. The index is opened read-only and nothing is waited for.
+The event may be a prompt, a subagent that starts, or a tool call that is about to run or has
+failed. The answer is one JSON object with `additionalContext`, or nothing. What was injected goes
+to the ledger and to the session's list, so that it is injected only once. The index is opened
+read-only, and nothing waits for a lock. This is the answering tier of the hooks: it may load `re`,
+`json`, `enum` and `collections`, but neither `typing` nor `dataclasses`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
 from ralph import discovery
 from ralph.hooks.handler import Payload, session_name
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 from ralph.store import hook_files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    import sqlite3
+    from collections.abc import Collection, Mapping, Sequence
 
     from ralph.context.recall import Recalled, RecallOptions
     from ralph.hooks.handler import Project
 
-_REDACTED = "[redacted: "
-_OTHER_NAMES = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
-"""Gemini and others read no answer before a tool: theirs comes with its result."""
+SUBAGENT_TOKENS = 600  # maximum for a subagent
+MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
+_MAX_STATE_FILE = 1 << 20  # bytes of a list of injected records or of subagent tasks
+_SECONDS_PER_DAY = 86_400
+_LOOP_NOTE = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
+_SAME_AS = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PreToolUse"}
+"""Other hosts' names; those read no answer before a tool runs, so it comes with the result."""
+
+
+@record
+class _Request:
+    """What an event asks memory: a question, or the files and the command of a tool call."""
+
+    question: str = ""
+    files: Sequence[str] = ()
+    command: str = ""
+
+
+def answer_event(
+    host: str, event: str, payload: Payload, project: Project, env: Mapping[str, str]
+) -> bytes:
+    """Return what to print for an event; b"" when no memory relates to it."""
+    moment = _SAME_AS.get(event, event)
+    is_subagent = moment == "SubagentStart"
+    request = _read_request(host, moment, payload, project)
+    if not (request.question or request.files or request.command):
+        return b""
+    connection = hook_files.open_index(project.index)
+    if connection is None:
+        return b""
+    session = payload.text("session_id")
+    try:
+        # A subagent knows nothing of what its session was given.
+        options = _recall_options(project, "" if is_subagent else session, env)
+        if is_subagent:
+            options.budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
+        memory = _recall(connection, moment, request, payload.text("error"), options)
+    finally:
+        connection.close()
+    lines = [memory.text] if memory.text else []
+    runs: list[str] = []
+    if moment == "UserPromptSubmit":
+        runs = _running_loops(project, options.seen)
+        lines += [_LOOP_NOTE.format(run) for run in runs]
+    text = "\n".join(lines)
+    if not text or len(text) > MOST_CHARACTERS:
+        return b""
+    try:
+        _note_in_ledger(project, session, event, memory)
+        if session and not is_subagent:
+            _note_as_seen(project, session, memory, runs)
+    except (OSError, hook_files.Unsure) as error:  # a full disk must not suppress an answer
+        hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
+    return _encode_answer(project, event, text, memory)
+
+
+def _encode_answer(project: Project, event: str, text: str, memory: Recalled) -> bytes:
+    answer: dict[str, object] = {}
+    if project.settings.presence == "full":
+        tokens = sum(cost for _, cost in memory.records)
+        answer["systemMessage"] = f"Ralph: {len(memory.records)} injected, {tokens} tokens"
+    answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+# --- what an event asks -------------------------------------------------------------------------
+
+_REDACTION_MARKER = "[redacted: "
+_GEMINI_CONTEXTS = ("<hook_context>", "<session_context>")
 _FILE_TOOLS = (
     "Edit",
     "Write",
@@ -34,132 +105,127 @@ _FILE_TOOLS = (
     "write_file",
     "read_file",
 )
-"""Tools that touch the files that they name, of all hosts."""
+"""Tools of all hosts that touch the files they name."""
+_PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
+_PATCH_MEMBERS = ("command", "input", "patch")
 _PATCH_LINES = ("*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: ")
-_MOST_FILES = 8
-_DAY = 86_400
-_SILENCE = 60  # seconds without a heartbeat, which comes each ten, after which a loop does not count as running
-_LOOP = "[ralph] A loop is running: {0} (`ralph loop status {0}` shows it)."
-SUBAGENT_TOKENS = 600  # that a subagent is given at most
-MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
+_MAX_PATCHED_FILES = 8
 
 
-def answer_event(
-    host: str, event: str, payload: Payload, project: Project, env: Mapping[str, str]
-) -> bytes:
-    """Return what to print about an event; b"" when memory has nothing that relates."""
-    name = _OTHER_NAMES.get(event, event)
-    question = ""
-    is_subagent = name == "SubagentStart"
-    if is_subagent:
-        question = _subagent_task(payload, project)
-    elif name == "UserPromptSubmit":
-        question = _question(host, payload)
-    files = _files(payload)
+def _read_request(host: str, moment: str, payload: Payload, project: Project) -> _Request:
+    """Return what an event asks; an empty request when it asks nothing."""
+    if moment == "SubagentStart":
+        return _Request(question=_take_subagent_task(payload, project))
+    if moment == "UserPromptSubmit":
+        return _Request(question=_question(host, payload))
     command = payload.object("tool_input").text("command")
-    if not (question or files or command) or (
-        not question and name in ("UserPromptSubmit", "SubagentStart")
-    ):
-        return b""
-    connection = hook_files.open_index(project.index)
-    if connection is None:
-        return b""
-    try:
-        from ralph.context import recall  # only when there is an index to ask
-
-        session = payload.text("session_id")
-        options = _request(project, "" if is_subagent else session, env)
-        if is_subagent:  # it knows nothing of what its session was given
-            options.budget = min(options.budget or SUBAGENT_TOKENS, SUBAGENT_TOKENS)
-        if question:
-            memory = recall.recall_for_prompt(connection, question, options)
-        elif name == "PreToolUse":
-            memory = recall.before_action(connection, files, command, options)
-        else:
-            memory = recall.after_failure(
-                connection, files, command, payload.text("error"), options
-            )
-    finally:
-        connection.close()
-    runs = _running_loops(project, options.seen) if name == "UserPromptSubmit" else []
-    text = "\n".join(filter(None, (memory.text, *map(_LOOP.format, runs))))
-    if not text or len(text) > MOST_CHARACTERS:
-        return b""
-    try:
-        _note_injection(
-            project, session, event, memory, [] if is_subagent else runs, seen=not is_subagent
-        )
-    except (
-        OSError,
-        hook_files.Unsure,
-    ) as error:  # a full or read-only disk must not hold an answer back
-        hook_files.count_failure(project.state, event, f"cannot note what was injected: {error}")
-    inner = f'{{"hookEventName": {_quote(event)}, "additionalContext": {_quote(text)}}}'
-    said = ""
-    if project.settings.presence == "full":
-        tokens = sum(cost for _, cost in memory.records)
-        said = f'"systemMessage": "Ralph: {len(memory.records)} injected, {tokens} tokens", '
-    return f'{{{said}"hookSpecificOutput": {inner}}}'.encode()
+    return _Request(files=_touched_files(payload), command=command)
 
 
 def _question(host: str, payload: Payload) -> str:
-    """Return a person's prompt without markers of redacted secrets: nobody searches for those."""
+    """Return a person's prompt, without the markers of redacted secrets."""
     from ralph.context.recall import human_question  # only for prompts
 
     prompt = payload.text("prompt")
-    if host == "gemini" and prompt.lstrip().startswith(("<hook_context>", "<session_context>")):
-        from ralph.capture.events import without_context  # for one host
+    if host == "gemini" and prompt.lstrip().startswith(_GEMINI_CONTEXTS):
+        from ralph.capture.events import without_context  # only for one host
 
         prompt = without_context(prompt)
-    first, *rest = prompt.split(_REDACTED)
+    first, *rest = prompt.split(_REDACTION_MARKER)
     return human_question(first + " ".join(part.partition("]")[2] for part in rest))
 
 
-def _subagent_task(payload: Payload, project: Project) -> str:
-    """Return the task of a subagent that starts: the oldest one for its type that no other has taken."""
+def _take_subagent_task(payload: Payload, project: Project) -> str:
+    """Return the oldest task for a subagent's type that is not taken, and mark it as taken."""
     session = session_name(payload.text("session_id"))
-    kind = payload.text("agent_type")
-    lines = (
-        hook_files.read_file(f"{project.state}/cache/subagents/{session}", 1 << 20) or b""
-    ).split(b"\n")
-    tasks = [task for line in lines if (task := Payload(line)).text("subagent_type") == kind]
-    taken = sum(1 for line in lines if Payload(line).text("taken") == kind)
-    if not kind or taken >= len(tasks):
+    agent_type = payload.text("agent_type")
+    if not agent_type:
         return ""
-    project.append("cache/subagents", session, f'{{"taken": {_quote(kind)}}}\n'.encode())
-    return f"{tasks[taken].text('description')}\n{tasks[taken].text('prompt')}"
+    path = f"{project.state}/cache/subagents/{session}"
+    tasks = []
+    taken = 0
+    for line in (hook_files.read_file(path, _MAX_STATE_FILE) or b"").split(b"\n"):
+        entry = _parse_object(line)
+        if entry.get("subagent_type") == agent_type:
+            tasks.append(entry)
+        if entry.get("taken") == agent_type:
+            taken += 1
+    if taken >= len(tasks):
+        return ""
+    mark = json.dumps({"taken": agent_type}, ensure_ascii=False) + "\n"
+    project.append("cache/subagents", session, mark.encode("utf-8", "replace"))
+    return f"{_text(tasks[taken], 'description')}\n{_text(tasks[taken], 'prompt')}"
 
 
-def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
-    """Return the loops that run now, by their heartbeats, and that the session has not been told of."""
-    folder = f"{project.state}/cache/runs"
+def _parse_object(line: bytes) -> dict[str, object]:
+    """Return the JSON object on a line; {} for anything else."""
     try:
-        names = [
-            name.removesuffix(".alive") for name in os.listdir(folder) if name.endswith(".alive")
-        ]
-        ages = {name: time.time() - os.stat(f"{folder}/{name}.alive").st_mtime for name in names}
-    except OSError:
+        value = json.loads(line.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(members: Mapping[str, object], name: str) -> str:
+    value = members.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _touched_files(payload: Payload) -> list[str]:
+    """Return the files that a tool call reads or changes."""
+    if payload.text("tool_name") not in _FILE_TOOLS:
         return []
-    return [
-        name
-        for name in sorted(names)
-        if name not in seen and ages[name] < _SILENCE and session_name(name) == name
-    ]
+    parameters = payload.object("tool_input")
+    names = _texts(parameters, _PATH_MEMBERS)
+    if names:
+        return names
+    patch = payload.text("tool_input")
+    patches = _texts(parameters, _PATCH_MEMBERS)
+    if not patch and patches:
+        patch = patches[0]
+    return _patched_files(patch)[:_MAX_PATCHED_FILES]
 
 
-def _request(project: Project, session: str, env: Mapping[str, str]) -> RecallOptions:
+def _texts(parameters: Payload, names: Sequence[str]) -> list[str]:
+    return list(filter(None, map(parameters.text, names)))
+
+
+def _patched_files(patch: str) -> list[str]:
+    files = []
+    for line in patch.split("\n"):
+        if line.startswith(_PATCH_LINES):
+            files.append(line.partition(": ")[2].strip())
+    return files
+
+
+# --- recall -------------------------------------------------------------------------------------
+
+
+def _recall(
+    connection: sqlite3.Connection,
+    moment: str,
+    request: _Request,
+    error: str,
+    options: RecallOptions,
+) -> Recalled:
+    from ralph.context import recall  # only when there is an index to ask
+
+    if request.question:
+        return recall.recall_for_prompt(connection, request.question, options)
+    files = list(request.files)
+    if moment == "PreToolUse":
+        return recall.before_action(connection, files, request.command, options)
+    return recall.after_failure(connection, files, request.command, error, options)
+
+
+def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> RecallOptions:
     from ralph.context import recall  # only when there is an index to ask
 
     settings = project.settings
-    path = f"{project.state}/cache/injected/{session_name(session)}"
-    injected = (hook_files.read_file(path, 1 << 20) if session else None) or b""
-    names = (
-        frozenset(injected.decode("utf-8", "replace").split("\n")) if session else frozenset[str]()
-    )
-    options = recall.RecallOptions(hook_files.timestamp()[:10], session, names)
-    options.task = (
-        env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8") or project.task
-    )
+    today = hook_files.timestamp()[:10]
+    options = recall.RecallOptions(today, session, _injected_names(project, session))
+    task = env.get("RALPH_TASK", "").encode("utf-8", "replace").decode("utf-8")
+    options.task = task or project.task
     options.enabled = settings.enabled
     options.types = settings.types
     options.tags = settings.tags
@@ -168,72 +234,76 @@ def _request(project: Project, session: str, env: Mapping[str, str]) -> RecallOp
         f"{discovery.user_folder('STATE', env)}/accepted",
     )
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
-    folder = f"worktrees/{project.worktree}/" if project.worktree else ""
-    verified = hook_files.read_file(
-        f"{project.state}/cache/{folder}{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES
-    )
-    options.stale = recall.CitationCache(project.root, verified) if verified else None
+    cache = f"{project.state}/cache"
+    if project.worktree:
+        cache = f"{cache}/worktrees/{project.worktree}"
+    verified = hook_files.read_file(f"{cache}/{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
+    if verified:
+        options.stale = recall.CitationCache(project.root, verified)
     if settings.recent:
-        then = time.gmtime(max(0, time.time() - settings.recent * _DAY))
-        options.since = f"{then[0]:04}-{then[1]:02}-{then[2]:02}"
+        since = max(0, time.time() - settings.recent * _SECONDS_PER_DAY)
+        options.since = time.strftime("%Y-%m-%d", time.gmtime(since))
     return options
 
 
-def _files(payload: Payload) -> list[str]:
-    """Return the files that a tool is about to touch."""
-    if payload.text("tool_name") not in _FILE_TOOLS:
+def _injected_names(project: Project, session: str) -> frozenset[str]:
+    """Return the records and runs that a session was given."""
+    if not session:
+        return frozenset()
+    path = f"{project.state}/cache/injected/{session_name(session)}"
+    injected = hook_files.read_file(path, _MAX_STATE_FILE) or b""
+    return frozenset(injected.decode("utf-8", "replace").split("\n"))
+
+
+_HEARTBEAT = ".alive"  # how the name of a run's heartbeat file ends
+_MAX_HEARTBEAT_AGE = 60  # seconds after which a loop, which writes every ten, counts as ended
+
+
+def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
+    """Return the loops that are running, by their heartbeats, and that the session has not seen."""
+    folder = f"{project.state}/cache/runs"
+    runs = []
+    try:
+        for file in os.listdir(folder):
+            if not file.endswith(_HEARTBEAT):
+                continue
+            run = file.removesuffix(_HEARTBEAT)
+            age = time.time() - os.stat(f"{folder}/{file}").st_mtime
+            is_running = age < _MAX_HEARTBEAT_AGE and session_name(run) == run
+            if is_running and run not in seen:
+                runs.append(run)
+    except OSError:
         return []
-    parameters = payload.object("tool_input")
-    names = [
-        parameters.text(key) for key in ("file_path", "notebook_path", "path", "absolute_path")
-    ]
-    patch = payload.text("tool_input") or next(
-        filter(None, map(parameters.text, ("command", "input", "patch"))), ""
-    )
-    patched = [
-        line.partition(": ")[2].strip()
-        for line in patch.split("\n")
-        if line.startswith(_PATCH_LINES)
-    ]
-    return [name for name in names if name] or patched[:_MOST_FILES]
+    return sorted(runs)
 
 
 # --- the ledger ---------------------------------------------------------------------------------
 
 
-def _note_injection(
-    project: Project,
-    session: str,
-    event: str,
-    memory: Recalled,
-    runs: list[str],
-    *,
-    seen: bool,
-) -> None:
-    """Write what was injected to the ledger and, where it was `seen`, to the session's list, also runs of the loop."""
-    at = hook_files.timestamp()
-    lines = "".join(
-        f'{{"v": 1, "type": "injection", "at": {_quote(at)}, "event": {_quote(event)}, "layer": {memory.layer}, '
-        f'"record": {_quote(record)}, "session": {_quote(session)}, "tokens": {tokens}}}\n'
-        for record, tokens in memory.records
-    )
-    names = "".join(
-        f"{name}\n"
-        for name in (*runs, *(record for record, _ in memory.records))
-        if "\n" not in name
-    )
+def _note_in_ledger(project: Project, session: str, event: str, memory: Recalled) -> None:
+    """Append a line for each injected record to the ledger."""
+    now = hook_files.timestamp()
+    lines = []
+    for record_id, tokens in memory.records:
+        injection = {
+            "v": 1,
+            "type": "injection",
+            "at": now,
+            "event": event,
+            "layer": memory.layer,
+            "record": record_id,
+            "session": session,
+            "tokens": tokens,
+        }
+        lines.append(json.dumps(injection, ensure_ascii=False) + "\n")
     if lines:
-        project.append(discovery.LOG, "injections.jsonl", lines.encode("utf-8", "replace"))
-    if session and seen:
-        project.append("cache/injected", session_name(session), names.encode("utf-8", "replace"))
+        project.append(discovery.LOG, "injections.jsonl", "".join(lines).encode("utf-8", "replace"))
 
 
-_CONTROLS = {number: f"\\u{number:04x}" for number in (*range(32), 127)}
-
-
-def _quote(text: str) -> str:
-    """Return a text as a JSON string."""
-    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    if not text.isprintable():
-        text = text.translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
-    return f'"{text}"'
+def _note_as_seen(project: Project, session: str, memory: Recalled, runs: Sequence[str]) -> None:
+    """Append what was injected to the session's list, so that it is injected only once."""
+    names = [*runs, *(record_id for record_id, _ in memory.records)]
+    lines = [f"{name}\n" for name in names if "\n" not in name]
+    project.append(
+        "cache/injected", session_name(session), "".join(lines).encode("utf-8", "replace")
+    )

@@ -1,8 +1,11 @@
-"""Handle one event of a host: record it, answer it, or load the app for it.
+"""Handle one event from a host: record it, answer it, or load the app for it.
 
-The payload is stored as one raw line; what it means is worked out when the log is read. Its top level is scanned
-without a parser, so that an event without anything private or secret imports neither `json` nor `re`; modules that
-hooks load import neither dataclasses, typing, pathlib, enum, inspect nor contextlib. The exit code is always 0.
+An event is recorded as one raw line of the session's log; what it means is worked out when the log
+is read. The top level of its payload is scanned without a parser, so an event without anything
+private or secret imports neither `json` nor `re`. This module and what it imports are the recording
+tier of the hooks, which every event pays for: it must not load `dataclasses`, `typing`, `pathlib`,
+`enum`, `inspect` or `contextlib`. `hooks.answer` is the answering tier, and `app.hook` has the
+events that need all of Ralph. The exit code is always 0.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ RECORDED = (
     "BeforeAgent",
     "beforeSubmitPrompt",
 )
+"""Events that are recorded as they are."""
 ANSWERED = (
     "UserPromptSubmit",
     "PreToolUse",
@@ -39,18 +43,26 @@ ANSWERED = (
     "BeforeAgent",
     "AfterTool",
 )
+"""Events that are answered from the index."""
 HANDLED = ("SessionStart", "PreCompact", "Stop", "AfterAgent", "PreCompress")
-"""Events that are recorded as they are, that are answered from the index, and that the app handles."""
-_RECORDING = 2.0
-_ANSWERING = 3.0
-_HANDLING = 5.0
-_SECONDS = (
-    dict.fromkeys(ANSWERED, _ANSWERING) | dict.fromkeys(HANDLED, _HANDLING) | {"SessionEnd": 1.2}
-)
-"""When an event that takes the slow path gives up, before its host ends it; recording takes 2 seconds at most."""
+"""Events that the app handles."""
+_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
+_SUBAGENT_TOOLS = ("Agent", "Task")
+_UNADAPTED_HOSTS = ("claude", "codex", "gemini")  # their payloads are read as they are
+
+# Seconds after which an event on a slow path gives up, before its host ends it.
+_RECORDING_SECONDS = 2.0
+_ANSWERING_SECONDS = 3.0
+_HANDLING_SECONDS = 5.0
+_SESSION_END_SECONDS = 1.2
+_REDACTION_SECONDS = (1.0, 0.4, 0.2)
+"""For redaction: at first, and again without a user's pattern that took too long."""
 _LOCK_SECONDS = 0.5  # how long the app waits for each lock
-_TRIES = (1.0, 0.4, 0.2)
-"""Seconds for redaction: at first, and again without a pattern of the user's that took too long."""
+
+_READ_BYTES = 1 << 20  # of standard input, at a time
+_MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
+_HEAD_BYTES = 64 * 1024
+"""Of a payload over the maximum only the head is read, and it is stored without its texts."""
 
 
 def main(arguments: list[str]) -> None:
@@ -61,25 +73,29 @@ def main(arguments: list[str]) -> None:
 
         statusline.main()
     elif len(arguments) == 2 or arguments[2:] == ["--plugin"]:
-        host, event = arguments[:2]
-        if not arguments[2:] or not _is_installed_twice(event):
-            pieces = []
-            size = 0
-            while piece := os.read(0, 1 << 20):
-                size += len(piece)
-                if (
-                    size <= _LARGEST
-                ):  # the rest of a larger one is read, so that the host is not kept waiting
-                    pieces.append(piece)
-            answer = run_event(
-                host, event, b"".join(pieces), os.environ, _set_deadline, cut=size > _LARGEST
-            )
+        host = arguments[0]
+        event = arguments[1]
+        is_plugin = len(arguments) > 2
+        if not is_plugin or not _is_installed_twice(event):
+            raw, is_cut = _read_input()
+            answer = run_event(host, event, raw, os.environ, _set_deadline, cut=is_cut)
     try:
         while answer:
             answer = answer[os.write(1, answer) :]
     except OSError:
         pass
-    os._exit(0)  # what an interpreter does before it ends takes longer than recording did
+    os._exit(0)  # an ordinary shutdown of the interpreter takes longer than recording did
+
+
+def _read_input() -> tuple[bytes, bool]:
+    """Return the payload on standard input, and whether its end is missing."""
+    pieces = []
+    size = 0
+    while piece := os.read(0, _READ_BYTES):
+        size += len(piece)
+        if size <= _MAX_PAYLOAD_BYTES:  # read on regardless, so that the host is not kept waiting
+            pieces.append(piece)
+    return b"".join(pieces), size > _MAX_PAYLOAD_BYTES
 
 
 def run_event(
@@ -91,33 +107,43 @@ def run_event(
     *,
     cut: bool = False,
 ) -> bytes:
-    """Record an event and return what to print about it; whatever fails is counted, and the session goes on.
+    """Handle an event and return what to print; a failure is counted, and the session goes on.
 
-    `set_deadline` is called before anything slow, with the seconds that are left; `cut`: the end of `raw` is missing.
+    `set_deadline` is called before anything slow, with the seconds that are left. `cut` says that
+    the end of `raw` is missing.
     """
     if env.get("RALPH_DISABLE") == "1":
         return b""
     state = ""
-    is_adapted = host not in ("claude", "codex", "gemini")
+    is_adapted = host not in _UNADAPTED_HOSTS and not cut
     try:
-        if is_adapted and not cut:
-            from ralph.hooks import adapters  # the others send what we read
+        if is_adapted:
+            from ralph.hooks import adapters
 
             event, raw = adapters.read_payload(host, event, raw)
-        payload = Payload(raw[:_HEAD], cut=True) if cut else Payload(raw)
-        folders = [env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")]
-        valid = [folder for folder in folders if folder.startswith("/") and "\0" not in folder]
-        project = Project(valid[0] if valid else os.getcwd())
-        state = project.state if project.root else ""
+        payload = Payload(raw[:_HEAD_BYTES], cut=True) if cut else Payload(raw)
+        project = Project(_event_folder(payload, env))
+        if project.root:
+            state = project.state
         answer = _handle(host, event, payload, project, env, set_deadline)
-        return adapters.write_answer(host, answer) if answer and is_adapted and not cut else answer
-    except BaseException as error:  # noqa: BLE001 - a host would take any message or exit code as ours
+        if answer and is_adapted:
+            return adapters.write_answer(host, answer)
+        return answer
+    except BaseException as error:  # noqa: BLE001 - a host would act on any message or exit code
         try:
             if state:
                 hook_files.count_failure(state, event, f"{type(error).__name__}: {error}")
-        except BaseException:  # noqa: BLE001, S110 - there is no other place to report it
+        except BaseException:  # noqa: BLE001, S110 - there is nowhere else to report it
             pass
         return b""
+
+
+def _event_folder(payload: Payload, env: Mapping[str, str]) -> str:
+    """Return the folder of an event: the host's project, its working folder, or ours."""
+    for folder in (env.get("CLAUDE_PROJECT_DIR") or "", payload.text("cwd")):
+        if folder.startswith("/") and "\0" not in folder:
+            return folder
+    return os.getcwd()
 
 
 def _handle(
@@ -128,74 +154,85 @@ def _handle(
     env: Mapping[str, str],
     set_deadline: Callable[[float], None],
 ) -> bytes:
-    if event not in RECORDED + ANSWERED + HANDLED:
+    """Record and answer an event, and return what to print."""
+    if event not in RECORDED + ANSWERED + HANDLED or not _is_active(project, env):
         return b""
-    # The user's config may let hooks act outside of projects only if it has the word.
-    if not project.root and b"everywhere" not in (hook_files.read_file(_user_config(env)) or b""):
-        return b""
-    if project.root and os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
-        return b""
-    seconds = _SECONDS.get(event, _RECORDING)
     if event in HANDLED or not project.root:
-        if payload.cut and project.root:
-            payload = _redact_in_time(payload, project, event, set_deadline) or payload
-        _prepare_app(lambda: set_deadline(seconds))
-        from ralph.app.hook import handle_event
-
-        printed = handle_event(
-            project.folder, host, event, payload.raw, env=env, project=bool(project.root)
-        )
-        return printed.encode("utf-8", "replace")
-    if project.load_settings(env) is None:
-        _prepare_app(lambda: set_deadline(seconds))
-        from ralph.app.hook import refresh_settings
-
-        refresh_settings(project.root, event, env)
-        if project.load_settings(env) is None:
-            return b""
+        return _handle_in_app(host, event, payload, project, env, set_deadline)
+    if not _load_settings(event, project, env, set_deadline):
+        return b""
     if event in RECORDED and project.settings.capture:
-        if not payload.members:
-            raise ValueError("the payload is no JSON object")
-        if payload.text("session_id"):
-            if _forgets(event, payload, project):
-                stored: Payload | None = _without_texts(payload, forgets=True)
-            else:
-                stored = _redact_in_time(payload, project, event, set_deadline)
-            if stored is not None:
-                append_event(host, event, stored, project, env)
-            payload = stored or Payload(b"{}")
+        payload = _record(host, event, payload, project, env, set_deadline)
     if event == "SessionEnd":
-        _prepare_app(lambda: set_deadline(seconds))
+        _prepare_app(event, set_deadline)
         from ralph.app.hook import update_index
 
         update_index(project.root, event)
         return b""
-    if (
-        event == "PreToolUse"
-        and payload.text("tool_name") in ("Agent", "Task")
-        and project.settings.capture
-    ):
-        stored = (
-            None
-            if _forgets(event, payload, project)
-            else _redact_in_time(payload, project, event, set_deadline)
-        )
-        if stored is not None:  # the event of the subagent's start does not say what it shall do
-            name = session_name(payload.text("session_id"))
-            project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
+    starts_subagent = event == "PreToolUse" and payload.text("tool_name") in _SUBAGENT_TOOLS
+    if starts_subagent and project.settings.capture:
+        _store_subagent_task(event, payload, project, set_deadline)
         return b""
-    in_loop = event in ("UserPromptSubmit", "BeforeAgent") and env.get("RALPH_RUN")
-    if event not in ANSWERED or in_loop or project.settings.inject != "auto":
-        return b""  # Ralph's own loop has put into its prompt what memory has
+    if not _wants_answer(event, project, env):
+        return b""
     from ralph.hooks.answer import answer_event
 
     return answer_event(host, event, payload, project, env)
 
 
-def _prepare_app(set_deadline: Callable[[], None]) -> None:
-    """Collect garbage again, and make installed packages importable, as they are without `-S`."""
+def _is_active(project: Project, env: Mapping[str, str]) -> bool:
+    """Check that an event is in a project that is not paused, or may count outside projects."""
+    if project.root:
+        return not os.path.exists(f"{project.state}/{discovery.LOG}/paused")
+    # The user's config lets hooks act outside projects only if it contains this word.
+    return b"everywhere" in (hook_files.read_file(_user_config(env)) or b"")
+
+
+def _wants_answer(event: str, project: Project, env: Mapping[str, str]) -> bool:
+    if event in _PROMPT_EVENTS and env.get("RALPH_RUN"):
+        return False  # the prompt of Ralph's own loop already contains what memory knows
+    return event in ANSWERED and project.settings.inject == "auto"
+
+
+# --- the app and its deadlines ------------------------------------------------------------------
+
+
+def _handle_in_app(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
+) -> bytes:
+    if payload.cut and project.root:
+        payload = _redact_in_time(payload, project, event, set_deadline) or payload
+    _prepare_app(event, set_deadline)
+    from ralph.app.hook import handle_event
+
+    printed = handle_event(
+        project.folder, host, event, payload.raw, env=env, project=bool(project.root)
+    )
+    return printed.encode("utf-8", "replace")
+
+
+def _load_settings(
+    event: str, project: Project, env: Mapping[str, str], set_deadline: Callable[[float], None]
+) -> bool:
+    """Load the cached settings, and refresh the cache first when it is out of date."""
+    if project.load_settings(env) is not None:
+        return True
+    _prepare_app(event, set_deadline)
+    from ralph.app.hook import refresh_settings
+
+    refresh_settings(project.root, event, env)
+    return project.load_settings(env) is not None
+
+
+def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
+    """Enable garbage collection, and make installed packages importable despite `-S`."""
     gc.enable()
-    set_deadline()
+    set_deadline(_seconds_for(event))
     if "site" not in sys.modules:
         import site
 
@@ -205,8 +242,18 @@ def _prepare_app(set_deadline: Callable[[], None]) -> None:
         files.set_patience(_LOCK_SECONDS)
 
 
+def _seconds_for(event: str) -> float:
+    if event == "SessionEnd":
+        return _SESSION_END_SECONDS
+    if event in HANDLED:
+        return _HANDLING_SECONDS
+    if event in ANSWERED:
+        return _ANSWERING_SECONDS
+    return _RECORDING_SECONDS
+
+
 def _set_deadline(seconds: float) -> None:
-    """Raise DeadlineExceeded after so many seconds; a later call replaces an earlier one."""
+    """Raise DeadlineExceeded after some seconds; a later call replaces an earlier one."""
     import signal  # it loads enum, which recording must not
 
     from ralph.errors import DeadlineExceeded
@@ -219,57 +266,76 @@ def _set_deadline(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
+# --- the plugin ---------------------------------------------------------------------------------
+
+_MAX_HOST_SETTINGS = 1 << 22  # bytes
+
+
 def _is_installed_twice(event: str) -> bool:
-    """Check whether the user's settings start our hook as well: then the plugin leaves the event to them."""
-    home = os.environ.get("HOME")
-    project = os.environ.get("CLAUDE_PROJECT_DIR")
-    folder = os.environ.get("CLAUDE_CONFIG_DIR") or (f"{home}/.claude" if home else "")
-    files = [f"{folder}/settings.json"] if folder else []
-    if project:
-        files += [f"{project}/.claude/settings.json", f"{project}/.claude/settings.local.json"]
-    for text in [hook_files.read_file(file, 1 << 22) or b"" for file in files]:
+    """Check whether the user's settings also start our hook; then the plugin skips the event."""
+    for path in _host_settings():
+        text = hook_files.read_file(path, _MAX_HOST_SETTINGS) or b""
         if b"ralph/bin/ralph-hook" not in text and b"ralph/hooks" not in text:
             continue
-        import json  # few have both
+        import json  # few users have both
 
         try:
-            groups = json.loads(text)["hooks"][event]
-            if any(_can_start(hook) for group in groups for hook in group["hooks"]):
-                return True
+            for group in json.loads(text)["hooks"][event]:
+                if any(_can_start(hook) for hook in group["hooks"]):
+                    return True
         except (ValueError, KeyError, TypeError, RecursionError):
             pass
     return False
 
 
+def _host_settings() -> list[str]:
+    paths = []
+    home = os.environ.get("HOME")
+    folder = os.environ.get("CLAUDE_CONFIG_DIR")
+    if not folder and home:
+        folder = f"{home}/.claude"
+    if folder:
+        paths.append(f"{folder}/settings.json")
+    project = os.environ.get("CLAUDE_PROJECT_DIR")
+    if project:
+        paths.append(f"{project}/.claude/settings.json")
+        paths.append(f"{project}/.claude/settings.local.json")
+    return paths
+
+
 def _can_start(hook: Mapping[str, object]) -> bool:
-    """Check that the launcher, or the interpreter and the file, that a hook of ours names can be started."""
-    words = hook.get("args")
-    launcher = hook.get("command")
-    if isinstance(launcher, str) and launcher.endswith("/ralph/bin/ralph-hook"):
-        note = (hook_files.read_file(f"{launcher[:-14]}interpreter") or b"").decode(
-            "utf-8", "surrogateescape"
-        )
-        python, runner = (*note.split("\n"), "", "")[:2]
-        # the launcher looks for run.py in the interpreter's environment, as the plugin that started us did
-        is_there = os.access(runner, os.R_OK) or __file__.startswith(
-            f"{python.rpartition('/bin/')[0]}/lib/"
-        )
-        return is_there and os.access(launcher, os.X_OK) and os.access(python, os.X_OK)
-    texts = [word for word in (words if isinstance(words, list) else []) if isinstance(word, str)]
-    runner = next((word for word in texts if word.endswith("ralph/hooks/run.py")), "")
+    """Check whether a hook is ours and names a launcher, or a program and file, that work."""
     command = hook.get("command")
-    programs = [
-        word
-        for word in (command, *texts)
-        if isinstance(word, str) and word.startswith("/") and word != runner
-    ]
-    can_run = bool(runner and programs) and os.access(runner, os.R_OK)
-    return can_run and all(
-        "\0" not in program and os.access(program, os.X_OK) for program in programs
-    )
+    if isinstance(command, str) and command.endswith("/ralph/bin/ralph-hook"):
+        return _can_start_launcher(command)
+    arguments = hook.get("args")
+    if not isinstance(arguments, list):
+        return False
+    words = [word for word in arguments if isinstance(word, str)]
+    runners = [word for word in words if word.endswith("ralph/hooks/run.py")]
+    if not runners:
+        return False
+    if isinstance(command, str):
+        words.append(command)
+    programs = [word for word in words if word.startswith("/") and word != runners[0]]
+    return bool(programs) and os.access(runners[0], os.R_OK) and all(map(_is_program, programs))
 
 
-# --- the payload ---------------------------------------------------------------------------------
+def _can_start_launcher(launcher: str) -> bool:
+    note = hook_files.read_file(launcher.removesuffix("bin/ralph-hook") + "interpreter") or b""
+    python, _, rest = note.decode("utf-8", "surrogateescape").partition("\n")
+    runner = rest.partition("\n")[0]
+    # The launcher searches the interpreter's environment for run.py, as the plugin's did for us.
+    environment = python.rpartition("/bin/")[0]
+    has_runner = os.access(runner, os.R_OK) or __file__.startswith(f"{environment}/lib/")
+    return has_runner and os.access(launcher, os.X_OK) and os.access(python, os.X_OK)
+
+
+def _is_program(path: str) -> bool:
+    return "\0" not in path and os.access(path, os.X_OK)
+
+
+# --- the payload --------------------------------------------------------------------------------
 
 _ESCAPES = (
     ('\\"', '"'),
@@ -280,13 +346,16 @@ _ESCAPES = (
     ("\\b", "\b"),
     ("\\f", "\f"),
 )
+_PLAIN_SEPARATORS = (b":", b",", b": ", b", ")  # between two texts; these change no depth
+_COMMA = ord(",")
+_COLON = ord(":")
 
 
 class Payload:
     """A JSON object as bytes, with the positions of its own members; nested values are skipped.
 
-    `members` is empty for anything that is not an object; spacing and order do not matter. `cut` says that the end is
-    missing: then the members before it count.
+    `members` is empty for anything but an object; whitespace and order do not matter. `cut` says
+    that the end is missing: then only the complete members before it count.
     """
 
     __slots__ = ("cut", "members", "raw")
@@ -294,7 +363,7 @@ class Payload:
     def __init__(self, raw: bytes, *, cut: bool = False) -> None:
         self.cut = cut
         raw = raw.strip(b" \t\r\n")
-        if b"\n" in raw or b"\r" in raw:  # only between members: inside of a text JSON has escapes
+        if b"\n" in raw or b"\r" in raw:  # only between members: JSON escapes them in texts
             raw = raw.replace(b"\n", b" ").replace(b"\r", b" ")
         self.raw = raw
         self.members = _scan_members(raw, cut=cut)
@@ -305,40 +374,70 @@ class Payload:
         return self.raw[start:end].strip(b" \t")
 
     def text(self, name: str) -> str:
-        """Return a member that is a string, else ""."""
+        """Return a member that is a string, otherwise ""."""
         return _decode_string(self.value(name))
 
     def object(self, name: str) -> Payload:
-        """Return a member that is an object, else an empty one."""
+        """Return a member that is an object, otherwise an empty one."""
         return Payload(self.value(name))
 
 
 def _scan_members(raw: bytes, *, cut: bool = False) -> dict[str, tuple[int, int]]:
-    """Return where the values of a JSON object's own members are; {} when it is not one object that is complete."""
-    if not raw.startswith(b"{") or not (cut or raw.endswith(b"}")):
+    """Return the start and end of each member's value; {} for anything but a complete object."""
+    if not raw.startswith(b"{"):
         return {}
-    # Texts are every second piece between quotes, once escaped backslashes and quotes are covered.
+    if not cut and not raw.endswith(b"}"):
+        return {}
+    # Once escaped backslashes and quotes are covered, every second piece between quotes is a text.
     pieces = raw.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
-    members: dict[str, tuple[int, int]] = {}
-    depth = at = start = key_start = key_end = 0
-    for number, piece in enumerate(pieces):
-        if number % 2:
-            if depth == 1 and not start:
-                key_start = at
-                key_end = at + len(piece)
-        elif depth < 2 or piece not in (b":", b",", b": ", b", "):
-            for offset, byte in enumerate(piece, at):
-                if byte in b"{[":
-                    depth += 1
-                elif byte in b"}],":
-                    if depth == 1 and start:
-                        members[_decode_string(raw[key_start - 1 : key_end + 1])] = (start, offset)
-                        start = 0
-                    depth -= byte != 44
-                elif byte == 58 and depth == 1:
-                    start = offset + 1
-        at += len(piece) + 1
-    return members if cut or (depth == 0 and len(pieces) % 2) else {}
+    scanner = _MemberScanner(raw)
+    position = 0
+    is_text = False
+    for piece in pieces:
+        if is_text:
+            scanner.read_text(position, position + len(piece))
+        elif scanner.depth < 2 or piece not in _PLAIN_SEPARATORS:
+            scanner.read_structure(piece, position)
+        position += len(piece) + 1
+        is_text = not is_text
+    is_complete = scanner.depth == 0 and len(pieces) % 2 == 1
+    if cut or is_complete:
+        return scanner.members
+    return {}
+
+
+class _MemberScanner:
+    """Collects the members of the outermost object while its pieces are read in order."""
+
+    __slots__ = ("_key", "_raw", "_value_start", "depth", "members")
+
+    def __init__(self, raw: bytes) -> None:
+        self.depth = 0
+        self.members: dict[str, tuple[int, int]] = {}
+        self._raw = raw
+        self._key = b""
+        self._value_start = 0  # 0 while a member's name is expected
+
+    def read_text(self, start: int, end: int) -> None:
+        if self.depth == 1 and not self._value_start:
+            self._key = self._raw[start - 1 : end + 1]
+
+    def read_structure(self, piece: bytes, start: int) -> None:
+        for position, byte in enumerate(piece, start):
+            if byte in b"{[":
+                self.depth += 1
+            elif byte in b"}]":
+                self._end_value(position)
+                self.depth -= 1
+            elif byte == _COMMA:
+                self._end_value(position)
+            elif byte == _COLON and self.depth == 1:
+                self._value_start = position + 1
+
+    def _end_value(self, position: int) -> None:
+        if self.depth == 1 and self._value_start:
+            self.members[_decode_string(self._key)] = (self._value_start, position)
+            self._value_start = 0
 
 
 def _decode_string(value: bytes) -> str:
@@ -359,7 +458,7 @@ def _decode_string(value: bytes) -> str:
 
 
 def _unescape(text: str) -> str:
-    """Resolve the escapes of JSON but for `\\u`."""
+    """Resolve the escapes of JSON except `\\u`."""
     if "\\" in text:
         text = text.replace("\\\\", "\0")
         for escape, character in _ESCAPES:
@@ -368,11 +467,23 @@ def _unescape(text: str) -> str:
     return text
 
 
-# --- the project ---------------------------------------------------------------------------------
+def _encode(value: object) -> Payload:
+    """Return a JSON object as a payload on one line."""
+    import json  # most events do not need it
+
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Payload(line.encode("utf-8", "replace"))
+
+
+# --- the project --------------------------------------------------------------------------------
 
 
 class Project:
-    """The project of an event: `folder` where it happened, `root` ("" outside of projects), state and settings."""
+    """The project of an event.
+
+    `folder` is where the event happened, and `root` the project's folder; outside projects `root`
+    is "", and only `folder` is set besides it.
+    """
 
     __slots__ = ("boundary", "folder", "index", "root", "settings", "state", "task", "worktree")
 
@@ -390,35 +501,150 @@ class Project:
             self.boundary = location.boundary
 
     def append(self, folders: str, name: str, line: bytes) -> None:
-        """Append one line to a file below the state folder, without following a link on the way there."""
+        """Append one line to a file below the state folder, without following links.
+
+        Raises OSError or `hook_files.Unsure`.
+        """
         state = self.state[len(self.boundary) + 1 :]
         hook_files.append(self.boundary, (*state.split("/"), *folders.split("/")), name, line)
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
-        """Return the cached settings and remember them; None when they are out of date."""
-        own = f"-{os.stat(self.root).st_ino}" if self.worktree else ""
-        settings = hook_files.read_settings(
-            f"{self.state}/cache/hook{own}", self.root, env, _user_config(env)
-        )
-        if settings is not None:
-            self.settings = settings
-            if settings.patterns:
-                settings.switch_off(hook_files.slow_patterns(self.state))
+        """Set and return the cached settings; None when they are out of date."""
+        path = f"{self.state}/cache/hook"
+        if self.worktree:
+            path = f"{path}-{os.stat(self.root).st_ino}"
+        settings = hook_files.read_settings(path, self.root, env, _user_config(env))
+        if settings is None:
+            return None
+        self.settings = settings
+        if settings.patterns:
+            settings.switch_off(hook_files.slow_patterns(self.state))
         return settings
 
 
 def _user_config(env: Mapping[str, str]) -> str:
     folder = discovery.user_folder("CONFIG", env)
-    return f"{folder}/config.yml" if folder else ""
+    if not folder:
+        return ""
+    return f"{folder}/config.yml"
 
 
 # --- recording ----------------------------------------------------------------------------------
 
-_SMALL = 16 * 1024
-_LARGEST = 32 * 1024 * 1024
-_HEAD = 64 * 1024
-"""A larger payload is redacted and shortened even if nothing in it looks private; of one over the second limit only the
-head is read, and it is stored without its texts."""
+_HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
+"""Members that the host fills in: they are not searched for secrets."""
+_ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+_MAX_ID = 80
+_MAX_ITERATION_DIGITS = 9
+
+
+def _record(
+    host: str,
+    event: str,
+    payload: Payload,
+    project: Project,
+    env: Mapping[str, str],
+    set_deadline: Callable[[float], None],
+) -> Payload:
+    """Append an event to its session's log, redacted, and return the payload as it was stored.
+
+    Raises ValueError for a payload that is not an object.
+    """
+    if not payload.members:
+        raise ValueError("the payload is not a JSON object")
+    if not payload.text("session_id"):
+        return payload
+    stored: Payload | None
+    if _check_forget(event, payload, project):
+        stored = _without_texts(payload, forgets=True)
+    else:
+        stored = _redact_in_time(payload, project, event, set_deadline)
+    if stored is None:
+        return Payload(b"{}")
+    append_event(host, event, stored, project, env)
+    return stored
+
+
+def _store_subagent_task(
+    event: str, payload: Payload, project: Project, set_deadline: Callable[[float], None]
+) -> None:
+    """Store what a subagent is asked to do: the event of its start does not say it."""
+    if _check_forget(event, payload, project):
+        return
+    stored = _redact_in_time(payload, project, event, set_deadline)
+    if stored is not None:
+        name = session_name(payload.text("session_id"))
+        project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
+
+
+def append_event(
+    host: str, event: str, stored: Payload, project: Project, env: Mapping[str, str]
+) -> bool:
+    """Append a payload to its session's log; return False, and count it, if that is impossible."""
+    head = _envelope_head(host, event, project, env)
+    line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
+    name = f"{session_name(stored.text('session_id'))}.jsonl"
+    try:
+        _append_line(project, name, line)
+    except Exception as error:  # noqa: BLE001 - store the event whatever the log's problem is
+        try:
+            hook_files.spill(project.state, name, line)
+        except (OSError, hook_files.Unsure):
+            reason = getattr(error, "strerror", "") or error
+            hook_files.count_failure(project.state, event, f"cannot append: {reason}")
+            return False
+    return True
+
+
+def _envelope_head(host: str, event: str, project: Project, env: Mapping[str, str]) -> str:
+    """Return the members of a log line before its payload, as the beginning of a JSON object."""
+    run = env.get("RALPH_RUN", "")
+    iteration = env.get("RALPH_ITERATION", "")
+    task = env.get("RALPH_TASK") or project.task
+    head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}"'
+    head += f', "host": "{host}", "event": "{event}"'
+    if _is_id(run):
+        head += f', "run": "{run}"'
+    is_number = iteration.isascii() and iteration.isdecimal()
+    if is_number and len(iteration) <= _MAX_ITERATION_DIGITS:
+        head += f', "iteration": {int(iteration)}'
+    if _is_id(task):
+        head += f', "task": "{task}"'
+    return head + f', "rules": "{project.settings.rules}"'
+
+
+def _append_line(project: Project, name: str, line: bytes) -> None:
+    try:
+        project.append(f"{discovery.LOG}/sessions", name, line)
+    except hook_files.Unsure:
+        from pathlib import Path  # only for links and file systems without locks
+
+        from ralph.store import files
+
+        path = Path(project.state, discovery.LOG, "sessions", name)
+        files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
+
+
+def session_name(session: str) -> str:
+    """Return the name of a session's files; an unusual id must not become a path."""
+    if len(session) <= _MAX_ID and _ID_CHARACTERS.issuperset(session):
+        return session
+    from ralph.model import ids  # few sessions have such an id
+
+    return ids.derived("session", session)
+
+
+def _is_id(name: str) -> bool:
+    if not name or len(name) > _MAX_ID or not name.isascii():
+        return False
+    letters = name.replace("-", "")
+    return letters == "" or letters.isalnum()
+
+
+# --- redaction ----------------------------------------------------------------------------------
+
+_MAX_UNREDACTED_BYTES = 16 * 1024
+"""A larger payload is redacted and shortened even if nothing in it looks private."""
 READING_TOOLS = frozenset(
     {
         "Read",
@@ -444,6 +670,146 @@ READING_TOOLS = frozenset(
     }
 )
 """Tools whose results are files and pages: only their parameters are recorded."""
+_RESULT_FLAGS = ("interrupted", "isError", "is_error")
+_PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
+_MAX_EXIT_LINE = 19  # characters of `Exit code 127` and the like
+
+
+def stored_payload(payload: Payload, settings: HookSettings) -> Payload | None:
+    """Return the payload as it may be stored; None for an event about a private path."""
+    payload = _without_read_results(payload)
+    if _needs_redaction(payload, settings):
+        return _redacted(payload, settings)
+    return payload
+
+
+def _redact_in_time(
+    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
+) -> Payload | None:
+    """Return the payload as it may be stored; without its texts if the rules do not end in time.
+
+    None for an event about a private path. A user's pattern that takes too long is switched off on
+    this machine, and the event is redacted again. Our own rules need no timer for a small payload:
+    the worst text of that size takes them a third of a second.
+    """
+    if payload.cut:
+        return _give_up_redaction(payload, project, event, set_deadline)
+    payload = _without_read_results(payload)
+    settings = project.settings
+    if not _needs_redaction(payload, settings):
+        return payload
+    has_user_rules = bool(settings.patterns or settings.paths)
+    if len(payload.raw) <= _MAX_UNREDACTED_BYTES and not has_user_rules:
+        return _redacted(payload, settings)
+    from ralph.errors import DeadlineExceeded  # only where the rules may take long
+
+    for seconds in _REDACTION_SECONDS:
+        set_deadline(seconds)
+        try:
+            stored = _redacted(payload, settings)
+        except DeadlineExceeded as error:
+            if not error.pattern:
+                break
+            problem = f"privacy.patterns: {error.pattern} took too long"
+            hook_files.count_failure(project.state, event, problem)
+            hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
+            settings.switch_off({error.pattern})
+        else:
+            set_deadline(_seconds_for(event) - seconds)
+            return stored
+    return _give_up_redaction(payload, project, event, set_deadline)
+
+
+def _give_up_redaction(
+    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
+) -> Payload:
+    set_deadline(_RECORDING_SECONDS - sum(_REDACTION_SECONDS))
+    problem = "too large or too slow to redact: stored without its texts"
+    hook_files.count_failure(project.state, event, problem)
+    return _without_texts(payload)
+
+
+def _without_read_results(payload: Payload) -> Payload:
+    """Drop what a tool has read: only that it was read is recorded."""
+    if payload.text("tool_name") not in READING_TOOLS or "tool_response" not in payload.members:
+        return payload
+    start, end = payload.members["tool_response"]
+    result = payload.raw[start:end].replace(b" ", b"")
+    flags = []
+    for name in _RESULT_FLAGS:
+        if f'"{name}":true'.encode() in result:
+            flags.append(f'"{name}": true')
+    shorter = "{" + ", ".join(flags) + "}"
+    return Payload(payload.raw[:start] + shorter.encode() + payload.raw[end:])
+
+
+def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
+    """Check whether anything in a payload may be private, or too long to be stored as it is."""
+    raw = payload.raw
+    if len(raw) > _MAX_UNREDACTED_BYTES or settings.patterns:
+        return True
+    if b"\\u" in raw or b"NaN" in raw or b"Infinity" in raw:
+        return True
+    text = _unescape(_without_host_members(payload).decode("utf-8", "replace"))
+    if needs_rules(text):
+        return True
+    return bool(settings.paths) and may_match_glob(text, settings.paths)
+
+
+def _without_host_members(payload: Payload) -> bytes:
+    spans = [payload.members[name] for name in _HOST_MEMBERS if name in payload.members]
+    raw = payload.raw
+    for start, end in sorted(spans, reverse=True):  # from the end, so that positions stay right
+        raw = raw[:start] + raw[end:]
+    return raw
+
+
+def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
+    """Return the payload redacted and shortened; None for an event about a private path.
+
+    Raises TypeError for a payload that is not an object.
+    """
+    import json  # most events do not need it
+
+    from ralph.capture.privacy import mentions_private_path, redact_payload
+
+    value = json.loads(payload.raw, parse_constant=lambda _: None)
+    if not isinstance(value, dict):
+        raise TypeError("the payload is not a JSON object")
+    if settings.paths and mentions_private_path(value, settings.paths):
+        return None
+    return _encode(redact_payload(value, settings.patterns))
+
+
+def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
+    """Return an event with only its tool, file and exit code, as far as these need no rules."""
+    from ralph.model import FORGET_COMMAND
+
+    members: dict[str, object] = {}
+    for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name"):
+        members[name] = payload.text(name)
+    path = _first_path(payload.object("tool_input"))
+    if path and not needs_rules(path):
+        members["tool_input"] = {"file_path": path}
+    if forgets and "prompt" in payload.members:
+        members["prompt"] = FORGET_COMMAND
+    exit_line = payload.text("error").partition("\n")[0]
+    if exit_line.startswith("Exit code ") and len(exit_line) <= _MAX_EXIT_LINE:
+        members["error"] = exit_line
+    return _encode({name: value for name, value in members.items() if value})
+
+
+def _first_path(parameters: Payload) -> str:
+    for name in _PATH_MEMBERS:
+        path = parameters.text(name)
+        if path:
+            return path
+    return ""
+
+
+# --- calls of `ralph forget` --------------------------------------------------------------------
+
+_NEW_PROMPT = b"0\n"  # the mark of a prompt after a call, which ends the turn
 _FILE_TOOLS = READING_TOOLS.union(
     [
         "Edit",
@@ -457,220 +823,60 @@ _FILE_TOOLS = READING_TOOLS.union(
         "write",
     ]
 )
-"""Tools that read or change files: `ralph forget` is not called there."""
-_HOST_MEMBERS = ("session_id", "transcript_path", "cwd", "tool_use_id")
-"""Members that the host fills by itself: nothing is searched there."""
-_PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
-_ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-_LONGEST_ID = 80
+"""Tools that read or change files: they cannot call `ralph forget`."""
 
 
-def append_event(
-    host: str, event: str, stored: Payload, project: Project, env: Mapping[str, str]
-) -> bool:
-    """Append a payload to its session's log in our envelope; False when it cannot be written, which is counted."""
-    run = env.get("RALPH_RUN", "")
-    iteration = env.get("RALPH_ITERATION", "")
-    task = env.get("RALPH_TASK")
-    task = task or project.task
-    head = f'{{"v": 1, "type": "event", "at": "{hook_files.timestamp()}", "host": "{host}", "event": "{event}"'
-    head += f', "run": "{run}"' if _is_id(run) else ""
-    if iteration.isascii() and iteration.isdecimal() and len(iteration) < 10:
-        head += f', "iteration": {int(iteration)}'
-    head += f', "task": "{task}"' if _is_id(task) else ""
-    head += f', "rules": "{project.settings.rules}"'
-    line = head.encode() + b', "payload": ' + stored.raw + b"}\n"
-    name = f"{session_name(stored.text('session_id'))}.jsonl"
-    try:
-        try:
-            project.append(f"{discovery.LOG}/sessions", name, line)
-        except hook_files.Unsure:
-            from pathlib import Path  # for links and file systems without locks
-
-            from ralph.store import files
-
-            path = Path(project.state, discovery.LOG, "sessions", name)
-            files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
-    except Exception as error:  # noqa: BLE001 - whatever keeps the log from growing, the event is stored
-        try:
-            hook_files.spill(project.state, name, line)
-        except (OSError, hook_files.Unsure):
-            hook_files.count_failure(
-                project.state, event, f"cannot append: {getattr(error, 'strerror', '') or error}"
-            )
-            return False
-    return True
-
-
-def session_name(session: str) -> str:
-    """Return the name of a session's files; an unusual id does not become a path."""
-    if len(session) <= _LONGEST_ID and _ID_CHARACTERS.issuperset(session):
-        return session
-    from ralph.model import ids  # few sessions have such an id
-
-    return ids.derived("session", session)
-
-
-def _is_id(name: str) -> bool:
-    return (
-        0 < len(name) <= _LONGEST_ID and name.isascii() and (name.replace("-", "") or "0").isalnum()
-    )
-
-
-def stored_payload(payload: Payload, settings: HookSettings) -> Payload | None:
-    """Return the payload as it may be stored; None for an event about a private path."""
-    payload = _without_read_results(payload)
-    return _redacted(payload, settings) if _needs_redaction(payload, settings) else payload
-
-
-def _redact_in_time(
-    payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
-) -> Payload | None:
-    """Return the payload as it may be stored; without its texts if the rules do not end in time.
-
-    A pattern of the user's that takes too long is switched off on this machine, and the event is redacted again. Our
-    own rules need no timer for a small payload: the worst text of that size takes them a third of a second.
-    """
-    if not payload.cut:
-        payload = _without_read_results(payload)
-        if not _needs_redaction(payload, project.settings):
-            return payload
-        if len(payload.raw) <= _SMALL and not (project.settings.patterns or project.settings.paths):
-            return _redacted(payload, project.settings)
-    from ralph.errors import DeadlineExceeded  # only where the rules run
-
-    for seconds in () if payload.cut else _TRIES:
-        set_deadline(seconds)
-        try:
-            stored = _redacted(payload, project.settings)
-        except DeadlineExceeded as error:
-            if not error.pattern:
-                break
-            hook_files.count_failure(
-                project.state, event, f"privacy.patterns: {error.pattern} took too long"
-            )
-            hook_files.switch_off_pattern(project.boundary, project.state, error.pattern)
-            project.settings.switch_off({error.pattern})
-        else:
-            set_deadline(_SECONDS.get(event, _RECORDING) - seconds)
-            return stored
-    set_deadline(_RECORDING - sum(_TRIES))
-    hook_files.count_failure(
-        project.state, event, "too large or too slow to redact: stored without its texts"
-    )
-    return _without_texts(payload)
-
-
-def _without_read_results(payload: Payload) -> Payload:
-    """Leave out what a tool has read: only that it was read is recorded."""
-    if payload.text("tool_name") not in READING_TOOLS or "tool_response" not in payload.members:
-        return payload
-    start, end = payload.members["tool_response"]
-    result = payload.raw[start:end].replace(b" ", b"")
-    flags = [
-        name
-        for name in ("interrupted", "isError", "is_error")
-        if f'"{name}":true'.encode() in result
-    ]
-    shorter = ", ".join(f'"{name}": true' for name in flags)
-    return Payload(payload.raw[:start] + f"{{{shorter}}}".encode() + payload.raw[end:])
-
-
-def _needs_redaction(payload: Payload, settings: HookSettings) -> bool:
-    """Check whether anything in a payload may be private, or too long to be stored as it is."""
-    raw = searched = payload.raw
-    if (
-        len(raw) > _SMALL
-        or settings.patterns
-        or b"\\u" in raw
-        or b"NaN" in raw
-        or b"Infinity" in raw
-    ):
-        return True
-    for start, end in sorted(
-        (payload.members.get(name, (0, 0)) for name in _HOST_MEMBERS), reverse=True
-    ):
-        searched = searched[:start] + searched[end:]
-    text = _unescape(searched.decode("utf-8", "replace"))
-    return needs_rules(text) or (bool(settings.paths) and may_match_glob(text, settings.paths))
-
-
-def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
-    """Return the payload redacted and shortened; None for an event about a private path."""
-    import json  # most events do not need it
-
-    from ralph.capture.privacy import mentions_private_path, redact_payload
-
-    value = json.loads(payload.raw, parse_constant=lambda _: None)
-    if not isinstance(value, dict):
-        raise TypeError("the payload is no JSON object")
-    if settings.paths and mentions_private_path(value, settings.paths):
-        return None
-    redacted = redact_payload(value, settings.patterns)
-    return Payload(
-        json.dumps(redacted, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    )
-
-
-def _forgets(event: str, payload: Payload, project: Project) -> bool:
-    """Check whether an event may name what is forgotten, and note that for the answers of this turn."""
+def _check_forget(event: str, payload: Payload, project: Project) -> bool:
+    """Return whether an event may name what is forgotten, and mark its turn if so."""
     name = session_name(payload.text("session_id"))
-    calls = f"{project.state}/{hook_files.FORGETS}/{name}"
-    mark = b"0\n" if "prompt" in payload.members and os.path.exists(calls) else b""
-    may_quote = event == "SubagentStop" or payload.text("tool_name").endswith(("Output", "_stdin"))
-    if (
-        may_quote and hook_files.read_file(calls, 2, end=True) == hook_files.CALLED
-    ) or _calls_forget(payload):
+    marks = f"{project.state}/{hook_files.FORGETS}/{name}"
+    forgets = _may_quote_forgotten(event, payload, marks) or _calls_forget(payload)
+    if forgets:
         mark = hook_files.CALLED
+    elif "prompt" in payload.members and os.path.exists(marks):
+        mark = _NEW_PROMPT
+    else:
+        return False
     try:
-        if mark:
-            project.append(hook_files.FORGETS, name, mark)
-    except (OSError, hook_files.Unsure) as error:  # the event itself is stored all the same
-        hook_files.count_failure(
-            project.state, event, f"cannot note a call of `ralph forget`: {error}"
-        )
-    return mark == hook_files.CALLED
+        project.append(hook_files.FORGETS, name, mark)
+    except (OSError, hook_files.Unsure) as error:  # the event itself is stored nevertheless
+        problem = f"cannot note a call of `ralph forget`: {error}"
+        hook_files.count_failure(project.state, event, problem)
+    return forgets
+
+
+def _may_quote_forgotten(event: str, payload: Payload, marks: str) -> bool:
+    """Check whether an event may quote the output of a call earlier in the turn."""
+    is_late_output = payload.text("tool_name").endswith(("Output", "_stdin"))
+    if event != "SubagentStop" and not is_late_output:
+        return False
+    last_mark = hook_files.read_file(marks, len(hook_files.CALLED), end=True)
+    return last_mark == hook_files.CALLED
 
 
 def _calls_forget(payload: Payload) -> bool:
-    """Check whether an event is or quotes a call of `ralph forget` or `/mem-forget`; one of a file's tools is not."""
+    """Check whether an event is or quotes a call of `ralph forget` or `/mem-forget`."""
     tool = payload.text("tool_name")
     if b"forget" not in payload.raw.lower() or tool in _FILE_TOOLS:
         return False
     from ralph.model import PROSE, calls_forget  # few events have the word
 
-    # a tool without a command may bring what an earlier command printed
+    if "ralph" in tool.lower() and "forget" in tool.lower():
+        return True
+    if calls_forget(_member_text(payload, "tool_input")):
+        return True
+    quoting = ["prompt", "last_assistant_message"]
     has_command = not payload.object("tool_input").members.keys().isdisjoint(("command", "cmd"))
-    outputs = () if has_command else ("tool_response", "error")
-    texts = []
-    for value in map(payload.value, ("tool_input", "prompt", "last_assistant_message", *outputs)):
-        if b"\\u" in value:
-            import json  # few texts have such an escape
-
-            value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
-        texts.append(_unescape(value.decode("utf-8", "replace")))
-    is_call = ("ralph" in tool.lower() and "forget" in tool.lower()) or calls_forget(texts[0])
-    return is_call or any(calls_forget(text, PROSE) for text in texts[1:])
+    if not has_command:  # such a tool may return what an earlier command printed
+        quoting += ["tool_response", "error"]
+    return any(calls_forget(_member_text(payload, name), PROSE) for name in quoting)
 
 
-def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
-    """Return an event with its tool, its file and its exit code alone, as far as these need no rules."""
-    import json  # few events come to this
+def _member_text(payload: Payload, name: str) -> str:
+    """Return a member as text with its escapes resolved."""
+    value = payload.value(name)
+    if b"\\u" in value:
+        import json  # few texts have such an escape
 
-    from ralph.model import FORGET_COMMAND
-
-    members: dict[str, object] = {
-        name: payload.text(name) for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name")
-    }
-    parameters = payload.object("tool_input")
-    path = next(filter(None, map(parameters.text, _PATH_MEMBERS)), "")
-    members["tool_input"] = {"file_path": path} if path and not needs_rules(path) else {}
-    exit_line = payload.text("error").partition("\n")[0]
-    members["prompt"] = FORGET_COMMAND if forgets and "prompt" in payload.members else ""
-    members["error"] = (
-        exit_line if exit_line.startswith("Exit code ") and len(exit_line) < 20 else ""
-    )
-    stored = {name: value for name, value in members.items() if value}
-    return Payload(
-        json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    )
+        value = json.dumps(json.loads(value), ensure_ascii=False).encode("utf-8", "replace")
+    return _unescape(value.decode("utf-8", "replace"))

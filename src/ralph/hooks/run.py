@@ -1,4 +1,7 @@
-"""Start one hook event: `<python> -I -S <this file> <host> <Event>`; short, because it is compiled every time."""
+"""Start one hook event: `<python> -I -S <this file> <host> <Event>`.
+
+This file is short because it is compiled for every event.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import gc
 import sys
 
 try:
-    gc.disable()  # a process that only records or answers ends before a collection would pay
+    gc.disable()  # a process that only records or answers ends before a collection would pay off
     sys.path.insert(0, __file__.replace("\\", "/").rsplit("/", 3)[0])
     from ralph.hooks.handler import main
 
     main(sys.argv[1:])
-except BaseException:  # noqa: BLE001, S110 - a host takes any other exit code, or a message, as ours
+except BaseException:  # noqa: BLE001, S110 - a host would act on any other exit code or message
     pass

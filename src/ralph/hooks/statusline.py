@@ -1,7 +1,7 @@
-"""`ralph statusline`: one line for a client's status line, about this project and this session.
+"""Print one line for a client's status line, about this project and this session.
 
-It starts at every turn, so it imports what recording imports. A client gives JSON on stdin; without it the line is
-about the current folder. Outside of a project nothing is printed.
+It runs at every turn, so it imports only what recording imports. A client sends JSON on standard
+input; without it the line is about the current folder. Outside a project nothing is printed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,27 @@ import sys
 
 from ralph import discovery
 from ralph.hooks.handler import Payload, Project
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 from ralph.store import hook_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LARGEST = 1 << 20  # bytes of the input, of the memory file and of the ledger's end that are read
+_MAX_BYTES = 1 << 20  # of the input, of the memory file and of the ledger's end that are read
+
+
+@record
+class _Injected:
+    """What a session was given: the number of distinct records, and their tokens."""
+
+    records: int
+    tokens: int
 
 
 def main() -> None:
-    """Print the line; whatever fails prints nothing."""
+    """Print the line, or nothing if anything fails."""
     try:
-        raw = b"" if os.isatty(0) else os.read(0, _LARGEST)
+        raw = b"" if os.isatty(0) else os.read(0, _MAX_BYTES)
         line = status_line(raw, os.environ)
     except (OSError, ValueError, hook_files.Unsure):
         line = ""
@@ -33,45 +41,47 @@ def main() -> None:
 
 
 def status_line(raw: bytes, env: Mapping[str, str]) -> str:
-    """Return what is remembered here and what this session was given, or why nothing is."""
+    """Return how much is remembered here and what this session was given."""
     payload = Payload(raw)
-    places = payload.object("workspace")
-    folders = [
-        env.get("CLAUDE_PROJECT_DIR"),
-        places.text("project_dir"),
-        payload.text("cwd"),
-        os.getcwd(),
-    ]
-    project = Project(next(folder for folder in folders if folder and folder.startswith("/")))
+    project = Project(_folder(payload, env))
     if not project.root:
         return ""
     if os.path.exists(f"{project.state}/{discovery.LOG}/paused"):
         return "Ralph: paused"
-    memories = b"\n" + (hook_files.read_file(f"{project.root}/.agent/memories.md", _LARGEST) or b"")
-    parts = [
-        f"{count} {'memory' if count == 1 else 'memories'}"
-        for count in (memories.count(b"\n### mem-"),)
-    ]
-    count, tokens = _injected(project, payload.text("session_id"))
-    if count:
-        parts.append(f"{count} injected ({tokens} tokens)")
-    return f"Ralph: {', '.join(parts)}"
+    memories = hook_files.read_file(f"{project.root}/.agent/memories.md", _MAX_BYTES) or b""
+    count = (b"\n" + memories).count(b"\n### mem-")
+    noun = "memory" if count == 1 else "memories"
+    line = f"Ralph: {count} {noun}"
+    injected = _read_injected(project, payload.text("session_id"))
+    if injected.records:
+        line += f", {injected.records} injected ({injected.tokens} tokens)"
+    return line
 
 
-def _injected(project: Project, session: str) -> tuple[int, int]:
-    """Return how many records this session was given, and their tokens."""
-    text = (
-        session
-        and hook_files.read_file(
-            f"{project.state}/{discovery.LOG}/injections.jsonl", _LARGEST, end=True
-        )
-    ) or b""
-    lines = [Payload(line) for line in text.split(b"\n") if session.encode() in line]
-    given = [
-        line
-        for line in lines
-        if line.text("type") == "injection" and line.text("session") == session
-    ]
-    return len({line.text("record") for line in given}), sum(
-        int(line.value("tokens") or 0) for line in given
+def _folder(payload: Payload, env: Mapping[str, str]) -> str:
+    candidates = (
+        env.get("CLAUDE_PROJECT_DIR") or "",
+        payload.object("workspace").text("project_dir"),
+        payload.text("cwd"),
     )
+    for folder in candidates:
+        if folder.startswith("/"):
+            return folder
+    return os.getcwd()
+
+
+def _read_injected(project: Project, session: str) -> _Injected:
+    """Return what a session was given, by the end of the ledger."""
+    records: set[str] = set()
+    tokens = 0
+    if session:
+        path = f"{project.state}/{discovery.LOG}/injections.jsonl"
+        ledger = hook_files.read_file(path, _MAX_BYTES, end=True) or b""
+        for line in ledger.split(b"\n"):
+            if session.encode() not in line:
+                continue
+            entry = Payload(line)
+            if entry.text("type") == "injection" and entry.text("session") == session:
+                records.add(entry.text("record"))
+                tokens += int(entry.value("tokens") or 0)
+    return _Injected(len(records), tokens)
