@@ -516,7 +516,7 @@ def journal_(
     is_entry = journal.is_entry_id(name)
     if is_entry and iteration is not None:
         raise UsageError(
-            f"{name} already is one iteration", hint="give its id alone, or a run and a number"
+            f"{name} is already one iteration", hint="give its id alone, or a run and a number"
         )
     if not name:
         _print_journal(call, within, limit, form)

@@ -366,7 +366,7 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
-@click.option("--reason", default="", metavar="TEXT", help="Why; the next attempt is given it.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives.")
 @opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Mark a task as failed.
@@ -382,7 +382,7 @@ def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> Non
 @_task_id
 @click.option("--force", is_flag=True, help="Even if a run is working on it.")
 def reset(call: Invocation, task_id: str, force: bool) -> None:
-    """Make a task pending again, in any state.
+    """Make a task pending again, whatever its state.
 
     Its attempts are counted from 0 again.
     """
