@@ -204,7 +204,7 @@ def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[
         type=click.Path(path_type=Path),
         expose_value=False,
         callback=set_root,
-        help="Project folder (default: search upward from the current folder).",
+        help="Project folder (default: searched upward from here).",
     )
     text = inspect.cleandoc(settings.get("help") or "")
     summary = text.partition("\n")[0]
