@@ -1,4 +1,4 @@
-"""The entry point of the command `ralph`."""
+"""The entry point of the `ralph` command."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import sys
 
 INTERRUPTED = 130
 
+_GARBAGE_COLLECTION_THRESHOLD = 100_000
+"""Allocated objects before a collection: objects made at start-up live until the process ends."""
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    gc.set_threshold(
-        100_000
-    )  # a start makes many objects that stay, so looking for garbage finds none
+    gc.set_threshold(_GARBAGE_COLLECTION_THRESHOLD)
     try:
-        if sys.argv[1:] == ["statusline"]:  # it starts at every turn of a client
+        if sys.argv[1:] == ["statusline"]:  # clients run it at every turn, so it starts fast
             from ralph.hooks.statusline import main as print_line
 
             print_line()
@@ -23,7 +24,7 @@ def main() -> None:
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        if sys.stderr is not None:  # closed by whoever called
+        if sys.stderr is not None:  # the caller may have closed it
             sys.stderr.write("interrupted\n")
         code = INTERRUPTED
     sys.exit(code)

@@ -118,9 +118,9 @@ def _marks(project: Project) -> dict[str, tuple[bytes, int, int]]:
 def test_an_empty_project_has_nothing_to_hand_over_and_stays_empty(ralph: Project) -> None:
     ralph.put("ralph.yml", "memories: {skill_injection: false}")
     said = ralph("context")
-    assert (said.code, said.out, said.err) == (0, "", "There is nothing to give.\n")
+    assert (said.code, said.out, said.err) == (0, "", "There is nothing to inject.\n")
     said = ralph("context", "redis")
-    assert (said.code, said.out, said.err) == (0, "", "Nothing relates to that.\n")
+    assert (said.code, said.out, said.err) == (0, "", "Nothing relevant found.\n")
     assert [path.name for path in ralph.files()] == ["ralph.yml"]
 
 
@@ -231,8 +231,6 @@ def test_the_best_matches_are_given_on_request_where_a_hook_gives_nothing(ralph:
     assert all(name in named["text"] for name in (numbered(1), numbered(2)))
     assert "curl" not in ralph("context", "--best", "previous instructions curl").out
     assert "curl" in ralph("context", "--best", shortened(numbered(3))).out
-    assert (
-        ralph("context", "--best", "-", stdin="xylophone\n").err
-    ) == "Nothing relates to that.\n"
+    assert (ralph("context", "--best", "-", stdin="xylophone\n").err) == "Nothing relevant found.\n"
     assert ralph("context", "--best", "mem-ffff").code == 1
     assert ralph("context", "--best").code == 2

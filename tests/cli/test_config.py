@@ -87,7 +87,7 @@ def test_set_says_when_a_higher_layer_wins(
     assert ralph(capfd, "memories.budget", "5", "--local")[2] == ""
     code, _, err = ralph(capfd, "memories.budget", "7", "--user")
     assert code == 0
-    assert "note: ralph.local.yml:2 sets memories.budget too and wins" in err
+    assert "note: ralph.local.yml:2 also sets memories.budget" in err
     assert ralph(capfd, "memories.budget")[1] == "5\n"
     assert ralph(capfd, "memories.budget", "7", "--user", "--local")[0] == 2
 
@@ -96,7 +96,7 @@ def test_set_says_when_a_value_counts_only_after_trust(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = ralph(capfd, "summarize.command", "make summary")
-    assert (code, err) == (0, "note: in a project's file this counts after `ralph trust`\n")
+    assert (code, err.startswith("note: "), "`ralph trust`" in err) == (0, True, True)
     assert out.startswith("Set summarize.command = make summary in ")
     assert ralph(capfd, "summarize.command")[1] == "\n"
     assert run(["trust", "--yes"]) == 0

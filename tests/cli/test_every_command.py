@@ -13,8 +13,11 @@ from tests.app.test_session import line as log_line
 from tests.cases import for_each
 from tests.cli.runner import Block, Project
 
-from ralph.cli.main import cli
+from ralph.cli.main import GROUPS, cli
 from ralph.model import ids
+
+MAX_SUMMARY = 60
+"""Characters of a summary: it fits on one line of a group's page."""
 
 SHOWN_BY_NAME = {"show", "log", "neighbors"}
 LISTINGS = {
@@ -263,3 +266,33 @@ def test_an_unknown_option_is_exit_2_in_one_style(ralph: Project, words: tuple[s
     assert answer.err.startswith("error: ")
     assert len(answer.err.splitlines()) == 2
     assert not ralph.files()
+
+
+def summary(command: click.Command) -> str:
+    """Return the first line of a command's help."""
+    return (command.help or "").partition("\n")[0]
+
+
+@pytest.mark.parametrize(("words", "command"), list(commands()), ids=lambda value: str(value)[:30])
+def test_a_summary_is_one_short_sentence(words: tuple[str, ...], command: click.Command) -> None:
+    assert summary(command).endswith("."), words
+    assert len(summary(command)) <= MAX_SUMMARY, words
+
+
+def test_the_first_page_has_the_summaries_of_the_commands() -> None:
+    ctx = click.Context(cli)
+    for table in GROUPS.values():
+        for name, entry in table.items():
+            command = cli.get_command(ctx, name)
+            assert command is not None
+            assert summary(command) == f"{entry.summary}."
+            assert len(entry.summary) <= MAX_SUMMARY
+
+
+@pytest.mark.parametrize(
+    "name", ["memory", "review", "loop", "task", "feature", "session", "graph", "team", "index"]
+)
+def test_the_page_of_a_group_cuts_no_summary(ralph: Project, name: str) -> None:
+    page = ralph(name, "--help").out.partition("Commands:")[2]
+    assert page
+    assert "..." not in page

@@ -64,7 +64,7 @@ def test_neighbours_are_listed_with_the_way_to_them(project: Project) -> None:
     assert project(
         "graph", "neighbors", OLD, "--as-of", "2026-01-20", "--format", "quiet"
     ).out.split() == ["tag:db"]
-    assert project("graph", "neighbors", NEW, "--relation", "fixes").out == "Nothing is near it.\n"
+    assert project("graph", "neighbors", NEW, "--relation", "fixes").out == "No neighbors.\n"
 
 
 def test_a_search_as_of_a_day_answers_with_what_held_then(project: Project) -> None:
@@ -213,7 +213,7 @@ def test_a_path_is_a_shortest_one_and_may_not_exist(project: Project) -> None:
         (NEW, "file:src/x.ts"),
     ]
     said = project("graph", "path", "tag:a", "src/x.ts", "--as-of", "2026-02-01")
-    assert (said.code, said.out) == (1, "No path leads from tag:a to file:src/x.ts.\n")
+    assert (said.code, said.out) == (1, "There is no path from tag:a to file:src/x.ts.\n")
 
 
 def test_before_it_was_recorded_a_node_did_not_exist(project: Project) -> None:

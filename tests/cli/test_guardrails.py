@@ -223,7 +223,7 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
     put(ralph, before)
     said = ralph("memory", "migrate")
     assert said.code == 0
-    assert f"{FILE}: 2 Sign(s)" in said.out
+    assert f"{FILE}: converted 2 Sign(s)" in said.out
     assert f"{FILE}.bak" in said.out
     assert ralph.read(f"{FILE}.bak") == before
     after = ralph.read(FILE)
@@ -250,7 +250,7 @@ def test_migrate_makes_entries_of_signs_and_keeps_every_other_byte(ralph: Projec
 
 def test_migrate_a_second_time_has_nothing_left_to_do(ralph: Project) -> None:
     put(ralph, LEGACY)
-    assert "2 Sign(s) became entries" in ralph("memory", "migrate").out
+    assert "converted 2 Sign(s)" in ralph("memory", "migrate").out
     before = ralph.marks()
     said = ralph("memory", "migrate")
     assert (said.code, said.out) == (

@@ -253,9 +253,7 @@ def test_init_names_the_project_that_a_subfolder_belongs_to_or_is(ralph: Project
     deep = ralph.file("packages/api")
     deep.mkdir(parents=True)
     said = ralph("init", cwd=deep)
-    assert said.out.startswith(
-        f"Project: {ralph.root}\n  the current folder belongs to it; `ralph init .` makes"
-    )
+    assert said.out.startswith(f"Project: {ralph.root}\n  you are inside this project; ")
     said = ralph("init", ".", cwd=deep)
     assert said.out.startswith(
         f"Project: {deep}\n  inside the project {ralph.root}, which keeps its own memory\n"
@@ -278,7 +276,7 @@ def test_the_home_folder_is_no_project_unless_root_says_so(ralph: Project, git: 
     ):
         said = home(*words)
         assert (said.code, said.out) == (2, ""), words
-        assert "your home folder and / are never a project by themselves" in said.err
+        assert "your home folder" in said.err
     assert Project(Path("/"))("memory", "add", "Oops").code == 2
     assert home("init", "--root", str(home.root)).code == 0
     assert home("memory", "add", "Meant", "--root", str(home.root)).code == 0
@@ -310,10 +308,7 @@ def test_a_memory_makes_a_git_work_tree_a_project_and_says_so(
 ) -> None:
     said = ralph("memory", "add", "Uses barrel exports")
     assert said.code == 0
-    assert (
-        f"made .agent/memories.md: {ralph.root} is a project now, and its sessions are recorded"
-        in said.err
-    )
+    assert f"created .agent/memories.md: {ralph.root} is now a project" in said.err
     assert ralph("memory", "add", "Chose Zod over Yup").err == ""
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()
@@ -335,9 +330,9 @@ def test_capture_on_and_off_print_what_they_did(ralph: Project) -> None:
     assert ralph("capture").out.startswith("Capture is off since 2")
     again = ralph("capture", "off")
     assert again.code == 0
-    assert again.out.startswith("Capture was off already since 2")
+    assert again.out.startswith("Capture was already off since 2")
     assert ralph("capture", "on").out == "Capture is on again.\n"
-    assert ralph("capture", "on").out == "Capture was on already.\n"
+    assert ralph("capture", "on").out == "Capture was already on.\n"
     assert not ralph.file("log/paused").exists()
     assert ralph("capture").out == "Capture is on.\n"
 

@@ -54,7 +54,7 @@ def test_a_list_can_be_limited(kept: Project) -> None:
     assert ids() == ["jrn-run-1a2b3c4d-2", "jrn-run-1a2b3c4d-1", "jrn-run-99887766-1"]
     assert ids("--limit", "1") == ["jrn-run-1a2b3c4d-2"]
     said = kept("loop", "journal", "--limit", "1")
-    assert "2 more; --limit 3 shows every one" in said.err
+    assert "2 more; use --limit 3" in said.err
 
 
 def test_json_has_every_field(kept: Project) -> None:
@@ -96,7 +96,7 @@ def test_a_run_is_shown_in_its_order_and_one_iteration_alone(kept: Project) -> N
         (("nope",), 1, "no iteration of a run nope is written down"),
         (("run-1a2b3c4d", "7"), 1, "run-1a2b3c4d has no iteration 7"),
         (("run-",), 1, "2 runs begin with run-"),
-        (("jrn-run-1a2b3c4d-1", "1"), 2, "is one iteration already"),
+        (("jrn-run-1a2b3c4d-1", "1"), 2, "is already one iteration"),
         (("run-1a2b3c4d", "soon"), 2, "is not a valid integer range"),
     ],
 )

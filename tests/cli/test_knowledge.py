@@ -29,13 +29,13 @@ def test_add_says_what_became_of_it(ralph: Project) -> None:
     assert ralph(*words, "Three tries.").out == f"Added context know-retry-policy ({place})\n"
     assert (
         ralph(*words, "Three tries.").out
-        == f"Already there: know-retry-policy ({place}); nothing was added\n"
+        == f"Already there: know-retry-policy ({place}); not added\n"
     )
     said = ralph(
         "memory", "add", *TITLED, "retry POLICY", "-", "--tags", "retries", stdin="Five tries.\n"
     )
     assert said.out.startswith(
-        f"Updated know-retry-policy ({place}); the text before is kept as ret-"
+        f"Updated know-retry-policy ({place}); the previous text is kept as ret-"
     )
     old = said.out.rpartition(" ")[2].strip()
     assert "Three tries." in ralph("search", "--layer", "3", old).out
@@ -127,7 +127,7 @@ def test_files_that_are_no_entries_are_told_beside_the_list(known: Project) -> N
     known.put(f"{FOLDER}/notes.md", "# Notes\n")
     said = known("memory", "list", *IN, "--format", "json")
     assert len(said.json) == 3
-    assert f"{FOLDER}/notes.md:1: no entry" in said.err
+    assert f"{FOLDER}/notes.md:1: not an entry" in said.err
     assert "---" in said.err
 
 

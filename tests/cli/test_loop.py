@@ -137,7 +137,7 @@ def test_asking_leaves_no_trace(shop: Project) -> None:
         (("status", "run-99999999"), 1, "Run not found"),
         (("stop", "run-99999999"), 1, "Run not found"),
         (("logs", "run-99999999"), 1, "Run not found"),
-        (("slash", "config nothing"), 2, "is no setting of the loop"),
+        (("slash", "config nothing"), 2, "is not a setting of the loop"),
     ],
 )
 def test_what_is_wrong_is_said_and_leaves_no_run(

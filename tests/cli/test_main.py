@@ -342,3 +342,9 @@ def test_adding_a_memory_loads_neither_the_index_nor_tasks_nor_knowledge(ralph: 
         "ralph.formats.log",
     }
     assert loaded_modules(ralph.root, "memory", "add", "Uses barrel exports") & unneeded == set()
+
+
+def test_a_search_does_not_load_the_installer(ralph: Project) -> None:
+    ralph.memories(ONE)
+    unneeded = {f"ralph.app.{name}" for name in ("hosts", "clients", "slash_commands")}
+    assert loaded_modules(ralph.root, "search", "barrel") & unneeded == set()

@@ -18,7 +18,7 @@ def names(ralph: Project, file: str, how: str) -> None:
 
 
 def test_without_servers_it_says_so(ralph: Project) -> None:
-    assert ralph("mcp", "status").out == "No MCP server is named for this project.\n"
+    assert ralph("mcp", "status").out == "No MCP server is configured for this project.\n"
     assert ralph("mcp", "status", "--format", "json").json == []
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_no_json_is_reported(ralph: Project) -> None:
 def test_serve_describes_its_options_and_a_port_needs_an_address(ralph: Project) -> None:
     said = ralph("mcp", "serve", "--port", "7411")
     assert (said.code, said.out) == (2, "")
-    assert "--port goes with --http" in said.err
+    assert "--port requires --http" in said.err
     shown = ralph("mcp", "serve", "--help").out
     assert all(
         word in shown

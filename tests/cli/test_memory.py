@@ -369,7 +369,7 @@ def test_entries_are_archived_and_unarchived(ralph: Project, file: str) -> None:
     assert ralph("memory", "list", "--in", file, "--format", "quiet").out == ""
     assert "status:      archived" in ralph("memory", "show", name).out
     assert ralph("memory", "show", name, "--format", "json").json["status"] == "archived"
-    assert ralph("memory", "archive", name).out == f"{name} is archived already\n"
+    assert ralph("memory", "archive", name).out == f"{name} is already archived\n"
     assert ralph("memory", "unarchive", name).out.startswith(f"Unarchived {name} (")
     assert ralph("memory", "list", "--in", file, "--format", "quiet").out == f"{name}\n"
     assert ralph("memory", "unarchive", name).out == f"{name} is not archived\n"
@@ -420,7 +420,7 @@ def test_knowledge_is_edited_archived_and_unarchived(ralph: Project) -> None:
     )
     assert ralph("memory", "archive", "redis").out.startswith("Archived know-redis (")
     assert ralph("memory", "list", "--in", "knowledge").out.startswith("No memories yet.")
-    assert ralph("memory", "archive", "redis").out == "know-redis is archived already\n"
+    assert ralph("memory", "archive", "redis").out == "know-redis is already archived\n"
     assert ralph("memory", "unarchive", "redis").out.startswith("Unarchived know-redis (")
     assert ralph("memory", "unarchive", "redis").out == "know-redis is not archived\n"
     assert ralph("memory", "archive", "nothing").code == 1

@@ -171,10 +171,10 @@ def test_nothing_found_is_said_and_is_no_error(project: Project) -> None:
 def test_more_than_five_say_how_many_more_there_are(project: Project) -> None:
     said = project("memory", "search")
     assert len(said.out.splitlines()) == 1 + 5 + 1
-    assert said.out.splitlines()[-1] == "7 more; --all shows every one"
+    assert said.out.splitlines()[-1] == "7 more; use --all to see them"
     said = project("memory", "search", "--format", "json")
     assert len(said.json) == 5
-    assert said.err == "7 more; --all shows every one\n"
+    assert said.err == "7 more; use --all to see them\n"
     said = project("memory", "search", "--all", "--format", "quiet")
     assert (len(said.out.split()), said.err) == (12, "")
 

@@ -425,4 +425,4 @@ def test_a_restore_leaves_out_what_was_forgotten(full: Project, tmp_path: Path) 
         path for path, raw in everything if b"xylophone" in raw or b"boom happened" in raw
     ] == []
     assert "ports are in config/ports.yml" in full.read(".agent/memories.md.bak")
-    assert "Everything is there already." in full("restore", str(tmp_path / "b.tgz")).out
+    assert "Nothing to restore" in full("restore", str(tmp_path / "b.tgz")).out

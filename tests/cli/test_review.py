@@ -106,7 +106,7 @@ def test_a_record_is_promoted_by_hand_and_a_dry_run_shows_the_difference(
         ralph("review", "promote", found, "--to", "agents").out
         == f"Promoted {found} to AGENTS.md\n"
     )
-    assert ralph("review", "promote", found, "--to", "agents").out == "Already said in AGENTS.md\n"
+    assert ralph("review", "promote", found, "--to", "agents").out == "AGENTS.md already has it\n"
     said = ralph("review", "promote", found, "--to", "patterns").out
     assert said == f"Promoted {found} to .ralph/global-patterns.md\n"
 

@@ -60,10 +60,10 @@ def test_migrate_leaves_a_sign_with_a_secret_and_turns_the_others(ralph: Project
     ralph.put(FILE, f"# Guardrails\n\n{signs}")
     said = ralph("memory", "migrate")
     assert said.code == 1
-    assert f"{FILE}:6: this Sign stays as it is: " in said.err
+    assert f"{FILE}:6: this Sign was not converted: " in said.err
     assert "left out 1 private part(s)" in said.err
     assert TOKEN not in said.err + said.out
-    assert "2 Sign(s) became entries" in said.out
+    assert "converted 2 Sign(s)" in said.out
     after = ralph.read(FILE)
     assert f"### Sign: same\nuse {TOKEN}\n" in after
     assert "Ann" not in after
@@ -78,7 +78,7 @@ def test_migrate_writes_nothing_when_every_sign_holds_a_secret_unless_that_is_al
     before = ralph.marks()
     said = ralph("memory", "migrate")
     assert (said.code, said.out) == (1, "")
-    assert f"{FILE}:1: this Sign stays as it is" in said.err
+    assert f"{FILE}:1: this Sign was not converted" in said.err
     assert ralph.marks() == before
     assert ralph("memory", "migrate", "--allow-secret").code == 0
 

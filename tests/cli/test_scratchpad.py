@@ -23,7 +23,7 @@ def test_set_replaces_append_adds_and_clear_empties(ralph: Project) -> None:
     assert ralph("scratchpad").out == ralph.read(FILE)
     assert ralph("scratchpad", "--clear").out == "Cleared\n"
     assert ralph.read(FILE) == ""
-    assert ralph("scratchpad", "--clear").out == "The scratchpad was empty\n"
+    assert ralph("scratchpad", "--clear").out == "The scratchpad was already empty\n"
 
 
 def test_only_its_owner_may_read_it(ralph: Project) -> None:

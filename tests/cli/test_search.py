@@ -83,7 +83,7 @@ def test_filters(project: Project, words: tuple[str, ...], count: int) -> None:
 def test_five_are_shown_unless_more_are_asked_for(project: Project) -> None:
     said = project("search", "jwt")
     assert len(said.out.splitlines()) == 5
-    assert said.err == "5 more; --all shows every one\n"
+    assert said.err == "5 more; use --all to see them\n"
     assert len(project("search", "jwt", "--limit", "2").out.splitlines()) == 2
     assert len(project("search", "jwt", "--all").out.splitlines()) == 10
     assert project("search", "jwt", "--limit", "0").code == 2
@@ -102,7 +102,7 @@ def test_lines_for_an_agent_are_fewer_where_five_do_not_fit_and_a_limit_is_kept(
     text = "the worker waits for a lock on the table and gives up " * 3 + "zebra"
     ralph.memories(*(Block(f"{text} {number}", numbered(number)) for number in range(7)))
     said = ralph("search", "zebra")
-    assert (len(said.out.splitlines()), said.err) == (4, "3 more; --all shows every one\n")
+    assert (len(said.out.splitlines()), said.err) == (4, "3 more; use --all to see them\n")
     assert estimate(said.out) <= 100
     assert all(len(line.split()) >= 2 + 12 and " zebra" in line for line in said.out.splitlines())
     assert len(ralph("search", "zebra", "--limit", "5").out.splitlines()) == 5
@@ -142,7 +142,7 @@ def test_a_slash_command_passes_its_layer_with_the_words(project: Project) -> No
     assert (wrong.code, wrong.out, wrong.err.splitlines()[0]) == (
         2,
         "",
-        "error: --layer is 1, 2 or 3, not '4'",
+        "error: --layer must be 1, 2 or 3, not '4'",
     )
 
 

@@ -58,7 +58,7 @@ def test_the_id_in_the_table_is_enough_for_the_other_commands(recorded: Project)
 def test_a_list_can_be_limited_and_says_what_is_left_out(recorded: Project) -> None:
     said = recorded("session", "list", "--limit", "1")
     assert len(said.out.splitlines()) == 2
-    assert "1 more; --limit 2 shows every one" in said.err
+    assert "1 more; use --limit 2" in said.err
     assert recorded("session", "list", "--since", "2030-01-01").out == "No sessions.\n"
 
 
@@ -110,7 +110,7 @@ def test_a_summary_is_improved_when_somebody_asks_for_it(
     assert recorded("session", "summary", "3f2a").out.startswith("Goal: fix")
     said = recorded("session", "summary", "3f2a", "--improve")
     assert (said.code, said.out) == (0, "A better one.\n")
-    assert "the summary is the command's now" in said.err
+    assert "rewrote the summary" in said.err
     assert recorded("session", "summary", "3f2a").out == "A better one.\n"
 
 
@@ -137,7 +137,7 @@ def test_a_command_that_fails_is_told_in_a_line_and_leaves_all_as_it_was(
     log = recorded.read(LOG.format("old"))
     said = recorded("session", "summary", "old", "--improve")
     assert (said.code, said.out) == (1, "Goal: an older one\n")
-    assert "old: the summary stays as it is: " in said.err
+    assert "old: the summary is unchanged: " in said.err
     assert "ended with 3" in said.err
     assert recorded.read(LOG.format("old")) == log
 

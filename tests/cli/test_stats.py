@@ -59,8 +59,8 @@ def test_it_says_what_happened_this_week_and_what_waits(ralph: Project) -> None:
     lines = ralph("status", "--usage").out.splitlines()
     assert [" ".join(line.split()) for line in lines[:4]] == [
         "this week: 1 memories injected into 1 session(s)",
-        "used: 1 of 1 session(s) used something of it, 1 of 1 memories",
-        "cost: 230 tokens, 200 of them to explain how memory is used",
+        "used: 1 of 1 session(s) used some of them, 1 of 1 memories",
+        "cost: 230 tokens, 200 of them to explain how to use the memory",
         "to review: nothing",
     ]
     assert "aim" not in "\n".join(lines)
@@ -98,7 +98,7 @@ def test_runs_are_counted_by_how_they_ended(ralph: Project) -> None:
     for number, (status, iterations) in enumerate([("success", 8), ("failed", 10), ("running", 1)]):
         _run(ralph, number, status, iterations)
     said = ralph("status", "--usage").out
-    assert "1 of 2 run(s) succeeded, in 8.0 iteration(s) on average; 1 under way" in said
+    assert "1 of 2 run(s) succeeded, in 8.0 iteration(s) on average; 1 running" in said
     found = ralph("status", "--usage", "--format", "json").json["loop"]
     assert (found["success_rate"], found["mean_iterations"], found["runs"], found["running"]) == (
         0.5,

@@ -71,7 +71,7 @@ def test_json_has_every_key_also_when_nothing_is_there(ralph: Project) -> None:
     assert (said["paused"], said["paused_since"], said["index_complete"]) == (False, None, False)
     assert (said["memory_bytes"], said["log_bytes"]) == (0, 0)
     assert not ralph.file(".ralph").exists()
-    assert "none is recorded yet" in ralph("status").out
+    assert "none yet" in ralph("status").out
 
 
 def test_hooks_of_which_no_event_has_arrived_are_named_until_one_has(ralph: Project) -> None:
@@ -156,10 +156,9 @@ def test_a_link_that_leads_outside_is_told_and_nothing_behind_it_is_counted(
     said = ralph("status", "--format", "json").json
     assert said["outside"].startswith(str(tmp_path / "elsewhere"))
     assert (said["last_session"], said["hooks"]["recorded"], said["log_bytes"]) == (None, 0, 0)
-    assert (
-        f"capture:      off: .ralph leads out of the project, to {tmp_path / 'elsewhere'}"
-        in ralph("status").out
-    )
+    shown = ralph("status").out
+    assert "capture:      off: .ralph is a link out of the project" in shown
+    assert str(tmp_path / "elsewhere") in shown
     assert "bad-link" in ralph("doctor", "--format", "json").out
     (tmp_path / "elsewhere" / "log" / "sessions" / "s2.jsonl").chmod(0o644)
     ralph("doctor", "--fix")

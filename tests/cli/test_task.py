@@ -72,7 +72,7 @@ def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
     assert (said.code, said.out) == (1, "")
     assert f"{one} -> {two} -> {one}" in said.err
     ralph("task", "fail", one, "--reason", "too hard")
-    assert "No task can be begun now" in ralph("task", "list", "--ready").out
+    assert "No task can be started now" in ralph("task", "list", "--ready").out
     page = ralph("task", "show", one).out
     assert "Last failure:\ntoo hard" in page
     assert f"{one} (failed)" in ralph("task", "show", two).out
@@ -81,9 +81,9 @@ def test_what_waits_is_not_ready_and_says_for_what(ralph: Project) -> None:
 def test_a_parent_that_ends_with_its_last_part_is_told(ralph: Project) -> None:
     top = new(ralph, "top")
     part = new(ralph, "part", "--parent", top)
-    assert ralph("task", "done", part).out == f"{part} is done: part\n{top} is done, too: top\n"
+    assert ralph("task", "done", part).out == f"{part} is done: part\n{top} is also done: top\n"
     assert (
-        ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is pending, too: top\n"
+        ralph("task", "reset", part).out == f"{part} is pending: part\n{top} is also pending: top\n"
     )
 
 
@@ -160,7 +160,7 @@ def test_files_that_cannot_be_read_are_told_beside_the_list(ralph: Project) -> N
         "by",
         "\\x1b[31mhand",
     ]
-    assert "warning: .ralph/tasks/torn/task.json: is not read: line 1" in said.err
+    assert "warning: .ralph/tasks/torn/task.json: not read: line 1" in said.err
     assert ralph("task", "list", "--format", "json").ids == ["t-9"]
     assert "torn/feature.json" in ralph("feature", "list").err
 

@@ -50,7 +50,7 @@ def test_a_task_with_a_prd_and_a_worktree_is_added_shown_merged_and_dropped(shop
     assert "refund.py" in refused.err
     assert "--commit" in refused.err
     assert shop("task", "merge", name, "--commit").out == (
-        "refunds is merged into main: 1 commit, 1 file\nCommitted first: refund.py\n"
+        "Merged refunds into main: 1 commit, 1 file\nCommitted first: refund.py\n"
     )
     assert shop.file("refund.py").exists()
     assert shop("task", "merge", name).out == "Nothing to merge: main has all of refunds\n"
@@ -75,14 +75,14 @@ def test_drop_refuses_on_no_terminal_until_it_is_told_yes(shop: Project) -> None
 def test_a_worktree_that_is_gone_is_explained_and_made_again(shop: Project) -> None:
     name = new(shop)
     assert shop("task", "start", name, "--worktree").out.endswith(
-        f"on the branch ralph/{name} (made)\n"
+        f"on the branch ralph/{name} (created)\n"
     )
-    assert shop("task", "start", name, "--worktree").out.endswith("(there already)\n")
+    assert shop("task", "start", name, "--worktree").out.endswith("(already there)\n")
     shutil.rmtree(shop.root / ".worktrees" / name)
     said = shop("task", "show", name)
     assert "is gone" in said.err
     assert f"ralph task start {name} --worktree" in said.err
-    assert shop("task", "start", name, "--worktree").out.endswith("(made)\n")
+    assert shop("task", "start", name, "--worktree").out.endswith("(created)\n")
     assert shop("task", "show", name).err == ""
 
 
@@ -117,7 +117,7 @@ def test_what_is_dropped_with_yes_is_told(shop: Project) -> None:
     assert (refused.code, refused.out) == (1, "")
     assert tip in refused.err
     assert (
-        f"Gone with it: 1 unmerged commits: {tip} on no branch"
+        f"Lost with it: 1 unmerged commits: {tip} on no branch"
         in shop("task", "drop", name, "--yes").err
     )
     assert git(shop.root, "cat-file", "-t", tip) == "commit\n"

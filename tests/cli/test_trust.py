@@ -17,7 +17,7 @@ def test_what_is_named_is_shown_and_yes_records_it(ralph: Project) -> None:
     assert "Trusted 1 value(s)" in said.out
     again = ralph("trust")
     assert again.code == 0
-    assert "(trusted already)" in again.out
+    assert "(already trusted)" in again.out
     assert ralph("config", "summarize.command").out == "make summary\n"
 
 
@@ -66,13 +66,16 @@ def test_the_list_is_json_when_empty_and_names_no_value(ralph: Project) -> None:
     assert "make summary" not in ralph("trust", "--list").out
     assert "summarize.command" in ralph("trust", "--list").out
     assert ralph("trust", "--revoke").out == f"Revoked 1 value(s) in {ralph.root}\n"
-    assert ralph("trust", "--revoke").out == "Nothing of this project was trusted.\n"
-    assert ralph("trust", "--list").out == "You trust nothing that a project names.\n"
+    assert ralph("trust", "--revoke").out == "Nothing in this project was trusted.\n"
+    assert ralph("trust", "--list").out == "You do not trust anything that a project names.\n"
 
 
 def test_a_project_that_names_nothing_needs_no_answer(ralph: Project) -> None:
     said = ralph("trust")
-    assert (said.code, said.out) == (0, "This project's config names no command and no address.\n")
+    assert (said.code, said.out) == (
+        0,
+        "This project's config names no commands and no addresses.\n",
+    )
     assert ralph("trust", "--format", "json").code == 2
 
 

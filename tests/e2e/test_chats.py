@@ -210,7 +210,7 @@ def test_a_model_that_refuses_leaves_a_clear_error(chats: Chats) -> None:
     chats.client.server.script(*[refuse(401)] * 5)
     done = chats.ralph.call("session", "new", "--task", chats.task, "--agent", "claude", "Hello?")
     assert done.returncode == 1
-    assert "claude did not answer to its end" in done.stderr
+    assert "claude did not finish its answer" in done.stderr
     assert "401" in done.stderr
 
 

@@ -254,7 +254,7 @@ def test_what_quotes_a_forgotten_memory_goes_with_it(here: World, ralph: Project
     ralph.put(".ralph/scratchpad.md", f"first\nnote: {SENTENCE}\n")
     done = ralph("forget", ID, "--yes")
     assert done.code == 1
-    assert ".ralph/scratchpad.md:2: is left: edit it by hand" in done.err
+    assert ".ralph/scratchpad.md:2: not removed: edit it by hand" in done.err
     assert not run.exists()
     assert other.exists()
     ralph.put(".ralph/scratchpad.md", "")

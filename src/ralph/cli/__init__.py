@@ -1,1 +1,1 @@
-"""The command line: parse, one app call, print."""
+"""The command line. A command parses its words, calls one function of `ralph.app` and prints."""

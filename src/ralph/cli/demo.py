@@ -1,8 +1,9 @@
-"""`ralph demo`: Ralph's main job, end to end, on sample projects in a temporary folder.
+"""`ralph demo`: what Ralph does, from start to end, on sample projects in a temporary folder.
 
-A line with `$` is a real command and what it printed; with `>` what a scripted agent does in place of Claude Code (it
-starts the hooks that `ralph install claude` wrote into the settings, with the JSON that Claude Code sends); with `|`
-what was injected. No key and no network are needed; only the temporary folder, shown as /home/ann, is written.
+A line with `$` is a real command, followed by its output. A line with `>` is what a scripted agent
+does in place of Claude Code: it runs the hooks that `ralph install claude` wrote into the
+settings, with the JSON that Claude Code sends. A line with `|` is injected text. The demo needs no
+key and no network, and writes only to the temporary folder, which it shows as /home/ann.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from ralph.agents import process
 from ralph.cli.options import Command, Invocation
+from ralph.context.brief import SKILL
 from ralph.errors import RalphError
 from ralph.store import files
 
@@ -27,14 +30,23 @@ _RALPH = [
     "-c",
     "import os; os.dup2(1, 2); from ralph.__main__ import main; raise SystemExit(main())",
 ]
-"""Ralph in a process of its own, with both streams in one, so that lines keep their order."""
-_SKILL = "[ralph] Reference from earlier work is kept by Ralph."
+"""Ralph in a separate process; both streams are one, so that lines keep their order."""
+
+_MAX_SECONDS = 120  # that one command of the demo may take
+_SKILL_SENTENCE = SKILL.partition(". ")[0] + "."
+
 _SETTINGS = '{\n  "model": "opus",\n  "includeCoAuthoredBy": false\n}\n'
 _AUTH = "export function login(user: User): string {\n  return sessions.open(user.id);\n}\n"
 _SIGNED = 'return jwt.sign({ sub: user.id }, process.env.JWT_KEY, { expiresIn: "15m" });'
 _KEYED = 'return jwt.sign({ sub: user.id }, keys.current(), { expiresIn: "15m" });'
-_FAILED_TEST = "FAIL tests/auth.test.ts\n  JsonWebTokenError: secretOrPrivateKey must have a value\n\n1 failed, 11 passed"
+_FAILED_TEST = (
+    "FAIL tests/auth.test.ts\n"
+    "  JsonWebTokenError: secretOrPrivateKey must have a value\n"
+    "\n"
+    "1 failed, 11 passed"
+)
 _TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
+_PRIVATE_NUMBER = "555-0100"
 _TEST = """import unittest
 
 from cart import total
@@ -44,47 +56,54 @@ class Cart(unittest.TestCase):
     def test_total(self):
         self.assertEqual(total([1.10, 2.20]), 3.30)
 """
+_FIXED_CART = "def total(prices):\n    return round(sum(prices), 2)\n"
+_AGENT_ANSWER = """Fixed.
+<journal>total() subtracted 1 and did not round.</journal>
+<task-done>{task}</task-done>
+<knowledge tags="cart,prices,rounding" title="Prices are floats and must be rounded">
+Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.
+</knowledge>"""
 _AGENT = [
-    {
-        "say": "Fixed.\n<journal>total() subtracted 1 and did not round.</journal>\n<task-done>{task}</task-done>\n"
-        '<knowledge tags="cart,prices,rounding" title="Prices are floats and must be rounded">\n'
-        "Prices in cart.py are floats: 1.10 + 2.20 is 3.3000000000000003. Round every sum to two digits.\n</knowledge>",
-        "write": {"cart.py": "def total(prices):\n    return round(sum(prices), 2)\n"},
-    },
+    {"say": _AGENT_ANSWER, "write": {"cart.py": _FIXED_CART}},
     {
         "say": "The test checks what the task says, and nothing was weakened.\n<verify-pass/>",
         "read_only": True,
     },
 ]
+"""The scripted agent of the loop: it fixes the cart, and a second session verifies that."""
 
 
 @click.command(name="demo", cls=Command, examples=["ralph demo"])
 def cli(call: Invocation) -> None:
-    """Show Ralph's main job on sample projects: a loop, two sessions, search, and what stays private."""
+    """Watch Ralph work on sample projects.
+
+    The demo shows a loop, two sessions, search, and what stays private. It needs no key and no
+    network.
+    """
     with tempfile.TemporaryDirectory(prefix="ralph-demo-") as folder:
-        stage = _Stage(Path(folder).resolve())
+        stage = Stage(Path(folder).resolve())
         _run_loop(stage)
         _first_session(stage)
         _second_session(stage)
         _check_privacy(stage)
-        stage.title("Search: word forms, typos, Korean; then everything out again")
-        stage.ralph('search --layer 2 --limit 1 "expiring tokens"')
-        stage.ralph('search "인증"')
-        stage.ralph('memory search "conection docker"')
-        stage.ralph("status --usage")
-        stage.ralph("uninstall claude")
-        stage.check(
-            stage.settings.read_text(encoding="utf-8") == _SETTINGS,
-            "the settings are not as they were",
-        )
-        stage.show("(the settings are as they were, byte for byte; memories and logs stay)\n")
+        _search_and_uninstall(stage)
         stage.title(
             "Done: worked until the test passed, recorded, remembered and injected, in plain files."
         )
 
 
-class _Stage:
-    """A user with an empty home and a project; runs programs there and prints what they print."""
+# --- the stage ------------------------------------------------------------------------------------
+
+
+class ProgramResult(NamedTuple):
+    """How a program ended, and what it printed to both streams."""
+
+    code: int | None
+    output: str
+
+
+class Stage:
+    """A user with an empty home and a project; it runs programs there and prints their output."""
 
     def __init__(self, home: Path, shown_home: str = "/home/ann") -> None:
         self.home = home
@@ -93,9 +112,8 @@ class _Stage:
         self.settings = home / ".claude" / "settings.json"
         self.write("src/auth.ts", _AUTH)
         files.write(self.settings, _SETTINGS)
-        path = os.environ.get("PATH", "")
         self.env = {
-            "PATH": path,
+            "PATH": os.environ.get("PATH", ""),
             "HOME": str(home),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
@@ -103,72 +121,62 @@ class _Stage:
         }
 
     def title(self, text: str) -> None:
+        """Print the title of a scene."""
         self.show(f"\n=== {text}\n")
 
     def show(self, text: str) -> None:
+        """Print text, with the temporary folder shown as a home."""
         click.echo(text.replace(str(self.home), self._shown_home), nl=False)
 
     def check(self, holds: bool, problem: str) -> None:
+        """Stop the demo if it did not do what it shows.
+
+        Raises `RalphError` with the problem.
+        """
         if not holds:
             raise RalphError(
                 f"the demo failed: {problem}", hint="please report this: it should work everywhere"
             )
 
     def write(self, name: str, text: str) -> None:
+        """Write a file of the project."""
         files.write(self.project / name, text)
 
-    def run(self, argv: list[str], stdin: str = "") -> tuple[int | None, str]:
-        result = process.run(argv, cwd=self.project, stdin=stdin, env=self.env, timeout=120)
-        return result.code, result.out + result.err
+    def run(self, argv: list[str], stdin: str = "") -> ProgramResult:
+        """Run a program in the project, without printing its output."""
+        result = process.run(
+            argv, cwd=self.project, stdin=stdin, env=self.env, timeout=_MAX_SECONDS
+        )
+        return ProgramResult(result.code, result.out + result.err)
 
     def ralph(self, line: str, *, stdin: str = "", code: int = 0) -> str:
-        self.show(f"$ ralph {line}" + (f"   <<< {stdin!r}" if stdin else "") + "\n")
-        actual, output = self.run([*_RALPH, *shlex.split(line)], stdin)
-        self.show(output)
-        self.check(actual == code, f"ralph {line}: exit code {actual}, expected {code}")
-        return output
+        """Run a `ralph` command, print it with its output, and check its exit code."""
+        shown = f"$ ralph {line}"
+        if stdin:
+            shown += f"   <<< {stdin!r}"
+        self.show(f"{shown}\n")
+        result = self.run([*_RALPH, *shlex.split(line)], stdin)
+        self.show(result.output)
+        self.check(result.code == code, f"ralph {line}: exit code {result.code}, expected {code}")
+        return result.output
 
 
 class _Session:
-    """A session of the scripted agent: it works on the project and starts the hooks, as Claude Code does."""
+    """A session of the scripted agent, which works on the project and runs the hooks."""
 
-    def __init__(self, stage: _Stage, session_id: str) -> None:
+    def __init__(self, stage: Stage, session_id: str) -> None:
         self.stage = stage
         self.session_id = session_id
         self.brief = self._hook(
             f"a session starts ({session_id})", "SessionStart", source="startup", model="opus"
         )
 
-    def _hook(self, line: str, event: str, **members: object) -> str:
-        if line:
-            self.stage.show(f"> {line}\n")
-        settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
-        [hook] = settings["hooks"][event][0]["hooks"]
-        payload = {
-            "session_id": self.session_id,
-            "cwd": str(self.stage.project),
-            "hook_event_name": event,
-            **members,
-        }
-        code, output = self.stage.run([hook["command"], *hook.get("args", [])], json.dumps(payload))
-        self.stage.check(code == 0, f"the hook of {event} failed")
-        if not output:
-            return ""
-        text = str(json.loads(output).get("hookSpecificOutput", {}).get("additionalContext", ""))
-        injected, skill, rest = text.partition(_SKILL)
-        self.stage.show("".join(f"| {part}\n" for part in injected.splitlines()))
-        if skill:
-            self.stage.show(f"| {skill} ({len(rest.splitlines())} lines: `ralph skill`)\n")
-        return text
-
     def prompt(self, text: str) -> str:
+        """Send a prompt, and return what is injected."""
         return self._hook(f"prompt: {text}", "UserPromptSubmit", prompt=text)
 
-    def _use_tool(self, line: str, name: str, tool: object, event: str, **result: object) -> str:
-        before = self._hook(line, "PreToolUse", tool_name=name, tool_input=tool)
-        return before + self._hook("", event, tool_name=name, tool_input=tool, **result)
-
     def edit(self, old: str, new: str) -> None:
+        """Edit src/auth.ts."""
         path = self.stage.project / "src" / "auth.ts"
         before = path.read_text(encoding="utf-8")
         self.stage.write("src/auth.ts", before.replace(old, new))
@@ -182,24 +190,65 @@ class _Session:
         self._use_tool("Edit src/auth.ts", "Edit", tool, "PostToolUse", tool_response=response)
 
     def shell(self, command: str, output: str, *, code: int = 0) -> str:
+        """Run a command that prints `output`, and return what is injected."""
         line = f"Bash: {command}"
         tool = {"command": command, "description": "run it"}
         if code:
             line = f"{line}   (exit code {code})"
             error = f"Exit code {code}\n{output}"
             return self._use_tool(line, "Bash", tool, "PostToolUseFailure", error=error)
-        return self._use_tool(
-            line, "Bash", tool, "PostToolUse", tool_response={"stdout": output, "stderr": ""}
-        )
+        response = {"stdout": output, "stderr": ""}
+        return self._use_tool(line, "Bash", tool, "PostToolUse", tool_response=response)
 
     def end(self, message: str) -> None:
+        """Print the agent's last message and end the session."""
         self._hook(
             f"says: {message}", "Stop", stop_hook_active=False, last_assistant_message=message
         )
         self._hook("the session ends", "SessionEnd", reason="prompt_input_exit")
 
+    def _use_tool(self, line: str, name: str, tool: object, event: str, **result: object) -> str:
+        """Run the hooks before and after a tool, and return what both inject."""
+        before = self._hook(line, "PreToolUse", tool_name=name, tool_input=tool)
+        after = self._hook("", event, tool_name=name, tool_input=tool, **result)
+        return before + after
 
-def _run_loop(stage: _Stage) -> None:
+    def _hook(self, line: str, event: str, **members: object) -> str:
+        """Run the hook of an event as Claude Code does, and return what it injects."""
+        if line:
+            self.stage.show(f"> {line}\n")
+        settings = json.loads(self.stage.settings.read_text(encoding="utf-8"))
+        [hook] = settings["hooks"][event][0]["hooks"]
+        payload = {
+            "session_id": self.session_id,
+            "cwd": str(self.stage.project),
+            "hook_event_name": event,
+            **members,
+        }
+        argv = [hook["command"], *hook.get("args", [])]
+        result = self.stage.run(argv, json.dumps(payload))
+        self.stage.check(result.code == 0, f"the hook of {event} failed")
+        if not result.output:
+            return ""
+        answer = json.loads(result.output).get("hookSpecificOutput", {})
+        text = str(answer.get("additionalContext", ""))
+        self._show_injected(text)
+        return text
+
+    def _show_injected(self, text: str) -> None:
+        """Print injected text, and of the instructions only their first sentence."""
+        records, skill, instructions = text.partition(_SKILL_SENTENCE)
+        for line in records.splitlines():
+            self.stage.show(f"| {line}\n")
+        if skill:
+            count = len(instructions.splitlines())
+            self.stage.show(f"| {skill} ({count} lines: `ralph skill`)\n")
+
+
+# --- the scenes -----------------------------------------------------------------------------------
+
+
+def _run_loop(stage: Stage) -> None:
     stage.title("A project with a failing test, and an agent that works until it passes")
     shop = stage.project
     stage.project = stage.home / "cart"
@@ -207,7 +256,7 @@ def _run_loop(stage: _Stage) -> None:
     stage.write("tests/test_cart.py", _TEST)
     stage.write("agent.json", json.dumps(_AGENT))
     if shutil.which("git"):
-        stage.check(stage.run(["git", "init", "-q"])[0] == 0, "git init")
+        stage.check(stage.run(["git", "init", "-q"]).code == 0, "git init")
     stage.ralph("init")
     stage.ralph('loop start "make the cart\'s test pass" --agent scripted --command agent.json')
     stage.ralph("loop journal")
@@ -219,12 +268,14 @@ def _run_loop(stage: _Stage) -> None:
     stage.project = shop
 
 
-def _first_session(stage: _Stage) -> None:
+def _first_session(stage: Stage) -> None:
     stage.title("Session 1: login with a token; a test fails and is fixed; a tool prints a secret")
     stage.ralph("init")
     stage.ralph("install claude")
     session = _Session(stage, "3f2a91c4-0000-4000-8000-000000000001")
-    session.prompt("Let login in src/auth.ts return a JWT <private>for Mina, 555-0100</private>")
+    session.prompt(
+        f"Let login in src/auth.ts return a JWT <private>for Mina, {_PRIVATE_NUMBER}</private>"
+    )
     session.edit("return sessions.open(user.id);", _SIGNED)
     session.shell("npm test", _FAILED_TEST, code=1)
     session.edit(_SIGNED, _KEYED)
@@ -237,17 +288,18 @@ def _first_session(stage: _Stage) -> None:
     stage.ralph("session list")
     stage.ralph("session summary")
     stage.ralph(
-        'memory add "Never read JWT_KEY from the environment in src/auth.ts: keys rotate, ask keys.current()" '
-        "-t decision --tags auth,jwt"
+        'memory add "Never read JWT_KEY from the environment in src/auth.ts: keys rotate, '
+        'ask keys.current()" -t decision --tags auth,jwt'
     )
     stage.ralph('memory add "결제 서비스의 인증은 services/auth 에 있다" -t context --tags auth')
     stage.ralph(
-        'memory add "npm test fails: run npm run build first" --in guardrails -t fix --tags build,test'
+        'memory add "npm test fails: run npm run build first" --in guardrails -t fix '
+        "--tags build,test"
     )
     stage.ralph('context "modify auth.ts" --explain')
 
 
-def _second_session(stage: _Stage) -> None:
+def _second_session(stage: Stage) -> None:
     stage.title("Session 2: the same file again; nobody explains anything twice")
     session = _Session(stage, "b7705d1e-0000-4000-8000-000000000002")
     stage.check(
@@ -269,17 +321,27 @@ def _second_session(stage: _Stage) -> None:
     session.end("Tokens live 5 minutes now; the key still comes from keys.current().")
 
 
-def _check_privacy(stage: _Stage) -> None:
-    stage.title(
-        "The secret of the tool and the private words of the prompt are nowhere on the disk"
-    )
+def _check_privacy(stage: Stage) -> None:
+    stage.title("The tool's secret and the prompt's private words are nowhere on the disk")
     written = [path for path in stage.home.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in written)
     stage.check(b"GITHUB_TOKEN" in content, "the event with the secret was not recorded at all")
-    stage.check(
-        _TOKEN.encode() not in content and b"555-0100" not in content,
-        "something private is on the disk",
-    )
+    for private in (_TOKEN, _PRIVATE_NUMBER):
+        stage.check(private.encode() not in content, "something private is on the disk")
     stage.show(f"(searched every byte of {len(written)} files: neither is there)\n")
     stage.ralph('search --layer 3 --limit 1 "npm run preview"')
     stage.ralph("memory add -", stdin=f"Deploy with GITHUB_TOKEN={_TOKEN}", code=1)
+
+
+def _search_and_uninstall(stage: Stage) -> None:
+    stage.title("Search word forms, typos and Korean; then uninstall")
+    stage.ralph('search --layer 2 --limit 1 "expiring tokens"')
+    stage.ralph('search "인증"')
+    stage.ralph('memory search "conection docker"')
+    stage.ralph("status --usage")
+    stage.ralph("uninstall claude")
+    stage.check(
+        stage.settings.read_text(encoding="utf-8") == _SETTINGS,
+        "the settings are not what they were before",
+    )
+    stage.show("(the settings are what they were before, byte for byte; memories and logs stay)\n")

@@ -1,4 +1,4 @@
-"""`ralph graph`: how records, files, tags, tasks and sessions are linked."""
+"""`ralph graph`: how records, files, symbols, tags, tasks and sessions are linked."""
 
 from __future__ import annotations
 
@@ -30,15 +30,22 @@ from ralph.model import ids
 from ralph.model.graph import Edge, Node
 from ralph.search.graph import ReachedNode
 
+_MAX_HOPS = 6
+_DAY_LENGTH = len("2026-01-31")
+
 _as_of = click.option(
-    "--as-of", "as_of", default="", metavar="DATE", help="What held then: a date, or 7d, 2w, 3m."
+    "--as-of",
+    "as_of",
+    default="",
+    metavar="DATE",
+    help="The graph as of a date, or 7d, 2w or 3m ago.",
 )
 _hops = click.option(
     "--hops",
-    type=click.IntRange(1, 6),
+    type=click.IntRange(1, _MAX_HOPS),
     default=HOPS,
     show_default=True,
-    help="How many edges away, at most.",
+    help="Maximum number of edges to follow.",
 )
 _types = click.option(
     "-t",
@@ -56,12 +63,16 @@ _types = click.option(
     examples=["ralph graph show src/db/schema.ts", "ralph graph show mem-a3f8"],
 )
 def cli() -> None:
-    """See how records, files, symbols, tags, tasks and sessions are linked, now or at another time.
+    """Show how records, files and tasks are linked.
 
-    A node is named by its id, a record also by its title; files, symbols, tags, tasks and sessions as
-    file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c, session:ID, or without the prefix. Inside a task
-    (RALPH_TASK, or its worktree) records of other unfinished tasks are left out.
+    A node is named by its id; a record also by its title. Files, symbols, tags, tasks and sessions
+    are named as file:src/a.ts, symbol:src/a.ts#name, tag:db, task:t-1a2b3c and session:ID, or
+    without the prefix. Inside a task (RALPH_TASK, or its worktree) records of other unfinished
+    tasks are left out.
     """
+
+
+# --- one node -------------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -73,18 +84,126 @@ def cli() -> None:
 @opt.visibility
 @opt.formats("table", "json")
 def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> None:
-    """Show a node with its times and every edge at it; without ID, how large the graph is."""
+    """Show a node with its dates and edges.
+
+    Without ID, show the size of the graph.
+    """
     if not name.strip():
-        _print_overview(verbs.overview(call.root, task=within), call, form)
+        overview = verbs.overview(call.root, task=within)
+        if form == "json":
+            _print_overview_json(overview)
+        else:
+            _print_overview(overview, call)
         return
-    at = when(as_of)
-    view = verbs.show(call.root, full_id(call.root, name), at=at, task=within)
+    moment = when(as_of)
+    view = verbs.show(call.root, full_id(call.root, name), at=moment, task=within)
     if form == "json":
-        record = record_json(view.record) if view.record is not None else None
-        edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in view.edges]
-        print_json({**node_json(view.node), "record": record, "edges": edges})
+        _print_node_json(view)
     else:
-        _print_node(view, call, at or ids.today())
+        _print_node(view, call, moment or ids.today())
+
+
+def _print_overview_json(overview: GraphOverview) -> None:
+    busiest = [{**node_json(node), "edges": degree} for node, degree in overview.busiest]
+    print_json({"nodes": overview.nodes, "edges": overview.edges, "busiest": busiest})
+
+
+def _print_overview(overview: GraphOverview, call: Invocation) -> None:
+    if not overview.nodes:
+        click.echo("The graph is empty: nothing is remembered yet.")
+        return
+    click.echo(_describe_counts("nodes", overview.nodes))
+    click.echo(_describe_counts("edges", overview.edges))
+    if not overview.busiest:
+        return
+    click.echo("")
+    short = short_ids(call.root, [node.id for node, _ in overview.busiest])
+    rows = []
+    for node, degree in overview.busiest:
+        rows.append((degree, short.get(node.id, node.id), _node_name(node)))
+    print_table(("EDGES", "ID", "NAME"), rows)
+
+
+def _describe_counts(noun: str, counts: Mapping[str, int]) -> str:
+    """Return the total, and the count of each type, largest first."""
+    text = f"{sum(counts.values())} {noun}"
+    by_count = sorted(counts.items(), key=lambda item: -item[1])
+    if by_count:
+        text += ": " + ", ".join(f"{count} {name}" for name, count in by_count)
+    return text
+
+
+def _print_node_json(view: NodeView) -> None:
+    record = record_json(view.record) if view.record is not None else None
+    edges = [edge_json(edge) | {"other": node_json(other)} for edge, other in view.edges]
+    print_json({**node_json(view.node), "record": record, "edges": edges})
+
+
+def _print_node(view: NodeView, call: Invocation, today: str) -> None:
+    node = view.node
+    click.echo(click.style(one_line(node.name), bold=True))
+    print_fields(
+        {
+            "id": node.id,
+            "type": node.type.value,
+            "recorded": node.recorded,
+            "valid from": node.since if node.since != node.recorded else node.valid_from,
+            "valid until": node.valid_until,
+            "holds": _validity(node, today),
+        }
+    )
+    if view.record is not None and view.record.text.strip() != node.name:
+        click.echo("")
+        print_raw(view.record.text.rstrip() + "\n")
+    if not view.edges:
+        click.echo("\n  No edges.")
+        return
+    click.echo("")
+    short = short_ids(call.root, [other.id for _, other in view.edges])
+    for edge, other in view.edges:
+        line = f"  {_arrow(edge, other.id, short)}  {_node_name(other)}"
+        if edge.explicit:
+            line += f" ({_describe_stated(edge)})"
+        click.echo(line.rstrip())
+
+
+def _describe_stated(edge: Edge) -> str:
+    """Describe an edge that somebody stated, with the days on which it begins and ends."""
+    text = "stated"
+    if edge.valid_from:
+        text += f" from {one_line(edge.valid_from[:_DAY_LENGTH])}"
+    if edge.valid_until:
+        text += f" until {one_line(edge.valid_until[:_DAY_LENGTH])}"
+    return text
+
+
+def _validity(node: Node, moment: str) -> str:
+    """Return whether a node is not valid yet or no longer valid; "" if it is valid."""
+    if node.holds(moment):
+        return ""
+    start = max(node.since or node.valid_from, node.recorded)
+    if moment < start[: len(moment)]:
+        return f"not yet: from {start[:_DAY_LENGTH]} on"
+    return "no longer"
+
+
+def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
+    """Describe an edge as seen from the node that is not `other`."""
+    relation = edge.relation.value
+    name = one_line(short.get(other, other))
+    if edge.target == other:
+        return f"-{relation}-> {name}"
+    return f"<-{relation}- {name}"
+
+
+def _node_name(node: Node) -> str:
+    """Return a node's name, or "" if its id says the same."""
+    if node.id.endswith(f":{node.name}"):
+        return ""
+    return one_line(node.name)
+
+
+# --- several nodes --------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -98,27 +217,29 @@ def show(call: Invocation, name: str, as_of: str, within: str, form: str) -> Non
     "names",
     multiple=True,
     metavar="NAME",
-    help="Only over these edges, comma-separated.",
+    help="Follow only these relations, comma-separated.",
 )
 @opt.limit(None)
 @_as_of
 @opt.visibility
 @opt.formats("table", "json", "quiet")
 def neighbors(call: Invocation, name: str, limit: int | None, form: str, **options: Any) -> None:
-    """List what is near a node, the nearest first, with the edge that leads there."""
+    """List the nodes near a node, the nearest first."""
     types = node_types(options["types"])
-    edges = relations(options["names"])
-    at = when(options["as_of"])
-    filters = {
-        "hops": options["hops"],
-        "types": types,
-        "relations": edges,
-        "at": at,
-        "task": options["within"],
-    }
-    nodes = verbs.neighbors(call.root, full_id(call.root, name), **filters)
-    _print_reached(nodes[:limit], call, form, "Nothing is near it.")
-    say(f"{len(nodes) - limit} more" if limit is not None and len(nodes) > limit else "")
+    followed = relations(options["names"])
+    moment = when(options["as_of"])
+    nodes = verbs.neighbors(
+        call.root,
+        full_id(call.root, name),
+        hops=options["hops"],
+        types=types,
+        relations=followed,
+        at=moment,
+        task=options["within"],
+    )
+    _print_reached(nodes[:limit], call, form, "No neighbors.")
+    if limit is not None and len(nodes) > limit:
+        say(f"{len(nodes) - limit} more")
 
 
 @cli.command("path", examples=["ralph graph path mem-a3f8 tag:db"])
@@ -128,61 +249,49 @@ def neighbors(call: Invocation, name: str, limit: int | None, form: str, **optio
 @opt.visibility
 @opt.formats("table", "json")
 def path(call: Invocation, start: str, end: str, as_of: str, within: str, form: str) -> int:
-    """Show a shortest path from A to B; exit code 1 when there is none."""
-    names = full_id(call.root, start), full_id(call.root, end)
-    (first, last), edges = verbs.path(call.root, *names, at=when(as_of), task=within)
-    if form == "json":
-        ends = {"from": node_json(first), "to": node_json(last), "found": edges is not None}
-        print_json({**ends, "edges": list(map(edge_json, edges or ()))})
-    elif edges is None:
-        click.echo(f"No path leads from {one_line(first.id)} to {one_line(last.id)}.")
-    else:
-        here = first.id
-        short = short_ids(
-            call.root, [here, *(end for edge in edges for end in (edge.source, edge.target))]
-        )
-        click.echo(f"{one_line(short.get(here, here))}  {_name(first)}".rstrip())
-        for edge in edges:
-            here = edge.target if edge.source == here else edge.source
-            click.echo(f"  {_arrow(edge, here, short)}")
-    return 0 if edges is not None else 1
+    """Show a shortest path from A to B.
 
-
-@cli.command(
-    "link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"]
-)
-@click.argument("source", metavar="A")
-@click.argument("relation")
-@click.argument("target", metavar="B")
-@click.option(
-    "--from", "since", default="", metavar="DATE", help="Holds from this day on (default: today)."
-)
-@click.option("--until", default="", metavar="DATE", help="Holds up to this day.")
-@click.option(
-    "--remove", is_flag=True, help="Remove the edge; only edges that were stated can be removed."
-)
-def link(
-    call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool
-) -> None:
-    """State that A has a RELATION to B; it is written into the entry of A, which must be a memory.
-
-    RELATION is one of related_to, discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
-    Memories, guardrails and knowledge can hold edges. B may also be a file, a symbol, a tag, a task or a session.
+    The exit code is 1 if there is none.
     """
-    opt.exclude({"--remove": remove, "--from or --until": since or until})
-    ends = full_id(call.root, source), relation, full_id(call.root, target)
-    days = {"since": when(since)[:10], "until": when(until)[:10]}
-    if any(day and len(day) < len("2026-01-31") for day in days.values()):
-        raise UsageError("an edge begins and ends on a day", hint="use a date such as 2026-01-31")
-    saved, edge = verbs.link(
-        call.root, *ends, **days, remove=remove, by=call.author, patterns=call.patterns
+    (first, last), edges = verbs.path(
+        call.root,
+        full_id(call.root, start),
+        full_id(call.root, end),
+        at=when(as_of),
+        task=within,
     )
-    verb = (
-        "Already there:" if saved.change is Change.UNCHANGED else "Unlinked" if remove else "Linked"
-    )
-    name = saved.stored.record.id
-    file = call.show_path(saved.stored.path)
-    click.echo(f"{verb} {name} {edge.relation.value} {one_line(edge.target)} ({file})")
+    if form == "json":
+        print_json(
+            {
+                "from": node_json(first),
+                "to": node_json(last),
+                "found": edges is not None,
+                "edges": list(map(edge_json, edges or ())),
+            }
+        )
+    elif edges is None:
+        click.echo(f"There is no path from {one_line(first.id)} to {one_line(last.id)}.")
+    else:
+        _print_path(first, edges, call)
+    return 1 if edges is None else 0
+
+
+def _print_path(first: Node, edges: Sequence[Edge], call: Invocation) -> None:
+    names = [first.id]
+    for edge in edges:
+        names += [edge.source, edge.target]
+    short = short_ids(call.root, names)
+    click.echo(f"{one_line(short.get(first.id, first.id))}  {_node_name(first)}".rstrip())
+    here = first.id
+    for edge in edges:
+        here = _other_end(edge, here)
+        click.echo(f"  {_arrow(edge, here, short)}")
+
+
+def _other_end(edge: Edge, node_id: str) -> str:
+    if edge.source == node_id:
+        return edge.target
+    return edge.source
 
 
 @cli.command(
@@ -196,144 +305,178 @@ def link(
 @_types
 @opt.limit(LIMIT)
 @opt.formats("table", "json", "quiet")
-def search(
-    call: Invocation,
-    words: tuple[str, ...],
-    as_of: str,
-    types: tuple[str, ...],
-    within: str,
-    form: str,
-    **options: Any,
-) -> None:
-    """Find nodes by words and meaning, and what is linked to them: what holds now, or held then."""
-    options |= {
-        "at": when(as_of),
-        "types": node_types(types),
-        "task": within,
-        "embedding": call.config.embedding,
-    }
+def search(call: Invocation, words: tuple[str, ...], form: str, **options: Any) -> None:
+    """Find nodes by words or meaning, and what is linked to them.
+
+    Only what is valid now, or on the day of --as-of, is found.
+    """
+    moment = when(options["as_of"])
+    types = node_types(options["types"])
+    embedding = call.config.embedding
     with bar("reading the files") as progress:
-        nodes, warnings = verbs.search(call.root, read_words(words), progress=progress, **options)
+        nodes, warnings = verbs.search(
+            call.root,
+            read_words(words),
+            at=moment,
+            types=types,
+            hops=options["hops"],
+            limit=options["limit"],
+            task=options["within"],
+            embedding=embedding,
+            progress=progress,
+        )
     warn(*warnings)
     _print_reached(nodes, call, form, "Nothing found.")
 
 
-@cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
-@click.option(
-    "--task", default="", metavar="ID", help="Only this task's part (default: every task's)."
-)
-@opt.formats("table", "json")
-def export(call: Invocation, task: str, form: str) -> None:
-    """Write a task's part of the graph to .ralph/tasks/ID/graphiti/ (nodes.json, edges.json, embeddings.bin)."""
-
-    def to_json(part: dict[str, Any]) -> dict[str, object]:
-        return part | {"folder": call.show_path(part["folder"])}
-
-    def row(part: dict[str, Any]) -> Sequence[object]:
-        folder = call.show_path(part["folder"]) + ("" if part["changed"] else " (unchanged)")
-        return part["task"], part["nodes"], part["edges"], part["vectors"], folder
-
-    parts = verbs.export(call.root, task=task, embedding=call.config.embedding)
-    nothing = "There is no task, so there is nothing to export."
-    print_rows(parts, form, to_json, "TASK,NODES,EDGES,VECTORS,FOLDER", row, nothing)
-
-
-def _print_overview(overview: GraphOverview, call: Invocation, form: str) -> None:
-    if form == "json":
-        busiest = [{**node_json(node), "edges": degree} for node, degree in overview.busiest]
-        print_json({"nodes": overview.nodes, "edges": overview.edges, "busiest": busiest})
-        return
-    if not overview.nodes:
-        click.echo("The graph is empty: nothing is remembered yet.")
-        return
-    for noun, counts in (("nodes", overview.nodes), ("edges", overview.edges)):
-        parts = ", ".join(
-            f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])
-        )
-        click.echo(f"{sum(counts.values())} {noun}{f': {parts}' if parts else ''}")
-    if overview.busiest:
-        click.echo("")
-        short = short_ids(call.root, [node.id for node, _ in overview.busiest])
-        rows = [
-            (degree, short.get(node.id, node.id), _name(node)) for node, degree in overview.busiest
-        ]
-        print_table("EDGES,ID,NAME", rows)
-
-
-def _print_node(view: NodeView, call: Invocation, today: str) -> None:
-    node = view.node
-    short = short_ids(call.root, [other.id for _, other in view.edges])
-    click.echo(click.style(one_line(node.name), bold=True))
-    since = node.since if node.since != node.recorded else node.valid_from
-    times = {"recorded": node.recorded, "valid from": since, "valid until": node.valid_until}
-    print_fields({"id": node.id, "type": node.type.value, **times, "holds": _validity(node, today)})
-    if view.record is not None and view.record.text.strip() != node.name:
-        click.echo("")
-        print_raw(view.record.text.rstrip() + "\n")
-    click.echo("" if view.edges else "\n  No edges.")
-    for edge, other in view.edges:
-        days = (("from", edge.valid_from), ("until", edge.valid_until))
-        stated = " ".join(
-            ["stated", *(f"{word} {one_line(day[:10])}" for word, day in days if day)]
-        )
-        note = f" ({stated})" if edge.explicit else ""
-        click.echo(f"  {_arrow(edge, other.id, short)}  {_name(other)}{note}".rstrip())
-
-
-def _validity(node: Node, at: str) -> str:
-    """Return whether a node does not hold yet or no longer at a time; "" when it holds."""
-    if node.holds(at):
-        return ""
-    began = max(node.since or node.valid_from, node.recorded)
-    return f"not yet: from {began[:10]} on" if at < began[: len(at)] else "no longer"
-
-
-def _arrow(edge: Edge, other: str, short: Mapping[str, str]) -> str:
-    """Describe an edge as seen from the node that is not `other`."""
-    relation = edge.relation.value
-    name = one_line(short.get(other, other))
-    return f"-{relation}-> {name}" if edge.target == other else f"<-{relation}- {name}"
-
-
-def _name(node: Node) -> str:
-    """Return a node's name, unless its id says the same."""
-    return "" if node.id.endswith(f":{node.name}") else one_line(node.name)
-
-
-def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, nothing: str) -> None:
-    ends = [
-        end for reached in nodes if reached.via for end in (reached.via.source, reached.via.target)
-    ]
-    short = (
-        short_ids(call.root, [*ends, *(each.node.id for each in nodes)])
-        if nodes and form == "table"
-        else {}
-    )
-
-    def to_json(reached: ReachedNode) -> dict[str, object]:
-        via = edge_json(reached.via) if reached.via is not None else None
-        about = {"score": reached.score, "hops": reached.hops, "via": via, "start": reached.start}
-        return {**node_json(reached.node), **about, **mark_weak(reached.weak)}
+def _print_reached(nodes: Sequence[ReachedNode], call: Invocation, form: str, empty: str) -> None:
+    short: Mapping[str, str] = {}
+    if nodes and form == "table":
+        names = []
+        for reached in nodes:
+            names.append(reached.node.id)
+            if reached.via is not None:
+                names += [reached.via.source, reached.via.target]
+        short = short_ids(call.root, names)
 
     def row(reached: ReachedNode) -> Sequence[object]:
         node = reached.node
-        edge = reached.via
-        by = "-"
-        if edge is not None:
-            other, preposition = (
-                (edge.source, " of") if edge.target == node.id else (edge.target, "")
-            )
-            by = f"{edge.relation.value}{preposition} {short.get(other, other)}"
-        task = f"({node.task})" if node.task and not node.id.endswith(node.task) else ""
-        validity = _validity(node, ids.today())
-        name = " ".join(filter(None, (task, _name(node), f"({validity})" if validity else "")))
         return (
             f"{reached.score:.2f}",
             reached.hops,
             node.type.value,
             short.get(node.id, node.id),
-            by,
-            name,
+            _describe_last_edge(reached, short),
+            _describe_reached(node),
         )
 
-    print_rows(nodes, form, to_json, "SCORE,HOPS,TYPE,ID,BY,NAME", row, nothing)
+    print_rows(
+        nodes,
+        form,
+        to_json=_reached_json,
+        headings=("SCORE", "HOPS", "TYPE", "ID", "BY", "NAME"),
+        row=row,
+        empty=empty,
+    )
+
+
+def _reached_json(reached: ReachedNode) -> dict[str, object]:
+    return {
+        **node_json(reached.node),
+        "score": reached.score,
+        "hops": reached.hops,
+        "via": edge_json(reached.via) if reached.via is not None else None,
+        "start": reached.start,
+        **mark_weak(reached.weak),
+    }
+
+
+def _describe_last_edge(reached: ReachedNode, short: Mapping[str, str]) -> str:
+    """Describe the edge by which a node was reached."""
+    edge = reached.via
+    if edge is None:
+        return "-"
+    if edge.target == reached.node.id:
+        return f"{edge.relation.value} of {short.get(edge.source, edge.source)}"
+    return f"{edge.relation.value} {short.get(edge.target, edge.target)}"
+
+
+def _describe_reached(node: Node) -> str:
+    """Return a node's task, its name, and whether it is valid today."""
+    parts = []
+    if node.task and not node.id.endswith(node.task):
+        parts.append(f"({node.task})")
+    name = _node_name(node)
+    if name:
+        parts.append(name)
+    validity = _validity(node, ids.today())
+    if validity:
+        parts.append(f"({validity})")
+    return " ".join(parts)
+
+
+# --- changing and exporting -----------------------------------------------------------------------
+
+
+@cli.command(
+    "link", examples=["ralph graph link mem-a3f8 affects file:src/db/schema.ts --from 2026-01-31"]
+)
+@click.argument("source", metavar="A")
+@click.argument("relation")
+@click.argument("target", metavar="B")
+@click.option(
+    "--from",
+    "since",
+    default="",
+    metavar="DATE",
+    help="First day on which the link is valid (default: today).",
+)
+@click.option("--until", default="", metavar="DATE", help="Last day on which the link is valid.")
+@click.option("--remove", is_flag=True, help="Remove the link (only links added by hand).")
+def link(
+    call: Invocation, source: str, relation: str, target: str, since: str, until: str, remove: bool
+) -> None:
+    """Link A to B.
+
+    The link is written into the entry of A, which must be a memory, a guardrail or knowledge. B may
+    also be a file, a symbol, a tag, a task or a session. RELATION is one of related_to,
+    discovered_in, affects, fixes, supersedes, contradicts, mentions, depends_on.
+    """
+    opt.exclude({"--remove": remove, "--from or --until": since or until})
+    source_id = full_id(call.root, source)
+    target_id = full_id(call.root, target)
+    saved, edge = verbs.link(
+        call.root,
+        source_id,
+        relation,
+        target_id,
+        since=_parse_day(since),
+        until=_parse_day(until),
+        remove=remove,
+        by=call.author,
+        patterns=call.patterns,
+    )
+    verb = "Unlinked" if remove else "Linked"
+    if saved.change is Change.UNCHANGED:
+        verb = "Already there:"
+    name = saved.stored.record.id
+    file = call.show_path(saved.stored.path)
+    click.echo(f"{verb} {name} {edge.relation.value} {one_line(edge.target)} ({file})")
+
+
+def _parse_day(text: str) -> str:
+    day = when(text)[:_DAY_LENGTH]
+    if day and len(day) < _DAY_LENGTH:
+        raise UsageError("a link begins and ends on a day", hint="use a date such as 2026-01-31")
+    return day
+
+
+@cli.command("export", examples=["ralph graph export --task t-1a2b3c --format json"])
+@click.option(
+    "--task", default="", metavar="ID", help="Only this task's part (default: all tasks)."
+)
+@opt.formats("table", "json")
+def export(call: Invocation, task: str, form: str) -> None:
+    """Write each task's part of the graph to its folder.
+
+    The files are nodes.json, edges.json and embeddings.bin in .ralph/tasks/ID/graphiti/.
+    """
+
+    def to_json(part: dict[str, Any]) -> dict[str, object]:
+        return part | {"folder": call.show_path(part["folder"])}
+
+    def row(part: dict[str, Any]) -> Sequence[object]:
+        folder = call.show_path(part["folder"])
+        if not part["changed"]:
+            folder += " (unchanged)"
+        return part["task"], part["nodes"], part["edges"], part["vectors"], folder
+
+    parts = verbs.export(call.root, task=task, embedding=call.config.embedding)
+    print_rows(
+        parts,
+        form,
+        to_json=to_json,
+        headings=("TASK", "NODES", "EDGES", "VECTORS", "FOLDER"),
+        row=row,
+        empty="There is no task, so there is nothing to export.",
+    )

@@ -1,4 +1,4 @@
-"""`ralph index` and `ralph forget`: the index over the files, old logs, and removing records for good."""
+"""`ralph index` and `ralph forget`: maintain the search index, and delete records permanently."""
 
 from __future__ import annotations
 
@@ -7,58 +7,91 @@ import click
 from ralph.app import forget as forgetting
 from ralph.app import index, meaning
 from ralph.app.filters import full_id, when
-from ralph.app.forget import ForgetRequest
+from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
 from ralph.errors import UsageError
-from ralph.settings import Provider
+from ralph.settings import Embedding, Provider
 from ralph.store.index import Synced
+
+_EXCERPT_WIDTH = 80  # columns of a record's text in a preview
+
+
+# --- ralph index ----------------------------------------------------------------------------------
 
 
 @click.group(name="index", cls=Group, examples=["ralph index sync", "ralph index rebuild"])
 def cli() -> None:
-    """Update, rebuild, verify or prune the search index; it is derived from the files and can be deleted."""
+    """Update, rebuild, verify or prune the search index.
+
+    The index is derived from the files and can be deleted.
+    """
 
 
 @cli.command("sync", examples=["ralph index sync", "ralph index sync --embed --limit 1000"])
-@click.option(
-    "--embed", is_flag=True, help="Also let embedding.provider make the vectors of every record."
-)
-@opt.limit(None, "With --embed: at most so many; a later call continues.")
+@click.option("--embed", is_flag=True, help="Also embed every record with embedding.provider.")
+@opt.limit(None, "With --embed: maximum number of records; a later call continues.")
 def sync(call: Invocation, embed: bool, limit: int | None) -> None:
-    """Read the files that changed, as every search does by itself; with --embed, search also goes by meaning."""
+    """Read the files that changed.
+
+    Every search does this automatically. With --embed, searches also match by meaning.
+    """
     if limit is not None and not embed:
-        raise UsageError("--limit goes with --embed", hint="ralph index sync --embed --limit 1000")
+        raise UsageError("--limit requires --embed", hint="ralph index sync --embed --limit 1000")
     with bar("reading the files") as progress:
-        text = _describe_sync(index.sync(call.root, progress))
+        summary = _describe_sync(index.sync(call.root, progress))
     settings = call.config.embedding
-    result: meaning.Embedded | None
+    if embed:
+        _embed_all(call, settings, limit)
+    else:
+        _embed_some(call, settings, summary)
+
+
+def _embed_all(call: Invocation, settings: Embedding, limit: int | None) -> None:
     with bar("embedding") as progress:
-        if embed:
-            result = meaning.embed(call.root, settings, limit=limit, progress=progress)
-            text = ""
-        else:
-            result = meaning.embed_some(call.root, settings, progress)
-    if embed and settings.provider is Provider.ANTHROPIC:
+        result = meaning.embed(call.root, settings, limit=limit, progress=progress)
+    if settings.provider is Provider.ANTHROPIC:
         warn(
-            "Anthropic has no embeddings of its own; embedding.provider: anthropic means those of Voyage AI"
+            "Anthropic has no embeddings of its own; embedding.provider: anthropic uses Voyage AI's"
         )
-    note = ""
-    if result is not None and (result.done or result.left):
-        rest = f"; {result.left} left, `ralph index sync --embed` does them" if result.left else ""
-        note = f"{result.done} record(s) embedded by {result.model}{rest}."
-    click.echo(text or note or "Every record has its vector.")
-    say(note if text else "")
-    if result is not None and result.problem is not None:
-        if embed:
-            raise result.problem
+    click.echo(_describe_embedding(result) or "Every record has its vector.")
+    if result.problem is not None:
+        raise result.problem
+
+
+def _embed_some(call: Invocation, settings: Embedding, summary: str) -> None:
+    """Embed the few records that a sync may embed, and print what the sync did."""
+    with bar("embedding") as progress:
+        result = meaning.embed_some(call.root, settings, progress)
+    click.echo(summary)
+    if result is None:
+        return
+    say(_describe_embedding(result))
+    if result.problem is not None:
         warn(result.problem.message)
+
+
+def _describe_embedding(result: meaning.Embedded) -> str:
+    if not result.done and not result.left:
+        return ""
+    text = f"{result.done} record(s) embedded by {result.model}"
+    if result.left:
+        text += f"; {result.left} left, run `ralph index sync --embed` to continue"
+    return f"{text}."
+
+
+def _describe_sync(synced: Synced) -> str:
+    if synced.busy:
+        return "Another process is updating the index."
+    if synced.read or synced.removed:
+        return f"{synced.read} file(s) read, {synced.removed} gone."
+    return "Up to date."
 
 
 @cli.command("rebuild", examples=["ralph index rebuild"])
 def rebuild(call: Invocation) -> None:
-    """Make the index anew from the files."""
+    """Rebuild the index from the files."""
     with bar("reading the files", every=1) as progress:
         click.echo(_describe_sync(index.rebuild(call.root, progress)))
 
@@ -66,14 +99,20 @@ def rebuild(call: Invocation) -> None:
 @cli.command("verify", examples=["ralph index verify"])
 @opt.formats("table", "json")
 def verify(call: Invocation, form: str) -> int:
-    """Compare index and files record by record; exit 1 when they differ."""
+    """Compare the index with the files, record by record.
+
+    The exit code is 1 if they differ.
+    """
     problems = index.verify(call.root)
     if form == "json":
         print_json(problems)
     else:
         for problem in problems:
             click.echo(problem)
-        click.echo("`ralph index rebuild` makes it anew." if problems else "Index and files agree.")
+        if problems:
+            click.echo("Run `ralph index rebuild` to rebuild it.")
+        else:
+            click.echo("Index and files agree.")
     return 1 if problems else 0
 
 
@@ -81,34 +120,30 @@ def verify(call: Invocation, form: str) -> int:
 @click.option(
     "--days",
     type=click.IntRange(min=1),
-    help="Logs older than so many days (default: retention_days).",
+    help="Remove logs older than this many days (default: retention_days).",
 )
 @opt.yes
 @opt.formats("table", "json")
 def prune(call: Invocation, days: int | None, yes: bool, form: str) -> None:
-    """Remove old session and run logs, and indexes of worktrees that are gone; memories are never touched."""
+    """Remove old logs, and indexes of deleted worktrees.
+
+    These are the logs of sessions and runs. Memories are never touched.
+    """
     logs = index.prune(call.root, days=days or call.config.retention_days, really=yes)
     if form == "json":
         rows = [{"file": str(log.path), "why": log.why, "bytes": log.size} for log in logs]
         print_json({"removed" if yes else "would_remove": rows})
         return
+    verb = "removed" if yes else "would remove"
     for log in logs:
-        verb = "removed" if yes else "would remove"
         click.echo(f"{verb} {call.show_path(log.path)} ({log.size / 1e6:.1f} MB): {log.why}")
     if not logs:
         click.echo("Nothing to prune.")
     elif not yes:
-        click.echo("Nothing was removed; --yes does it.")
+        click.echo("Nothing was removed. Run again with --yes to remove it.")
 
 
-def _describe_sync(synced: Synced) -> str:
-    if synced.busy:
-        return "Another process is bringing the index up to date."
-    return (
-        f"{synced.read} file(s) read, {synced.removed} gone."
-        if synced.read or synced.removed
-        else "Up to date."
-    )
+# --- ralph forget ---------------------------------------------------------------------------------
 
 
 @click.command(
@@ -117,17 +152,17 @@ def _describe_sync(synced: Synced) -> str:
     examples=["ralph forget mem-a3f8", "ralph forget --session 3f2a --yes"],
 )
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--session", default="", metavar="ID", help="Everything recorded of this session.")
+@click.option("--session", default="", metavar="ID", help="Everything recorded in this session.")
 @click.option(
     "--before",
     default="",
     metavar="WHEN",
-    help="Everything recorded before: a date, or 90d, 2w, 3m.",
+    help="Everything recorded before this time: a date, or 90d, 2w, 3m.",
 )
 @click.option(
     "--matching",
     metavar="TEXT",
-    help="Everything that holds this very text, in any case (-: from stdin).",
+    help='Everything that contains exactly this text, in any case ("-" reads it from stdin).',
 )
 @opt.yes
 @opt.formats("table", "json")
@@ -140,56 +175,81 @@ def forget(
     yes: bool,
     form: str,
 ) -> int:
-    """Remove records for good: out of their files, the logs, the index and the vectors; --yes does it.
+    """Delete records permanently, everywhere.
 
-    --session and --before mean what was recorded; memories, guardrails and knowledge go by id or --matching only. What
-    Ralph cannot remove (your own prose, backups) is printed with its line; with --yes the exit code is 1 then. A salted
-    hash of each text stays in your state folder: an import, a pull or a restored log does not bring it back.
+    They are removed from their files, the logs, the index and the vectors; without --yes this is
+    only previewed. --session and --before select what was recorded; memories, guardrails and
+    knowledge are selected only by id or --matching. What Ralph cannot remove (your own prose,
+    backups) is printed with its line; with --yes the exit code is then 1. A salted hash of each
+    text stays in your state folder, so that an import, a pull or a restored log does not bring it
+    back.
     """
-    if matching == "-":
-        matching = read_text(matching).strip("\r\n")
-    if matching is not None and not matching.strip():
-        raise UsageError(
-            "an empty text matches everything", hint="name the text that must be forgotten"
-        )
+    text = _text_to_match(matching)
     record_ids = tuple(dict.fromkeys(full_id(call.root, name) for name in names))
-    plan = forgetting.plan_forget(
-        call.root, ForgetRequest(record_ids, session, when(before), matching or "")
-    )
+    request = ForgetRequest(record_ids, session, when(before), text)
+    plan = forgetting.plan_forget(call.root, request)
     if yes:
         with bar("reading the files") as progress:
             forgetting.forget(call.root, plan, progress)
-    verb = "removed" if yes else "would remove"
-    exit_code = 1 if yes and plan.left else 0
     if form == "json":
-        records = [
-            {"file": str(each.path), "line": each.line, "id": each.id, "what": each.what}
-            | ({} if yes else {"text": each.text})  # what is forgotten is not printed once more
-            for each in plan.vanishing
-        ]
-        left = [
-            {"file": str(part.path), "line": part.line, "why": part.why, "id": part.id}
-            for part in plan.left
-        ]
-        files = [str(path) for path in plan.whole_files]
-        print_json({verb.replace(" ", "_"): records, "whole_files": files, "left": left})
-        return exit_code
+        _print_plan_json(plan, done=yes)
+    else:
+        _print_plan(plan, call, done=yes)
+    return 1 if yes and plan.left else 0
+
+
+def _text_to_match(matching: str | None) -> str:
+    if matching is None:
+        return ""
+    if matching == "-":
+        matching = read_text(matching).strip("\r\n")
+    if not matching.strip():
+        raise UsageError("an empty text matches everything", hint="name the text to forget")
+    return matching
+
+
+def _print_plan_json(plan: ForgetPlan, *, done: bool) -> None:
+    records = []
     for record in plan.vanishing:
-        begin = "" if yes else cut(one_line(record.text), 80)
-        about = " ".join(filter(None, [one_line(record.id), f"({one_line(record.what)})", begin]))
-        click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {about}")
+        shape = {
+            "file": str(record.path),
+            "line": record.line,
+            "id": record.id,
+            "what": record.what,
+        }
+        if not done:  # what is forgotten is not printed again
+            shape["text"] = record.text
+        records.append(shape)
+    left = []
+    for part in plan.left:
+        left.append({"file": str(part.path), "line": part.line, "why": part.why, "id": part.id})
+    print_json(
+        {
+            "removed" if done else "would_remove": records,
+            "whole_files": [str(path) for path in plan.whole_files],
+            "left": left,
+        }
+    )
+
+
+def _print_plan(plan: ForgetPlan, call: Invocation, *, done: bool) -> None:
+    verb = "removed" if done else "would remove"
+    for record in plan.vanishing:
+        parts = [one_line(record.id), f"({one_line(record.what)})"]
+        if not done:  # what is forgotten is not printed again
+            parts.append(cut(one_line(record.text), _EXCERPT_WIDTH))
+        description = " ".join(part for part in parts if part)
+        click.echo(f"{verb} {call.show_path(record.path)}:{record.line} {description}")
     for path in plan.whole_files:
         click.echo(f"{verb} the whole file {call.show_path(path)}")
-    warn(
-        *(
-            f"{call.show_path(rest.path)}:{rest.line}: is left: {one_line(rest.why)}"
-            for rest in plan.left
-        )
-    )
-    if not yes:
-        click.echo(f"{len(plan.vanishing)} to go. Nothing was removed; --yes does it, for good.")
-    else:
+    for part in plan.left:
+        warn(f"{call.show_path(part.path)}:{part.line}: not removed: {one_line(part.why)}")
+    count = len(plan.vanishing)
+    if not done:
         click.echo(
-            f"Forgot {len(plan.vanishing)}." if plan.vanishing else "Nothing could be removed."
+            f"{count} record(s) would be removed. Run again with --yes to delete them permanently."
         )
-    return exit_code
+    elif count:
+        click.echo(f"Forgot {count}.")
+    else:
+        click.echo("Nothing could be removed.")

@@ -1,4 +1,4 @@
-"""`ralph loop`: start, stop and resume runs of the loop, and show their status, output and journal."""
+"""`ralph loop`: start, stop and resume runs, and show their status, output and journal."""
 
 from __future__ import annotations
 
@@ -40,25 +40,42 @@ from ralph.store import files
 if TYPE_CHECKING:
     from ralph.app.loop import LoopRequest
 
-_PAUSE = 0.3
-_START_SECONDS = 30.0  # that a detached run may take to begin
-_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
+_POLL_SECONDS = 0.3  # between two looks at a running loop
+_START_POLL_SECONDS = 0.1  # between two looks whether a detached run has started
+_MAX_START_SECONDS = 30.0  # that a detached run may take to start
+_LIST_LIMIT = 20  # runs or journal entries in a listing, unless the caller asks for more
+_RECENT_ITERATIONS = 5  # iterations in the short description of a run
+_NOTES_WIDTH = 120  # columns of an iteration's notes: about two lines with what precedes them
+_MAX_SECONDS_SHOWN = 120  # longer durations are printed in minutes
+_MINUTE_LENGTH = len("2026-01-31T12:00")
+
+_STATUS_COLOURS = {RunStatus.SUCCESS: "green", RunStatus.FAILED: "red", RunStatus.STOPPED: "yellow"}
+
 _RUN_VARIABLES = ("RALPH_RUN", "RALPH_ITERATION", "RALPH_TASK")
-"""Variables of an agent within a loop, which a run that it starts must not inherit."""
-_CRITERIA = (
-    'What must hold: test_pass, build_success, lint_clean, type_check, "custom:COMMAND", marker, or none; '
-    "may be given several times."
-)
-_ITERATIONS = "End after so many iterations (default: ralph.max_iterations)."
-_DOLLARS = click.FloatRange(min=0, min_open=True)
+"""Variables of an agent inside a loop, which a run that it starts must not inherit."""
+
 _run_id = click.argument("run_id", metavar="[RUN]", required=False, default="")
 _run_options = opt.combine(
-    click.option("--max-iterations", type=click.IntRange(min=1), help=_ITERATIONS),
-    click.option("--max-minutes", type=click.IntRange(min=1), help="End after so many minutes."),
     click.option(
-        "--max-cost", type=_DOLLARS, metavar="DOLLARS", help="End when it has cost so much."
+        "--max-iterations",
+        type=click.IntRange(min=1),
+        help="Stop after this many iterations (default: ralph.max_iterations).",
     ),
-    click.option("--criteria", "-c", multiple=True, metavar="WHAT", help=_CRITERIA),
+    click.option("--max-minutes", type=click.IntRange(min=1), help="Stop after this many minutes."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="DOLLARS",
+        help="Stop once it has cost this many dollars.",
+    ),
+    click.option(
+        "--criteria",
+        "-c",
+        multiple=True,
+        metavar="WHAT",
+        help="What must hold at the end: test_pass, build_success, lint_clean, type_check, "
+        '"custom:COMMAND", marker, or none (may be repeated).',
+    ),
     opt.agent,
     click.option(
         "--verify/--no-verify",
@@ -74,7 +91,13 @@ _run_options = opt.combine(
     examples=['ralph loop start "make the tests pass"', "ralph loop status --watch"],
 )
 def cli() -> None:
-    """Run an agent again and again, each time with fresh context and the right memory, until its goal is met."""
+    """Run an agent until its goal is met.
+
+    Each iteration starts with a fresh context and the relevant memory.
+    """
+
+
+# --- running --------------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -89,27 +112,32 @@ def cli() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Start even when every criterion given with --criteria holds already.",
+    help="Start even if every criterion given with --criteria already holds.",
 )
 @click.option(
-    "--detach", "-d", is_flag=True, help="Run as a process of its own, and print the run's id."
+    "--detach", "-d", is_flag=True, help="Run in a separate process, and print the run's id."
 )
-@click.option("--as", "run_id", default="", hidden=True, help="The run's id, when it is detached.")
+@click.option("--as", "run_id", default="", hidden=True, help="Id of the run, if it is detached.")
 @click.option(
-    "--request", "given", default="", hidden=True, help="Its options as JSON, when it is detached."
+    "--request", "given", default="", hidden=True, help="Its options as JSON, if it is detached."
 )
 @_run_options
 def start(call: Invocation, detach: bool, run_id: str, given: str, **options: Any) -> int:
-    """Work on a goal until it is met; without one, on the ready tasks until none is left.
+    """Work on a goal until it is met.
 
-    The exit code is the reason for the end: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no
-    progress, 16 thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md has them all).
+    Without a goal, work on the ready tasks until none is left. The exit code tells why the run
+    ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
+    thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
     """
     from ralph.app import loop as verbs
 
-    for what, name in (("the goal", "goal"), ("--task", "task"), ("--feature", "feature")):
-        if options[name] is not None and not options[name].strip():
-            raise UsageError(f"{what} is empty", hint="leave it out to work on every ready task")
+    for name, value in (
+        ("the goal", options["goal"]),
+        ("--task", options["task"]),
+        ("--feature", options["feature"]),
+    ):
+        if value is not None and not value.strip():
+            raise UsageError(f"{name} is empty", hint="leave it out to work on every ready task")
     request = _request(json.loads(given) if given else options)
     if detach:
         _detach(call, request)
@@ -117,21 +145,31 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     terminal = LoopTerminal(
         call.root, run_id or runs.mint(call.root), call.patterns, quiet=bool(run_id)
     )
-    candidates = () if request.criteria else load(call.root, env=os.environ).trusted_values
-    untrusted = [
-        f"not checked: {one_line(each.command)} ({value.place.where}); `ralph trust` allows it"
-        for value in candidates
-        if value.key == CRITERIA and not value.trusted and isinstance(value.value, tuple)
-        for each in value.value
-        if each.command
-    ]
+    untrusted = _untrusted_criteria(call, request)
     say(*untrusted)
     with terminal.listening():
         run = verbs.start(
             call.root, call.config, request, terminal.printer(), run_id=terminal.run, by=call.author
         )
-    say(*untrusted)
+    say(*untrusted)  # again: the first lines have scrolled away
     return exit_code(run)
+
+
+def _untrusted_criteria(call: Invocation, request: LoopRequest) -> list[str]:
+    """Return a line for each command of the project's criteria that is not trusted."""
+    if request.criteria:
+        return []
+    lines = []
+    for value in load(call.root, env=os.environ).trusted_values:
+        if value.key != CRITERIA or value.trusted or not isinstance(value.value, tuple):
+            continue
+        for criterion in value.value:
+            if criterion.command:
+                command = one_line(criterion.command)
+                lines.append(
+                    f"not checked: {command} ({value.place.where}); `ralph trust` allows it"
+                )
+    return lines
 
 
 @cli.command(
@@ -139,12 +177,14 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     examples=['ralph loop resume run-1a2b3c4d --feedback "the API changed, see docs/api.md"'],
 )
 @_run_id
-@click.option(
-    "--feedback", default="", metavar="TEXT", help="Something that the agent should know."
-)
+@click.option("--feedback", default="", metavar="TEXT", help="A message to the agent.")
 @_run_options
 def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
-    """Go on with a run that was stopped, interrupted, killed or out of its limits; without RUN, the newest."""
+    """Resume a run.
+
+    The run was stopped, interrupted or killed, or reached one of its limits. Without RUN, this is
+    the newest one.
+    """
     from ralph.app import loop as verbs
 
     request = _request(options)
@@ -161,17 +201,24 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     return exit_code(run)
 
 
+def _request(options: dict[str, Any]) -> LoopRequest:
+    from ralph.app.loop import LoopRequest
+
+    given = {name: value for name, value in options.items() if value is not None}
+    given["criteria"] = tuple(given.get("criteria", ()))
+    return LoopRequest(**given)
+
+
 @cli.command("stop", examples=["ralph loop stop", "ralph loop stop run-1a2b3c4d --now"])
 @_run_id
-@click.option("--now", is_flag=True, help="End the agent at once, not after its iteration.")
+@click.option("--now", is_flag=True, help="Stop the agent immediately, not after its iteration.")
 def stop(call: Invocation, run_id: str, now: bool) -> None:
-    """Ask a run to stop after its iteration, or at once."""
+    """Ask a run to stop after its iteration, or immediately."""
     _mark_dead_runs(call)
     running = [run.id for run in runs.running(call.root)]
     if not run_id and len(running) > 1:
         raise Refused(
-            f"{len(running)} runs are running: {', '.join(running)}",
-            hint="name the one that is meant",
+            f"{len(running)} runs are running: {', '.join(running)}", hint="name one of them"
         )
     if not run_id and not running:
         click.echo("No loop is running.")
@@ -182,47 +229,58 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
             f"{run.id} is not running: {run.reason}", hint="`ralph loop list` shows the runs"
         )
     runs.ask_to_stop(call.root, run.id, now=now)
-    click.echo(f"{run.id} will stop {'now' if now else f'after iteration {run.iterations + 1}'}")
+    if now:
+        click.echo(f"{run.id} will stop now")
+    else:
+        click.echo(f"{run.id} will stop after iteration {run.iterations + 1}")
 
 
-def _request(options: dict[str, Any]) -> LoopRequest:
-    from ralph.app.loop import LoopRequest
-
-    chosen = {name: value for name, value in options.items() if value is not None}
-    return LoopRequest(**chosen | {"criteria": tuple(chosen.get("criteria", ()))})
+# --- detached runs --------------------------------------------------------------------------------
 
 
 def _detach(call: Invocation, request: LoopRequest) -> None:
-    """Start the run as a process of its own, and wait until it has begun."""
+    """Start the run in a separate process, and wait until it has started."""
     from ralph.app import loop as verbs
     from ralph.app.quarantine import accept_titles
 
     root = call.root
     _mark_dead_runs(call)
     plan = verbs.prepare(root, verbs.apply_request(call.config, request), request)
-    accept_titles(root, call.author, plan.goal, verbs.title_and_description(plan.goal)[0])
+    title, _ = verbs.title_and_description(plan.goal)
+    accept_titles(root, call.author, plan.goal, title)
     run_id = runs.mint(root)
-    isolated = (
-        "-I" if sys.flags.isolated else "-P"
-    )  # a folder named `ralph` in the project is not this package
-    argv = [
-        sys.executable,
-        isolated,
-        "-m",
-        "ralph",
-        "loop",
-        "start",
-        "--root",
-        str(root),
-        "--as",
-        run_id,
-    ]
+    child = _start_process(root, run_id, request)
+    started = paths.run_log(root, run_id)
+    deadline = time.monotonic() + _MAX_START_SECONDS
+    while child.poll() is None and time.monotonic() < deadline and not started.exists():
+        time.sleep(_START_POLL_SECONDS)
+    code = child.poll()
+    if code is not None and not started.exists():
+        message = (files.read(paths.run_output(root, run_id)) or "").strip()
+        raise Refused(
+            f"the run did not start (exit {code}): {message}", hint="fix this and start again"
+        )
+    child.returncode = 0  # it outlives this process; otherwise Python warns that nobody waited
+    click.echo(run_id)
+    say(
+        f"  ralph loop status {run_id}   shows it",
+        f"  ralph loop logs -f {run_id}   follows it",
+        f"  ralph loop stop {run_id}   stops it after its iteration",
+    )
+
+
+def _start_process(root: Path, run_id: str, request: LoopRequest) -> subprocess.Popen[bytes]:
+    isolation = "-P"  # do not import a folder named `ralph` in the project instead of this package
+    if sys.flags.isolated:
+        isolation = "-I"
+    python = [sys.executable, isolation, "-m", "ralph"]
+    words = ["loop", "start", "--root", str(root), "--as", run_id]
+    given = ["--request", json.dumps(asdict(request))]
     environment = {name: value for name, value in os.environ.items() if name not in _RUN_VARIABLES}
-    log = paths.run_output(root, run_id)
-    output = files.output(log, root=paths.state_boundary(root))
+    output = files.output(paths.run_output(root, run_id), root=paths.state_boundary(root))
     try:
-        child = subprocess.Popen(
-            [*argv, "--request", json.dumps(asdict(request))],
+        return subprocess.Popen(
+            [*python, *words, *given],
             cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -232,23 +290,18 @@ def _detach(call: Invocation, request: LoopRequest) -> None:
         )
     finally:
         os.close(output)
-    begun = paths.run_log(root, run_id)
-    until = time.monotonic() + _START_SECONDS
-    while child.poll() is None and time.monotonic() < until and not begun.exists():
-        time.sleep(_PAUSE / 3)
-    if (code := child.poll()) is not None and not begun.exists():
-        message = (files.read(log) or "").strip()
-        raise Refused(
-            f"the run did not begin (exit {code}): {message}", hint="correct that and start again"
-        )
-    child.returncode = 0  # it lives on; without this Python would warn that nobody waited for it
-    click.echo(run_id)
-    for verb, what in (
-        ("status", "shows it"),
-        ("logs -f", "follows it"),
-        ("stop", "stops it after its iteration"),
-    ):
-        say(f"  ralph loop {verb} {run_id}   {what}")
+
+
+def _mark_dead_runs(call: Invocation) -> None:
+    """Record the end of runs whose process is gone, and print which they are."""
+    if all(runs.lives(call.root, run) for run in runs.running(call.root)):
+        return  # the usual case, which needs no config
+    from ralph.app import loop
+
+    say(*map(loop.describe_dead_run, runs.recover(call.root, call.patterns)))
+
+
+# --- looking at runs ------------------------------------------------------------------------------
 
 
 @cli.command("status", examples=["ralph loop status", "ralph loop status --watch"])
@@ -258,26 +311,32 @@ def _detach(call: Invocation, request: LoopRequest) -> None:
 )
 @opt.formats("table", "json")
 def status(call: Invocation, run_id: str, watch: bool, form: str) -> None:
-    """Show the state of a run; without RUN, those that run, else the newest."""
+    """Show the state of a run.
+
+    Without RUN, show the runs that are running, or else the newest one.
+    """
     _mark_dead_runs(call)
-    if (run := _find_run(call.root, run_id, form)) is not None and not run_id and form != "json":
+    run = _find_run(call.root, run_id, form)
+    if run is not None and not run_id and form != "json":
         for other in runs.running(call.root):
             if other.id != run.id:
                 click.echo(_describe_run(call.root, other))
     printed: Run | None = None
     while run is not None:
         if run != printed:
-            print_json(_run_json(call.root, run)) if form == "json" else click.echo(
-                _describe_run(call.root, run)
-            )
+            if form == "json":
+                print_json(_run_json(call.root, run))
+            else:
+                click.echo(_describe_run(call.root, run))
             printed = run
         if not watch or not runs.lives(call.root, run):
             return
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
         run = runs.read(call.root, run.id)
 
 
 def _find_run(root: Path, run_id: str, form: str) -> Run | None:
+    """Return a run; print that there is none yet and return None."""
     try:
         return runs.current(root, run_id)
     except NothingYet:
@@ -286,20 +345,32 @@ def _find_run(root: Path, run_id: str, form: str) -> Run | None:
 
 
 @cli.command("list", examples=["ralph loop list --format json"])
-@opt.limit(20)
+@opt.limit(_LIST_LIMIT)
 @opt.formats("table", "json")
 def list_(call: Invocation, limit: int, form: str) -> None:
     """List the runs, newest first."""
 
     def row(run: Run) -> Sequence[object]:
-        begin = run.started_at[:16].replace("T", " ")
-        why = run.reason or run.step
-        return run.id, begin, run.status.value, why, run.iterations, run.agent, run.goal
+        return (
+            run.id,
+            _minute(run.started_at),
+            run.status.value,
+            run.reason or run.step,
+            run.iterations,
+            run.agent,
+            run.goal,
+        )
 
     _mark_dead_runs(call)
     newest, total = runs.newest(call.root, limit)
-    headings = "run,start,status,why,iterations,agent,goal"
-    print_rows(newest, form, lambda run: _run_json(call.root, run), headings, row, "No runs.")
+    print_rows(
+        newest,
+        form,
+        to_json=lambda run: _run_json(call.root, run),
+        headings=("run", "start", "status", "why", "iterations", "agent", "goal"),
+        row=row,
+        empty="No runs.",
+    )
     if form != "json":
         print_more(total, len(newest))
 
@@ -311,16 +382,15 @@ def list_(call: Invocation, limit: int, form: str) -> None:
 )
 @opt.formats("table", "json")
 def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> None:
-    """Show a run with its journal, or the exact prompt of one iteration."""
+    """Show a run with its journal, or the prompt of an iteration."""
     root = call.root
-    run = _find_run(root, run_id, form) if iteration is None else runs.current(root, run_id)
+    if iteration is not None:
+        _print_prompt(root, runs.current(root, run_id).id, iteration, form)
+        return
+    run = _find_run(root, run_id, form)
     if run is None:
         return
-    if iteration is not None:
-        text = runs.snapshot(root, run.id, iteration)
-        shape = {"run": run.id, "iteration": iteration, "prompt": text}
-        print_json(shape) if form == "json" else print_raw(text)
-    elif form == "json":
+    if form == "json":
         entries = [journal_json(entry) for entry in runs.iterations(root, run.id)]
         prompts = list(runs.snapshots(root, run.id))
         print_json({**_run_json(root, run), "journal": entries, "context_snapshots": prompts})
@@ -328,29 +398,29 @@ def show(call: Invocation, run_id: str, iteration: int | None, form: str) -> Non
         click.echo(_describe_run(root, run, everything=True))
 
 
+def _print_prompt(root: Path, run_id: str, iteration: int, form: str) -> None:
+    prompt = runs.snapshot(root, run_id, iteration)
+    if form == "json":
+        print_json({"run": run_id, "iteration": iteration, "prompt": prompt})
+    else:
+        print_raw(prompt)
+
+
 @cli.command("logs", examples=["ralph loop logs -f run-1a2b3c4d"])
 @_run_id
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the output until the run ends.")
 def logs(call: Invocation, run_id: str, follow: bool) -> None:
-    """Print what a run has printed."""
+    """Show a run's output."""
     run = runs.current(call.root, run_id)
     printed = 0
     while True:
-        goes_on = follow and runs.lives(call.root, runs.read(call.root, run.id))
+        is_running = follow and runs.lives(call.root, runs.read(call.root, run.id))
         text = files.read(paths.run_output(call.root, run.id)) or ""
         print_raw(text[printed:])
         printed = len(text)
-        if not goes_on:
+        if not is_running:
             return
-        time.sleep(_PAUSE)
-
-
-def _mark_dead_runs(call: Invocation) -> None:
-    if all(runs.lives(call.root, run) for run in runs.running(call.root)):
-        return  # the usual case, which needs no config
-    from ralph.app import loop
-
-    say(*map(loop.describe_dead_run, runs.recover(call.root, call.patterns)))
+        time.sleep(_POLL_SECONDS)
 
 
 def _run_json(root: Path, run: Run) -> dict[str, object]:
@@ -360,82 +430,134 @@ def _run_json(root: Path, run: Run) -> dict[str, object]:
 
 
 def _describe_run(root: Path, run: Run, *, everything: bool = False) -> str:
-    def count(number: int, noun: str) -> str:
-        return f"{number} {noun}{'' if number == 1 else 's'}"
-
-    state = click.style(run.status.value, fg=_COLOURS.get(run.status, "cyan"))
-    lines = [f"{run.id}  {state}{f' ({run.reason})' if run.reason else ''}  {one_line(run.goal)}"]
+    """Describe a run and its last iterations, or all of them."""
+    state = click.style(run.status.value, fg=_STATUS_COLOURS.get(run.status, "cyan"))
+    if run.reason:
+        state += f" ({run.reason})"
+    lines = [f"{run.id}  {state}  {one_line(run.goal)}"]
     if run.words:
         lines.append(f"  {one_line(run.words)}")
-    seconds = run.seconds
     if run.status is RunStatus.RUNNING:
-        step = runs.DOING.get(run.step, run.step) or "between two iterations"
-        process = f"process {run.pid}" if runs.lives(root, run) else "its process is gone"
-        lines.append(f"  iteration {run.iterations + 1}, {step}, {process}")
-        if run.iterations == 0 and run.started_at:
-            elapsed = datetime.now(UTC) - datetime.fromisoformat(run.started_at)
-            seconds = max(seconds, elapsed.total_seconds())
-    work = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
-    cost = f", ${run.cost:.4f}" if run.cost else ""
-    lines.append(f"  {count(run.iterations, 'iteration')} with {run.agent}, {work} of work{cost}")
+        lines.append(f"  {_describe_step(root, run)}")
+    work = (
+        f"  {_count(run.iterations, 'iteration')} with {run.agent}, "
+        f"{_format_seconds(_working_seconds(run))} of work"
+    )
+    if run.cost:
+        work += f", ${run.cost:.4f}"
+    lines.append(work)
     if run.task or run.only:
         lines.append(f"  task {run.task or run.only[0]}")
-    for entry in runs.iterations(root, run.id)[0 if everything else -5 :]:
-        notes = cut(
-            one_line(entry.notes.strip().split("\n", 1)[0]), 120
-        )  # with what precedes them, two lines
-        changed = f", {count(len(entry.files), 'file')}" if entry.files else ""
-        line = (
-            f"  {entry.iteration}. {entry.outcome.value} ({entry.duration:.1f} s{changed}) {notes}"
-        )
-        lines.append(line.rstrip())
+    entries = runs.iterations(root, run.id)
+    if not everything:
+        entries = entries[-_RECENT_ITERATIONS:]
+    for entry in entries:
+        lines.append(f"  {_describe_iteration(entry)}".rstrip())
     return "\n".join(lines)
+
+
+def _describe_step(root: Path, run: Run) -> str:
+    step = runs.DOING.get(run.step, run.step) or "between two iterations"
+    process = f"process {run.pid}" if runs.lives(root, run) else "its process is gone"
+    return f"iteration {run.iterations + 1}, {step}, {process}"
+
+
+def _working_seconds(run: Run) -> float:
+    """Return how long a run has worked; in its first iteration, the time since it started."""
+    if run.status is RunStatus.RUNNING and run.iterations == 0 and run.started_at:
+        elapsed = datetime.now(UTC) - datetime.fromisoformat(run.started_at)
+        return max(run.seconds, elapsed.total_seconds())
+    return run.seconds
+
+
+def _describe_iteration(entry: JournalEntry) -> str:
+    duration = f"{entry.duration:.1f} s"
+    if entry.files:
+        duration += f", {_count(len(entry.files), 'file')}"
+    first_line = entry.notes.strip().split("\n", 1)[0]
+    notes = cut(one_line(first_line), _NOTES_WIDTH)
+    return f"{entry.iteration}. {entry.outcome.value} ({duration}) {notes}"
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
+
+
+def _format_seconds(seconds: float) -> str:
+    if seconds < _MAX_SECONDS_SHOWN:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min"
+
+
+def _minute(timestamp: str) -> str:
+    return timestamp[:_MINUTE_LENGTH].replace("T", " ")
 
 
 @cli.command("journal", examples=["ralph loop journal", "ralph loop journal run-1a2b3c4d 3"])
 @click.argument("name", metavar="[RUN|ID]", required=False, default="")
 @click.argument("iteration", required=False, type=click.IntRange(min=0))
-@opt.limit(20)
+@opt.limit(_LIST_LIMIT)
 @opt.all_tasks
 @opt.formats("table", "json")
 def journal_(
     call: Invocation, name: str, iteration: int | None, limit: int, within: str, form: str
 ) -> None:
-    """Show how each iteration ended and what the agent noted, newest first.
+    """Show how each iteration ended and what the agent noted.
 
-    With a RUN its iterations are shown in full, with RUN and ITERATION or an entry's id one of them. `ralph search
-    --only journal` finds entries by words, --since and --type by time and outcome.
+    The newest comes first. With RUN, its iterations are shown in full; with RUN and ITERATION, or
+    with an entry's id, only that one. `ralph search --only journal` finds entries by words, and
+    with --since and --type by time and outcome.
     """
     from ralph.app import journal
     from ralph.context.brief import journal_block
 
-    def row(entry: JournalEntry) -> Sequence[object]:
-        at = entry.created_at[:16].replace("T", " ") or "-"
-        length = f"{entry.duration:.1f} s"
-        about = entry.run, entry.iteration, at, entry.outcome.value, entry.task or "-"
-        return *about, length, entry.notes or entry.title
-
-    if (is_entry := journal.is_entry_id(name)) and iteration is not None:
+    is_entry = journal.is_entry_id(name)
+    if is_entry and iteration is not None:
         raise UsageError(
-            f"{name} is one iteration already", hint="give its id alone, or a run and a number"
+            f"{name} is already one iteration", hint="give its id alone, or a run and a number"
         )
     if not name:
-        entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)
-        headings = "run,iteration,when,outcome,task,length,notes"
-        print_rows(entries, form, journal_json, headings, row, "No journal entries.")
-        print_more(total, len(entries))
-        return
-    if is_entry or iteration is not None:
+        _print_journal(call, within, limit, form)
+    elif is_entry or iteration is not None:
         entry = journal.find(call.root, name, iteration, within=within)
-        print_json(journal_json(entry)) if form == "json" else print_raw(
-            journal_block(entry, of_run=True)
-        )
-        return
-    entries = journal.show(call.root, name, within=within)
-    if form == "json":
-        print_json(list(map(journal_json, entries)))
+        if form == "json":
+            print_json(journal_json(entry))
+        else:
+            print_raw(journal_block(entry, of_run=True))
     else:
-        print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+        entries = journal.show(call.root, name, within=within)
+        if form == "json":
+            print_json(list(map(journal_json, entries)))
+        else:
+            print_raw("\n".join(journal_block(entry, of_run=True) for entry in entries))
+
+
+def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None:
+    from ralph.app import journal
+
+    def row(entry: JournalEntry) -> Sequence[object]:
+        return (
+            entry.run,
+            entry.iteration,
+            _minute(entry.created_at) or "-",
+            entry.outcome.value,
+            entry.task or "-",
+            f"{entry.duration:.1f} s",
+            entry.notes or entry.title,
+        )
+
+    entries, total = journal.list_(call.root, journal.JournalFilter(within=within), limit=limit)
+    print_rows(
+        entries,
+        form,
+        to_json=journal_json,
+        headings=("run", "iteration", "when", "outcome", "task", "length", "notes"),
+        row=row,
+        empty="No journal entries.",
+    )
+    print_more(total, len(entries))
 
 
 @cli.command("agents", examples=["ralph loop agents", "ralph loop agents --check claude"])
@@ -443,72 +565,115 @@ def journal_(
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask each that is installed, or NAME, for a word, and pay for that.",
+    help="Send a test prompt to each installed agent, or to NAME (this costs tokens).",
 )
 @click.option(
     "--command", default="", metavar="LINE", help="With --check NAME: its program and arguments."
 )
 @opt.formats("table", "json")
 def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -> int:
-    """List the agents that the loop can use; with --check ask whether they answer (exit 1 when one does not)."""
-    from ralph.app import agents
+    """List the agents that the loop can use.
 
-    def row(agent: dict[str, Any]) -> Sequence[object]:
-        where = f"{agent['path']} ({agent['note']})" if agent["note"] else agent["path"]
-        usable = agent["answer"] if check else agent["usable"]
-        return agent["name"], "yes" if usable else "no", agent["version"] or "-", where
+    With --check, the exit code is 1 if one of them does not answer.
+    """
+    from ralph.app import agents
 
     if (name and not check) or (command and not name):
         raise UsageError(
-            "NAME and --command are for --check",
+            "NAME and --command require --check",
             hint="ralph loop agents --check acp --command LINE",
         )
-    rows = agents.check_agents(call.root, name, command) if check else agents.list_agents(call.root)
-    heading = f"agent,{'answers' if check else 'usable'},version,where"
-    print_rows(rows, form, dict, heading, row, "No agent is installed.")
-    return 0 if not check or (rows and all(agent["answer"] for agent in rows)) else 1
+    if check:
+        rows = agents.check_agents(call.root, name, command)
+        usable_key = "answer"
+        usable_heading = "answers"
+    else:
+        rows = agents.list_agents(call.root)
+        usable_key = "usable"
+        usable_heading = "usable"
+
+    def row(agent: dict[str, Any]) -> Sequence[object]:
+        location = agent["path"]
+        if agent["note"]:
+            location += f" ({agent['note']})"
+        usable = "yes" if agent[usable_key] else "no"
+        return agent["name"], usable, agent["version"] or "-", location
+
+    print_rows(
+        rows,
+        form,
+        to_json=dict,
+        headings=("agent", usable_heading, "version", "where"),
+        row=row,
+        empty="No agent is installed.",
+    )
+    if not check:
+        return 0
+    all_answer = bool(rows) and all(agent["answer"] for agent in rows)
+    return 0 if all_answer else 1
+
+
+# --- the slash command ----------------------------------------------------------------------------
 
 
 @cli.command("slash", hidden=True)
 @click.argument("text", default="-")
 def slash(call: Invocation, text: str) -> None:
-    """Do what `/ralph` in Claude Code asks: start a detached loop, stop it, show it, or change a setting."""
-    ctx = click.get_current_context()
+    """Run what `/ralph` in a coding agent asks for.
+
+    It starts a detached loop, stops it, shows it, or changes a setting.
+    """
     verb, _, rest = read_text(text).strip().partition(" ")
     words = rest.split(maxsplit=1)
     if verb == "start":
-        goal = rest.strip()
-        if not goal.strip("\"'") or goal.startswith("--"):
-            raise UsageError(
-                "/ralph start needs a goal",
-                hint="/ralph start GOAL; `ralph loop start` has options",
-            )
-        is_quoted = goal[0] in "\"'" and goal[0] == goal[-1]
-        ctx.invoke(start, goal=goal[1:-1] if is_quoted else goal, detach=True)
+        _slash_start(rest.strip())
     elif verb == "stop":
-        ctx.invoke(
-            stop, run_id=next((word for word in words if word != "--now"), ""), now="--now" in words
-        )
+        _slash_stop(words)
     elif verb in ("", "status"):
-        ctx.invoke(status, run_id=words[0] if words else "")
+        click.get_current_context().invoke(status, run_id=words[0] if words else "")
     elif verb == "config":
-        from ralph.cli.project import config
-
-        key, value = (*words, "", "")[:2]
-        loaded = load(call.root, env=os.environ).json_values
-        names = [name for name in loaded if name.startswith(("ralph.", "execution."))]
-        if not (chosen := [name for name in names if key in ("", name, name.partition(".")[2])]):
-            raise UsageError(
-                f"{key} is no setting of the loop", hint=f"they are: {', '.join(names)}"
-            )
-        if value:
-            ctx.invoke(config, key=chosen[0], value=value)
-        else:
-            rows = [
-                (name, json.dumps(loaded[name], ensure_ascii=False).strip('"')) for name in chosen
-            ]
-            print_table("key,value", rows)
+        key = words[0] if words else ""
+        value = words[1] if len(words) > 1 else ""
+        _slash_config(call, key, value)
     else:
         raise UsageError(
-            f"/ralph {verb}: there is no such thing", hint="start GOAL, stop, status or config"
+            f"there is no command `/ralph {verb}`", hint="use start GOAL, stop, status or config"
         )
+
+
+def _slash_start(goal: str) -> None:
+    if not goal.strip("\"'") or goal.startswith("--"):
+        raise UsageError(
+            "/ralph start needs a goal",
+            hint="/ralph start GOAL; `ralph loop start` has options",
+        )
+    is_quoted = goal[0] in "\"'" and goal[0] == goal[-1]
+    if is_quoted:
+        goal = goal[1:-1]
+    click.get_current_context().invoke(start, goal=goal, detach=True)
+
+
+def _slash_stop(words: Sequence[str]) -> None:
+    names = [word for word in words if word != "--now"]
+    run_id = names[0] if names else ""
+    click.get_current_context().invoke(stop, run_id=run_id, now="--now" in words)
+
+
+def _slash_config(call: Invocation, key: str, value: str) -> None:
+    """Print the loop's settings, or one of them, or change it; the key may lack its section."""
+    from ralph.cli.project import config
+
+    values = load(call.root, env=os.environ).json_values
+    settings = [name for name in values if name.startswith(("ralph.", "execution."))]
+    chosen = [name for name in settings if key in ("", name, name.partition(".")[2])]
+    if not chosen:
+        raise UsageError(
+            f"{key} is not a setting of the loop", hint=f"use one of {', '.join(settings)}"
+        )
+    if value:
+        click.get_current_context().invoke(config, key=chosen[0], value=value)
+        return
+    rows = []
+    for name in chosen:
+        rows.append((name, json.dumps(values[name], ensure_ascii=False).strip('"')))
+    print_table(("key", "value"), rows)

@@ -1,8 +1,9 @@
-"""The terminal of a loop: lines on the terminal and in the run's log, Ctrl-C, and a person's feedback.
+"""The terminal of a loop: its lines and log, Ctrl-C, and feedback from a person.
 
-The first Ctrl-C asks the agent to stop and a person for feedback; the second leaves at once. SIGTERM and SIGHUP are a
-Ctrl-C without a question. When the output is closed the run goes on in its log. The log is redacted: an agent's text
-waits until its line ends and no `<private>` part or key block is open in it.
+The first Ctrl-C asks the agent to stop and the person for feedback; the second exits immediately.
+SIGTERM and SIGHUP act like a Ctrl-C without the question. If the output is closed, the run
+continues and writes only its log. The log is redacted: text from the agent waits until its line
+is complete and no `<private>` part or key block is open.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ralph import paths
+from ralph.cli.options import can_ask
 from ralph.cli.output import visible
 from ralph.errors import WriteFailed
 from ralph.store import files
@@ -28,14 +30,27 @@ if TYPE_CHECKING:
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-_MOST = 200_000  # characters that wait at most
-_BLOCKS = (("<private", "</private", ">"), ("-----begin", "-----end", "\n"))
-"""How a private block begins and ends, and what closes its first line."""
+_MAX_PENDING = 200_000  # characters that may wait for the end of a private block
+_MAX_OPENING = 100  # characters of a private block's first line
+
+
+class _Block(NamedTuple):
+    """A private block: how it begins and ends, in lower case, and what closes its first line."""
+
+    begin: str
+    end: str
+    close: str
+
+
+_PRIVATE_BLOCKS = (
+    _Block("<private", "</private", ">"),
+    _Block("-----begin", "-----end", "\n"),
+)
 
 
 @contextmanager
 def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let a function handle Ctrl-C, SIGTERM and SIGHUP for a while."""
+    """Let `handler` handle Ctrl-C, SIGTERM and SIGHUP inside the block."""
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
@@ -45,7 +60,7 @@ def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterat
 
 
 class LoopTerminal:
-    """One run's terminal and log."""
+    """The terminal and log of one run."""
 
     def __init__(
         self, root: Path, run: str, patterns: Sequence[str], *, quiet: bool = False
@@ -55,34 +70,34 @@ class LoopTerminal:
         self.quiet = quiet
         self._patterns = patterns
         self._interrupts = 0
-        self._asked = False  # by a signal that asks no question
-        self._pending = ""
+        self._is_unattended = False  # interrupted by a signal after which nobody is asked
+        self._pending = ""  # text from the agent that is not in the log yet
         self._at_line_start = True
 
     def printer(self) -> LoopPrinter:
-        """Return the functions that the loop takes."""
+        """Return the functions that the loop calls."""
         from ralph.app.loop_parts import LoopPrinter
 
         return LoopPrinter(
             self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm
         )
 
+    # --- printing ---------------------------------------------------------------------------------
+
     def print_line(self, line: str) -> None:
-        """Print one line of the loop itself."""
+        """Print a message of the loop itself, which may have several lines."""
         lines = [f"ralph: {part}" for part in line.split("\n")]
         if not self.quiet:
-            end = "" if self._at_line_start else "\n"
-            self._print(
-                end + "\n".join(click.style(visible(each), fg="cyan") for each in lines) + "\n",
-                err=True,
-            )
+            text = "" if self._at_line_start else "\n"
+            text += "\n".join(click.style(visible(part), fg="cyan") for part in lines)
+            self._print(text + "\n", err=True)
             self._at_line_start = True
-        self._write(self._pending)
-        self._write("\n".join(lines))
+        self._write_log(self._pending)
+        self._write_log("\n".join(lines))
         self._pending = ""
 
     def show(self, text: str) -> None:
-        """Print the agent's text as it comes."""
+        """Print text from the agent as it arrives."""
         if not text:
             return
         if not self.quiet:
@@ -90,17 +105,19 @@ class LoopTerminal:
             self._at_line_start = text.endswith("\n")
         self._pending += text
         opening = self._open_block()
-        if (text.endswith("\n") and not opening) or len(self._pending) > _MOST:
-            self._write(self._pending)
-            self._pending = opening  # what follows is still a part of it
+        is_complete = text.endswith("\n") and not opening
+        if is_complete or len(self._pending) > _MAX_PENDING:
+            self._write_log(self._pending)
+            self._pending = opening  # the text that follows is still part of that block
 
     def _open_block(self) -> str:
-        """The opening of a private block that is not closed yet; "" when all are."""
-        low = self._pending.lower()
-        for begin, end, close in _BLOCKS:
-            at = low.rfind(begin)
-            if at > low.rfind(end):
-                return self._pending[at : at + 100].partition("\n")[0].partition(">")[0] + close
+        """Return the opening of a private block that is not closed yet, or ""."""
+        text = self._pending.lower()
+        for block in _PRIVATE_BLOCKS:
+            start = text.rfind(block.begin)
+            if start > text.rfind(block.end):
+                opening = self._pending[start : start + _MAX_OPENING]
+                return opening.partition("\n")[0].partition(">")[0] + block.close
         return ""
 
     def _print(self, text: str, *, err: bool = False) -> None:
@@ -113,45 +130,44 @@ class LoopTerminal:
             with suppress(OSError):
                 drop_output()
 
-    def _write(self, text: str) -> None:
-        if text:
-            from ralph.capture.privacy import redact
+    def _write_log(self, text: str) -> None:
+        if not text:
+            return
+        from ralph.capture.privacy import redact
 
-            line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
-            with suppress(
-                WriteFailed
-            ):  # what a run does is in its journal, which would not do without the disk
-                files.append(
-                    paths.run_output(self.root, self.run),
-                    line,
-                    root=paths.state_boundary(self.root),
-                )
+        line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
+        log = paths.run_output(self.root, self.run)
+        with suppress(WriteFailed):  # the run is recorded in its journal, which does report it
+            files.append(log, line, root=paths.state_boundary(self.root))
+
+    # --- interrupts -------------------------------------------------------------------------------
 
     def calm(self) -> None:
-        """Forget the interruption."""
+        """Reset the interrupts."""
         self._interrupts = 0
-        self._asked = False
+        self._is_unattended = False
 
     def feedback(self) -> str:
-        """Ask a person what the agent should know; "" when nobody is there or nothing is said."""
-        if self.quiet or self._asked or sys.stdin is None or not sys.stdin.isatty():
+        """Ask a person what the agent should know; return "" if there is no answer."""
+        if self.quiet or self._is_unattended or not can_ask():
             return ""
         question = (
-            "What should the agent know? An empty line ends the run here (it can be resumed)."
+            "What should the agent know? An empty line ends the run here (you can resume it)."
         )
         self._print(f"\n{question}\nfeedback: ", err=True)
-        with suppress(OSError):  # the terminal has gone
+        with suppress(OSError):  # the terminal is gone
             return sys.stdin.readline().strip()
         return ""
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take Ctrl-C and SIGTERM for the time of a run."""
+        """Handle Ctrl-C, SIGTERM and SIGHUP while a run is active."""
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             self._interrupts += 1
-            self._asked = self._asked or number != signal.SIGINT
-            if self._interrupts > 1 and number == signal.SIGINT:
+            if number != signal.SIGINT:
+                self._is_unattended = True
+            elif self._interrupts > 1:
                 raise KeyboardInterrupt
 
         with handling_signals(interrupt):

@@ -1,18 +1,20 @@
-"""The table of commands, and how every error is printed.
+"""The table of commands, and how errors are printed.
 
-A command is imported only when it is called, so that `ralph memory list` does not pay for the web server. A
-RalphError says what is wrong and what to do; an OSError is passed on in the system's words; anything else is a bug.
+A command's module is imported only when the command is called, so that `ralph memory list` does
+not pay for the web server. A RalphError says what is wrong and what to do about it; an OSError
+keeps the system's words; anything else is a bug.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, TypeGuard
 
 import click
 
@@ -20,65 +22,103 @@ from ralph import __version__
 from ralph.cli.options import Group, Invocation
 from ralph.errors import RalphError, UsageError
 
-GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+INTERRUPTED = 130
+
+
+class CommandEntry(NamedTuple):
+    """A command in the table: `module:attribute` in this package, and its summary."""
+
+    target: str
+    summary: str
+
+
+GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Start": {
-        "init": ("project:init", "Create Ralph's files in a project"),
-        "deinit": ("project:deinit", "Remove Ralph and its memory from a project"),
-        "install": ("project:install", "Add Ralph to Claude Code, Codex or Gemini"),
-        "uninstall": ("project:uninstall", "Remove Ralph from an agent; memories stay"),
-        "demo": ("demo:cli", "Show Ralph's main job on a sample project"),
-        "status": ("status:status", "Show what is remembered here and whether it works"),
-        "doctor": ("status:doctor", "Find problems and repair them"),
-        "web": ("servers:web", "Open the Memory Explorer in a browser"),
-        "config": ("project:config", "Show and change settings"),
+        "init": CommandEntry("project:init", "Create Ralph's files in a project"),
+        "deinit": CommandEntry("project:deinit", "Remove Ralph and its memory from a project"),
+        "install": CommandEntry("project:install", "Add Ralph to your coding agents"),
+        "uninstall": CommandEntry("project:uninstall", "Remove Ralph from your coding agents"),
+        "demo": CommandEntry("demo:cli", "Watch Ralph work on sample projects"),
+        "status": CommandEntry(
+            "status:status", "Show what is remembered here and whether it works"
+        ),
+        "doctor": CommandEntry("status:doctor", "Find problems and repair them"),
+        "web": CommandEntry("servers:web", "Open the Memory Explorer in a browser"),
+        "config": CommandEntry("project:config", "Show and change settings"),
     },
     "Memory": {
-        "memory": ("memory:cli", "Add, list, edit and search memories"),
-        "search": ("search:search", "Search memories, sessions, the journal and tasks"),
-        "context": ("search:context", "Show what an agent is given with a prompt"),
-        "forget": ("index:forget", "Delete records for good, everywhere"),
-        "review": ("review:cli", "Decide about proposed memories and stale citations"),
+        "memory": CommandEntry("memory:cli", "Add, list, edit and search memories"),
+        "search": CommandEntry("search:search", "Search memories, sessions, the journal and tasks"),
+        "context": CommandEntry("search:context", "Show what an agent receives with a prompt"),
+        "forget": CommandEntry("index:forget", "Delete records permanently, everywhere"),
+        "review": CommandEntry("review:cli", "Review proposed, stale and conflicting memories"),
     },
     "Work": {
-        "loop": ("loop:cli", "Run an agent until its goal is met"),
-        "task": ("task:cli", "Plan what is to be done, and in which order"),
-        "feature": ("task:feature", "Group tasks, with a spec and a plan"),
+        "loop": CommandEntry("loop:cli", "Run an agent until its goal is met"),
+        "task": CommandEntry("task:cli", "Plan tasks and their order"),
+        "feature": CommandEntry("task:feature", "Group tasks under a spec and a plan"),
     },
     "Look back": {
-        "session": ("session:cli", "Show, continue and export recorded sessions"),
-        "graph": ("graph:cli", "Show how records, files and tasks are linked"),
+        "session": CommandEntry("session:cli", "Show, continue and export recorded sessions"),
+        "graph": CommandEntry("graph:cli", "Show how records, files and tasks are linked"),
     },
     "Move": {
-        "import": ("move:import_", "Bring in sessions and memories that are there"),
-        "export": ("move:export", "Write the memory for other tools, or to import it"),
-        "backup": ("move:backup", "Write everything canonical to one file"),
-        "restore": ("move:restore", "Bring a backup back, checked"),
-        "team": ("team:cli", "Share memory with a team's machines"),
+        "import": CommandEntry(
+            "move:import_", "Import past sessions and memories from other tools"
+        ),
+        "export": CommandEntry(
+            "move:export", "Export memories for other tools or for `ralph import`"
+        ),
+        "backup": CommandEntry(
+            "move:backup", "Back up memories, settings, tasks and logs to one file"
+        ),
+        "restore": CommandEntry("move:restore", "Restore from a backup"),
+        "team": CommandEntry("team:cli", "Share memory with a team's machines"),
     },
     "More": {
-        "capture": ("project:capture", "Turn recording and injecting on or off"),
-        "trust": ("project:trust", "Approve commands that a project's config names"),
-        "index": ("index:cli", "Update, rebuild, verify or prune the search index"),
-        "mcp": ("servers:mcp", "Serve the memory over MCP; check MCP servers"),
-        "skill": ("search:skill", "Print the text that teaches an agent its memory"),
-        "scratchpad": ("project:scratchpad", "Keep notes for the next iteration"),
-        "merge-driver": ("merge_driver:merge_driver", "Merge memory files for git, entry by entry"),
-        "statusline": ("status:statusline", "Print one line for a client's status line"),
+        "capture": CommandEntry("project:capture", "Turn recording and injection on or off"),
+        "trust": CommandEntry("project:trust", "Approve commands that a project's config names"),
+        "index": CommandEntry("index:cli", "Update, rebuild, verify or prune the search index"),
+        "mcp": CommandEntry("servers:mcp", "Serve the memory over MCP; check MCP servers"),
+        "skill": CommandEntry(
+            "search:skill", "Print the guide that teaches agents to use the memory"
+        ),
+        "scratchpad": CommandEntry("project:scratchpad", "Keep notes for the next iteration"),
+        "merge-driver": CommandEntry(
+            "merge_driver:merge_driver", "Merge memory files for git, entry by entry"
+        ),
+        "statusline": CommandEntry(
+            "status:statusline", "Print one line for a client's status line"
+        ),
     },
 }
-"""Every command by group: the module in this package, its attribute there, and one line of help."""
+"""Every command, by the group it is listed in."""
 
-COMMANDS = {
-    name: f"ralph.cli.{where}" for group in GROUPS.values() for name, (where, _) in group.items()
-}
-"""Where each command is: module and attribute."""
 _MORE = "More"
-INTERRUPTED = 130
-_CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
+
+_OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN}
+"""Errors that an output raises which cannot be written to, such as a full disk."""
+
+_DEBUG_HINT = "run again with RALPH_DEBUG=1 to see where"
+
+
+def _command_targets() -> dict[str, str]:
+    targets = {}
+    for commands in GROUPS.values():
+        for name, entry in commands.items():
+            targets[name] = f"ralph.cli.{entry.target}"
+    return targets
+
+
+COMMANDS = _command_targets()
+"""The `module:attribute` of each command."""
+
+
+# --- the commands ---------------------------------------------------------------------------------
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are called; help comes from the table."""
+    """A group that imports a command when it is called; the summaries come from the table."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "add": "ralph memory add TEXT",
@@ -102,26 +142,32 @@ class LazyGroup(Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the groups, one line for each command; More has only its names."""
-        for group, commands in GROUPS.items():
+        """Write a line for each command of each group; of More, only the names."""
+        for group in GROUPS:
             if group != _MORE:
-                with formatter.section(group):
-                    formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+                _write_group(formatter, group)
         with formatter.section(f"{_MORE} (ralph help more)"):
             formatter.write_dl([(", ".join(GROUPS[_MORE]), "")])
+
+
+def _write_group(formatter: click.HelpFormatter, group: str) -> None:
+    with formatter.section(group):
+        formatter.write_dl([(name, entry.summary) for name, entry in GROUPS[group].items()])
 
 
 @click.command(name="help", hidden=True, add_help_option=False)
 @click.argument("words", nargs=-1)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Print the help of a command; `ralph help more` lists the commands that are used rarely."""
+    """Print the help of a command.
+
+    `ralph help more` lists the commands that are rarely used.
+    """
     if words != ("more",):
         cli.main([*words, "--help"], prog_name=program_name(), standalone_mode=False)
         return
     formatter = ctx.find_root().make_formatter()
-    with formatter.section(_MORE):
-        formatter.write_dl([(name, text) for name, (_, text) in GROUPS[_MORE].items()])
+    _write_group(formatter, _MORE)
     click.echo(formatter.getvalue().rstrip())
 
 
@@ -146,15 +192,22 @@ HIDDEN = {"help": help_, "version": version}
 @click.version_option(__version__, "--version", prog_name="ralph", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Ralph gives coding agents a memory that lasts, in plain files in your repository."""
+    """Ralph gives coding agents a lasting memory in plain files."""
     ctx.obj = ctx.obj or Invocation()
     ctx.color = color()
 
 
+# --- one call -------------------------------------------------------------------------------------
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever called
-        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+
+    Some commands document further codes in their help.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it is None if the caller closed it
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     output = sys.stdout
     try:
         code = cli.main(args=list(arguments), prog_name=program_name(), standalone_mode=False)
@@ -164,28 +217,57 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         drop_output()
         return 0
-    except (
-        SystemExit
-    ) as end:  # click's answer to a broken pipe: it wraps the stream and exits with 1
-        if sys.stdout is output:
-            return end.code if isinstance(end.code, int) else 1
-        drop_output()
-        return 0
-    except Exception as error:  # noqa: BLE001  (the adapter is where unknown errors end)
+    except SystemExit as end:
+        if sys.stdout is not output:  # click met a broken pipe: it wraps the stream and exits
+            drop_output()
+            return 0
+        return _exit_code(end.code, default=1)
+    except Exception as error:  # noqa: BLE001  (unknown errors end in the adapter)
         return _print_error(error)
-    return code if isinstance(code, int) else 0
+    return _exit_code(code, default=0)
+
+
+def _exit_code(code: object, *, default: int) -> int:
+    if isinstance(code, int):
+        return code
+    return default
 
 
 def program_name() -> str:
-    """Return the name that the caller used for this program: `ralph`, or `ralph-memory` where that is another tool."""
-    name = Path(sys.argv[0]).name if sys.argv else ""
-    return name if name == "ralph-memory" else "ralph"
+    """Return the name by which the caller started this program.
+
+    It is `ralph`, or `ralph-memory` on machines where `ralph` is another tool.
+    """
+    if sys.argv and Path(sys.argv[0]).name == "ralph-memory":
+        return "ralph-memory"
+    return "ralph"
+
+
+def drop_output() -> None:
+    """Discard the rest of standard output, so that the process can end without an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def color() -> bool | None:
+    """Return False if colours are unwanted or unsupported; None lets the stream decide."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return None
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class _ErrorReport(NamedTuple):
+    """What an error prints, and the exit code."""
+
+    message: str
+    hint: str = ""
+    exit_code: int = 1
 
 
 def _print_error(error: Exception) -> int:
-    if type(error).__name__ == "NoArgsIsHelpError" and isinstance(
-        error, click.ClickException
-    ):  # not in click 8.1
+    if _is_help_request(error):
         click.echo(error.format_message(), err=True)
         return error.exit_code
     is_expected = isinstance(error, RalphError | click.ClickException)
@@ -193,52 +275,70 @@ def _print_error(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    code = 1
-    hint = "run again with RALPH_DEBUG=1 to see where"
-    if isinstance(error, RalphError):
-        message = str(error)
-        hint = ""
-        code = error.exit_code
-    elif isinstance(error, click.ClickException):
-        message = error.format_message().rstrip(".")
-        code = error.exit_code
-        message = message[:1].lower() + message[1:]
-        ctx = error.ctx if isinstance(error, click.UsageError) else None
-        hint = f"`{ctx.command_path} --help` shows how it is used" if ctx is not None else ""
-    elif isinstance(error, ModuleNotFoundError) and (missing := _missing_extra(error)):
-        message = str(missing)
-        hint = ""
-        code = missing.exit_code
-    elif isinstance(error, OSError):
-        why = error.strerror or str(error)
-        message = f"{error.filename or 'input or output failed'}: {why}"
-        if error.filename is None and error.errno in _CANNOT_PRINT and sys.stdout is not None:
-            drop_output()
-            message = f"the output could not be printed: {why}"
-            hint = "what the command changed is changed; only what it had to say is lost"
-    else:
-        message = f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}"
-        hint += ", and please report it"
-    click.echo(
-        click.style("error: ", fg="red") + message + (f"\n  {hint}" if hint else ""),
-        err=True,
-        color=color(),
+    if _is_output_error(error):
+        drop_output()
+    report = _describe_error(error)
+    text = click.style("error: ", fg="red") + report.message
+    if report.hint:
+        text += f"\n  {report.hint}"
+    click.echo(text, err=True, color=color())
+    return report.exit_code
+
+
+def _is_help_request(error: Exception) -> TypeGuard[click.ClickException]:
+    """Return whether a group was called without a command; click 8.1 has no such error."""
+    return isinstance(error, click.ClickException) and type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _is_output_error(error: Exception) -> bool:
+    """Return whether standard output failed, and not a file."""
+    return (
+        isinstance(error, OSError)
+        and error.filename is None
+        and error.errno in _OUTPUT_ERRORS
+        and sys.stdout is not None
     )
-    return code
+
+
+def _describe_error(error: Exception) -> _ErrorReport:
+    if isinstance(error, ModuleNotFoundError):
+        error = _missing_extra(error) or error
+    if isinstance(error, RalphError):
+        return _ErrorReport(error.message, error.hint, error.exit_code)
+    if isinstance(error, click.ClickException):
+        return _describe_click_error(error)
+    if isinstance(error, OSError):
+        return _describe_os_error(error)
+    return _ErrorReport(
+        f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}",
+        f"{_DEBUG_HINT}, and please report it",
+    )
+
+
+def _describe_click_error(error: click.ClickException) -> _ErrorReport:
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    hint = ""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"`{error.ctx.command_path} --help` explains its usage"
+    return _ErrorReport(message, hint, error.exit_code)
+
+
+def _describe_os_error(error: OSError) -> _ErrorReport:
+    reason = error.strerror or str(error)
+    if _is_output_error(error):
+        return _ErrorReport(
+            f"the output could not be printed: {reason}",
+            "the command has made its changes; only its output is lost",
+        )
+    return _ErrorReport(f"{error.filename or 'input or output failed'}: {reason}", _DEBUG_HINT)
 
 
 def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:
+    """Return the error that names the extra which brings a missing module, if one does."""
     from ralph.app.extras import EXTRAS, missing_extra
 
-    extra = EXTRAS.get((error.name or "").partition(".")[0])
-    return missing_extra(extra) if extra else None
-
-
-def drop_output() -> None:
-    """Let what is still to be printed go nowhere, so that the end of the process does not stumble over it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def color() -> bool | None:
-    """False when nobody wants colours or the terminal has none; None lets the stream decide."""
-    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return missing_extra(EXTRAS[module])

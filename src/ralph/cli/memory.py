@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,17 +16,27 @@ from ralph.app.json_shapes import describe_author, mark_weak, memory_json, statu
 from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
-from ralph.cli.options import Fn, Group, Invocation, read_text
+from ralph.cli.options import Fn, Group, Invocation, can_ask, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
 from ralph.context.render import scope_mark
 from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.model import ids
-from ralph.model.record import MemoryKind, Query, Record, Status
+from ralph.model.record import MemoryKind, Query, Record, SearchResult, Status
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.store.library import NAMES, Library, Stored
 
-LIMIT = 5  # results that a search prints unless all are asked for
+if TYPE_CHECKING:
+    from ralph.app.project import SignMigration
+
+LIMIT = 5  # results of a search, unless the caller asks for all
+_TAGS_WIDTH = 24  # terminal columns for the tags in a table
+_COMMIT_LENGTH = 10  # characters of a commit's hash
+_DAY_LENGTH = len("2026-01-31")
+_MINUTE_LENGTH = len("2026-01-31T12:00")
+_KNOWLEDGE_PREFIX = "know-"
+_FILES_WITH_FORCE = ("memories", "guardrails", "personal")
+"""Files to which `--force` adds a text that an entry already has."""
 
 
 @click.group(
@@ -36,42 +45,47 @@ LIMIT = 5  # results that a search prints unless all are asked for
     examples=['ralph memory add "Uses barrel exports"', "ralph memory list"],
 )
 def cli() -> None:
-    """Add, find and print what was learned.
+    """Add, list, edit and search memories.
 
-    --in names the file: memories (.agent/memories.md, the default), guardrails (.ralph/guardrails.md), patterns
-    (.ralph/global-patterns.md), knowledge (.ralph/knowledge/), personal (your own, for all projects) or all. An id
-    finds its file by itself; its short form, such as mem-a3f8, is enough.
+    --in names the file: memories (.agent/memories.md, the default), guardrails
+    (.ralph/guardrails.md), patterns (.ralph/global-patterns.md), knowledge (.ralph/knowledge/),
+    personal (your own, for all projects) or all. Commands that take an ID find its file; the short
+    form of an id, such as mem-a3f8, is enough.
     """
 
 
+# --- options --------------------------------------------------------------------------------------
+
+
 def _one_file(*names: str) -> Callable[[Fn], Fn]:
-    choice = click.Choice(names)
     return click.option(
-        "--in", "in_", type=choice, default="memories", show_default=True, help="The file."
+        "--in",
+        "in_",
+        type=click.Choice(names),
+        default="memories",
+        show_default=True,
+        help="The file.",
     )
 
 
 def _filters(function: Fn) -> Fn:
     """Add `--in` with one or several files, `--type` and `--tags`."""
-
-    def split(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-        return memory.names_of(
-            [name.strip() for name in value.split(",") if name.strip()] or ["memories"]
-        )
-
-    names = "|".join((*NAMES, memory.ALL))
-    text = "The files, separated by commas."
     in_ = click.option(
         "--in",
         "in_",
         default="memories",
         show_default=True,
-        metavar=names,
-        callback=split,
-        help=text,
+        metavar="|".join((*NAMES, memory.ALL)),
+        callback=_parse_files,
+        help="The files, comma-separated.",
     )
-    function = opt.tags("Only entries with any of these tags.")(function)
-    return in_(opt.kinds("Only these types, comma-separated.")(function))
+    kinds = opt.kinds("Only these types, comma-separated.")
+    tags = opt.tags("Only entries with any of these tags.")
+    return in_(kinds(tags(function)))
+
+
+def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return memory.names_of(opt.split_commas([value]) or ("memories",))
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -81,22 +95,25 @@ def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) ->
         return ""
     if not value.strip():
         raise UsageError("--as-of needs a day", hint="--as-of 2026-11-01, or 7d")
-    day = when(value)[:10]
-    return day if len(day) in (0, 10) else f"{day}-01"
+    day = when(value)[:_DAY_LENGTH]
+    if day and len(day) < _DAY_LENGTH:  # a month
+        return f"{day}-01"
+    return day
 
 
 _as_of = click.option(
-    "--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on that day."
+    "--as-of", default=None, metavar="DATE", callback=_parse_day, help="What was valid on this day."
 )
+
+
+# --- adding ---------------------------------------------------------------------------------------
 
 
 @cli.command("init", examples=["ralph memory init", "ralph memory init --in guardrails"])
 @_one_file("memories", "guardrails", "patterns", "personal")
-@click.option(
-    "--force", is_flag=True, help="Start anew over an existing file; it is kept as a backup."
-)
+@click.option("--force", is_flag=True, help="Overwrite an existing file; it is kept as a backup.")
 def init(call: Invocation, in_: str, force: bool) -> None:
-    """Make an empty memories.md with its four sections, or another memory file."""
+    """Create an empty memories.md, or another memory file."""
     click.echo(memory.init(call.root, in_, force=force))
 
 
@@ -111,8 +128,8 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 @click.argument("content", nargs=-1)
 @_one_file(*NAMES)
 @opt.file
-@opt.kind("What it is.", show_default="pattern; guardrails: fix; knowledge: context")
-@opt.tags("Comma-separated tags.")
+@opt.kind("The type.", show_default="pattern; guardrails: fix; knowledge: context")
+@opt.tags("The tags, comma-separated.")
 @click.option("--title", default="", help="The title, for --in knowledge.")
 @click.option(
     "--feature",
@@ -126,49 +143,63 @@ def init(call: Invocation, in_: str, force: bool) -> None:
 def add(
     call: Invocation, content: tuple[str, ...], file: Path | None, form: str, **options: Any
 ) -> None:
-    """Add a memory. CONTENT is the text, with or without quotes; "-" reads it from standard input.
+    """Add a memory.
+
+    CONTENT is the text, with or without quotes; "-" reads it from standard input.
 
     \b
-    Where does a learning belong?
+    Where should it go?
       An error or a trap that must not come back    --in guardrails
       A choice between designs, and the reason      --in guardrails -t decision
-        ... that holds for good                     ralph review promote ID --to design
+        ... that is permanent                       ralph review promote ID --to design
       A convention of this code                     --in guardrails -t pattern
         ... that every task should know             --in patterns
       How this project works, found out once        --in memories (the default)
-      What needs more than a few sentences          --in knowledge --title "..." --tags a,b
-      What you want known in all your projects      --in personal
+      Something longer than a few sentences         --in knowledge --title "..." --tags a,b
+      Something that applies to all your projects   --in personal
       Progress and state for the next iteration     ralph scratchpad
       A rule for every agent in this project        ralph review promote ID --to agents
     """
     text = read_text(" ".join(content) if content else None, file)
-    is_new = paths.require_project(call.root, named=call.is_named)
+    is_new_project = paths.require_project(call.root, named=call.is_named)
     kind = options.pop("kind")
     tags = options.pop("tags") or ()
     saved = memory.add(
         call.root, text, kind, tags, by=call.author, patterns=call.patterns, **options
     )
-    stored = saved.stored
-    name = one_line(saved.stored.record.id)
-    source = _source(saved.stored, call)
     _print_notes(saved)
-    if is_new:
-        where = f"{one_line(str(call.root))} is a project now, and its sessions are recorded"
-        say(f"made {call.show_path(stored.path)}: {where} (`ralph deinit` undoes it)")
-    if saved.change is Change.NEW:
-        note = f"Added {stored.record.kind.value} {name} ({source})"
-    elif saved.change is Change.UPDATED:
-        old = f"; the text before is kept as {saved.replaced}" if saved.replaced else ""
-        note = f"Updated {name} ({source}){old}"
-    else:
-        anyway = (
-            ". --force adds it anyway"
-            if options["in_"] in ("memories", "guardrails", "personal")
-            else ""
+    if is_new_project:
+        root = one_line(str(call.root))
+        say(
+            f"created {call.show_path(saved.stored.path)}: {root} is now a project, "
+            "and its sessions are recorded (`ralph deinit` undoes it)"
         )
-        note = f"Already there: {name} ({source}); nothing was added{anyway}"
-    more = {"added": saved.is_new, "change": saved.change.value, "replaced": saved.replaced}
-    output.print_item(form, {**memory_json(stored.record, source), **more}, note)
+    source = _source(saved.stored, call)
+    shape = memory_json(saved.stored.record, source) | {
+        "added": saved.is_new,
+        "change": saved.change.value,
+        "replaced": saved.replaced,
+    }
+    output.print_item(form, shape, _describe_addition(saved, source, options["in_"]))
+
+
+def _describe_addition(saved: SavedMemory, source: str, file: str) -> str:
+    record = saved.stored.record
+    name = one_line(record.id)
+    if saved.change is Change.NEW:
+        return f"Added {record.kind.value} {name} ({source})"
+    if saved.change is Change.UPDATED:
+        text = f"Updated {name} ({source})"
+        if saved.replaced:
+            text += f"; the previous text is kept as {saved.replaced}"
+        return text
+    text = f"Already there: {name} ({source}); not added"
+    if file in _FILES_WITH_FORCE:
+        text += ". Use --force to add it anyway"
+    return text
+
+
+# --- finding --------------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -176,36 +207,68 @@ def add(
 )
 @click.argument("query", nargs=-1)
 @_filters
-@click.option("--all", "everything", is_flag=True, help=f"Every match, not only the best {LIMIT}.")
+@click.option(
+    "--all", "everything", is_flag=True, help=f"Show every match, not only the best {LIMIT}."
+)
 @_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def search(
     call: Invocation, query: tuple[str, ...], in_: tuple[str, ...], form: str, **options: Any
 ) -> None:
-    """Find memories by words of their text, tags or id, in any order, or by meaning; typos are forgiven."""
-    limit = None if options["everything"] else LIMIT
-    request = Query(" ".join(query), options["kinds"], tuple(options["tags"] or ()), limit=limit)
-    asked = {"in_": in_, "as_of": options["as_of"], "embedding": call.config.embedding}
-    result, entries = memory.search(call.root, request, **asked, warn=warn)
-    certain = max((number for number, hit in enumerate(result.hits, 1) if not hit.weak), default=0)
+    """Search memories by words, tags, ids or meaning.
+
+    The words may come in any order, and typos are forgiven.
+    """
+    request = Query(
+        " ".join(query),
+        options["kinds"],
+        options["tags"] or (),
+        limit=None if options["everything"] else LIMIT,
+    )
+    result, entries = memory.search(
+        call.root,
+        request,
+        in_=in_,
+        as_of=options["as_of"],
+        embedding=call.config.embedding,
+        warn=warn,
+    )
     if form == "json":
-        ranks = [
-            {"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)} for hit in result.hits
-        ]
-        output.print_json(
-            [{**_json(stored, call), **rank} for stored, rank in zip(entries, ranks, strict=True)]
-        )
+        _print_hits_json(result, entries, call)
     else:
-        if result.hits and not certain:
+        if result.hits and _count_certain(result) == 0:
             click.echo(WEAK, err=form == "quiet")
         _print_list(entries, in_, form, "No memories found.", call)
-    notes = describe_replacements(result.instead)
-    if 0 < certain < len(result.hits):
-        notes.append(f"less certain: the last {len(result.hits) - certain}")
-    if result.total > len(result.hits):
-        notes.append(f"{result.total - len(result.hits)} more; --all shows every one")
-    for note in notes:
+    for note in _search_notes(result):
         click.echo(note, err=form != "table")
+
+
+def _count_certain(result: SearchResult) -> int:
+    """Return how many hits there are up to the last certain one."""
+    count = 0
+    for number, hit in enumerate(result.hits, 1):
+        if not hit.weak:
+            count = number
+    return count
+
+
+def _print_hits_json(result: SearchResult, entries: Sequence[Stored], call: Invocation) -> None:
+    shapes = []
+    for hit, stored in zip(result.hits, entries, strict=True):
+        rank = {"score": hit.score, "why": list(hit.why), **mark_weak(hit.weak)}
+        shapes.append({**_json(stored, call), **rank})
+    output.print_json(shapes)
+
+
+def _search_notes(result: SearchResult) -> list[str]:
+    notes = describe_replacements(result.instead)
+    shown = len(result.hits)
+    certain = _count_certain(result)
+    if 0 < certain < shown:
+        notes.append(f"weaker matches: the last {shown - certain}")
+    if result.total > shown:
+        notes.append(f"{result.total - shown} more; use --all to see them")
+    return notes
 
 
 @cli.command(
@@ -216,13 +279,18 @@ def search(
 @_as_of
 @opt.formats("table", "json", "markdown", "quiet")
 def list_(call: Invocation, in_: tuple[str, ...], form: str, **filters: Any) -> None:
-    """List the memories, in the order of the file."""
-    is_narrowed = any(filters.values()) or filters["last"] == 0
-    entries = memory.list_(call.root, in_=in_, **{**filters, "tags": filters["tags"] or ()})
+    """List the memories, in the order of their file."""
+    is_filtered = any(filters.values()) or filters["last"] == 0
+    filters["tags"] = filters["tags"] or ()
+    entries = memory.list_(call.root, in_=in_, **filters)
     _warn_problems(call, in_)
-    where = "" if in_ == memory.MEMORIES else f" --in {in_[0]}"
-    first = f'No memories yet. `ralph memory add{where} "..."` adds the first one.'
-    _print_list(entries, in_, form, "No memories found." if is_narrowed else first, call)
+    if is_filtered:
+        empty = "No memories found."
+    elif in_ == memory.MEMORIES:
+        empty = 'No memories yet. Add the first one with `ralph memory add "..."`.'
+    else:
+        empty = f'No memories yet. Add the first one with `ralph memory add --in {in_[0]} "..."`.'
+    _print_list(entries, in_, form, empty, call)
 
 
 def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
@@ -230,61 +298,74 @@ def _warn_problems(call: Invocation, in_: Sequence[str]) -> None:
     library = Library(call.root)
     if paths.is_merging(call.root):
         warn(
-            "a merge is open in this checkout; `ralph doctor --fix` resolves its conflicts in Ralph's files"
+            "a merge is in progress in this checkout; "
+            "`ralph doctor --fix` resolves its conflicts in Ralph's files"
         )
     for name in in_:
         for path, problem in library.problems(library.collection(name)):
-            what = f"{'no entry: ' if name == 'knowledge' else ''}{one_line(problem.what)}"
+            what = one_line(problem.what)
+            if name == "knowledge":
+                what = f"not an entry: {what}"
             warn(f"{call.show_path(path)}:{problem.line}: {what}; {problem.hint}")
 
 
 def _print_list(
-    entries: Sequence[Stored], in_: Sequence[str], form: str, nothing: str, call: Invocation
+    entries: Sequence[Stored], in_: Sequence[str], form: str, empty: str, call: Invocation
 ) -> None:
     if form == "markdown":
-        records = [stored.record for stored in entries]
-        output.print_raw(
-            _markdown(records, GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else None)
-        )
+        kinds = GUARDRAILS.kinds if tuple(in_) == ("guardrails",) else MEMORIES.kinds
+        output.print_raw(_markdown([stored.record for stored in entries], kinds))
         return
-    everything = memory.list_(call.root, in_=in_) if form == "table" else []
-    short = ids.short_ids(stored.record.id for stored in everything)
-    replaced = memory.successors([stored.record for stored in everything])
+    short: Mapping[str, str] = {}
+    superseded: Mapping[str, str] = {}
+    if form == "table":
+        everything = [stored.record for stored in memory.list_(call.root, in_=in_)]
+        short = ids.short_ids(record.id for record in everything)
+        superseded = memory.successors(everything)
 
     def row(stored: Stored) -> Sequence[object]:
         record = stored.record
-        mark = "(superseded) " if record.id in replaced else ""
-        text = (
-            mark
-            + scope_mark(record)
-            + (f"{record.title}: {record.text}" if record.title else record.text)
-        )
-        tags = cut_cell(one_line(", ".join(record.tags)), 24) or "-"
+        text = scope_mark(record)
+        if record.title:
+            text += f"{record.title}: "
+        text += record.text
+        if record.id in superseded:
+            text = f"(superseded) {text}"
         return (
             short.get(record.id, record.id),
             record.kind.value,
             ago(record.created_at),
-            tags,
+            cut_cell(one_line(", ".join(record.tags)), _TAGS_WIDTH) or "-",
             text,
         )
 
     output.print_rows(
         entries,
         form,
-        lambda stored: _json(stored, call),
-        "ID,TYPE,CREATED,TAGS,CONTENT",
-        row,
-        nothing,
+        to_json=lambda stored: _json(stored, call),
+        headings=("ID", "TYPE", "CREATED", "TAGS", "CONTENT"),
+        row=row,
+        empty=empty,
     )
 
 
-def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = None) -> str:
+def _markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
+    """Render memories in sections by type, and knowledge entries after them."""
     from ralph.context import knowledge
 
-    titled = [record for record in records if record.id.startswith("know-")]
-    others = [record for record in records if not record.id.startswith("know-")]
-    parts = [render_memories(others, kinds or MEMORIES.kinds)] if others else []
-    return "\n".join([*parts, knowledge.render(titled, 0)] if titled else parts)
+    memories = []
+    entries = []
+    for record in records:
+        if record.id.startswith(_KNOWLEDGE_PREFIX):
+            entries.append(record)
+        else:
+            memories.append(record)
+    parts = []
+    if memories:
+        parts.append(render_memories(memories, kinds))
+    if entries:
+        parts.append(knowledge.render(entries, 0))
+    return "\n".join(parts)
 
 
 @cli.command(
@@ -295,58 +376,67 @@ def _markdown(records: Sequence[Record], kinds: Sequence[MemoryKind] | None = No
 @_as_of
 @opt.formats("table", "json", "markdown")
 def show(call: Invocation, name: str, form: str, as_of: str) -> None:
-    """Show one memory in full, with its links; knowledge is also found by its title."""
+    """Show one memory in full, with its links.
+
+    Knowledge can also be named by its title.
+    """
     stored = memory.show(call.root, name)
     if as_of:
         from ralph.app.history import record_at
 
         stored = stored._replace(record=record_at(call.root, stored.record, as_of))
+    if form == "json":
+        output.print_json(_json(stored, call))
+    elif form == "markdown":
+        output.print_raw(_markdown([stored.record]))
+    else:
+        _print_memory(stored, call)
+
+
+def _print_memory(stored: Stored, call: Invocation) -> None:
     record = stored.record
-    if form != "table":
-        output.print_json(_json(stored, call)) if form == "json" else output.print_raw(
-            _markdown([record])
-        )
-        return
+    kind = record.kind.value
+    if record.label not in ("", kind):
+        kind += f" ({record.label})"
     created = ago(record.created_at)
+    if created != record.created_at:
+        created = f"{record.created_at} ({created})"
+    everything = [each.record for each in memory.list_(call.root)]
+    fields = {
+        "id": record.id,
+        "type": kind,
+        "status": status_word(record) if record.status is Status.RETIRED else "",
+        "tags": ", ".join(record.tags) or "-",
+        "created": created,
+        "updated": record.updated_at[:_DAY_LENGTH],
+        "supersedes": ", ".join(memory.predecessors(record)),
+        "superseded by": memory.successors(everything).get(record.id, ""),
+        "why": str(record.extra.get("why") or ""),
+        "valid until": record.valid_until,
+        "origin": describe_author(record),
+        **_links(record, call),
+        "file": _source(stored, call),
+    }
     click.echo(click.style(one_line(record.title or record.id), bold=True))
-    output.print_fields(
-        {
-            "id": record.id,
-            "type": record.kind.value
-            + (f" ({record.label})" if record.label not in ("", record.kind.value) else ""),
-            "status": status_word(record) if record.status is Status.RETIRED else "",
-            "tags": ", ".join(record.tags) or "-",
-            "created": f"{record.created_at} ({created})"
-            if created != record.created_at
-            else created,
-            "updated": record.updated_at[:10],
-            "supersedes": ", ".join(memory.predecessors(record)),
-            "superseded by": memory.successors(
-                [each.record for each in memory.list_(call.root)]
-            ).get(record.id, ""),
-            "why": str(record.extra.get("why") or ""),
-            "valid until": record.valid_until,
-            "origin": describe_author(record),
-            **_links(record, call),
-            "file": _source(stored, call),
-        }
-    )
+    output.print_fields(fields)
     click.echo(f"\n{visible(record.text)}")
 
 
 def _links(record: Record, call: Invocation) -> dict[str, str]:
     """Return the `[[links]]` of a knowledge entry, and the entries that link to it."""
-    if not record.id.startswith("know-"):
+    if not record.id.startswith(_KNOWLEDGE_PREFIX):
         return {}
     from ralph.app import knowledge
 
-    links = knowledge.links(call.root, record.id)
-    targets = [
-        each.target.id if each.target else f"{each.words} (no entry has this title)"
-        for each in links
-        if each.source.id == record.id
-    ]
-    sources = [each.source.id for each in links if each.source.id != record.id]
+    targets = []
+    sources = []
+    for link in knowledge.links(call.root, record.id):
+        if link.source.id != record.id:
+            sources.append(link.source.id)
+        elif link.target is not None:
+            targets.append(link.target.id)
+        else:
+            targets.append(f"{link.words} (no entry has this title)")
     return {"links to": ", ".join(targets), "linked from": ", ".join(sources)}
 
 
@@ -356,7 +446,10 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
 @opt.record_id
 @opt.formats("table", "json")
 def log(call: Invocation, name: str, form: str) -> None:
-    """Show what became of a memory: each change with its author, date and diff, from git and the logs."""
+    """Show a memory's history.
+
+    Each change has its author, its date and a diff, from git and the logs.
+    """
     from ralph.app import history
     from ralph.app.filters import full_id
 
@@ -367,29 +460,29 @@ def log(call: Invocation, name: str, form: str) -> None:
         output.print_json(found)
         return
     for item in found["items"]:
-        head = " ".join(
-            filter(None, (item["at"][:16].replace("T", " "), item["change"], item["commit"][:10]))
-        )
-        click.echo(
-            click.style(
-                one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}"), bold=True
-            )
-        )
+        moment = item["at"][:_MINUTE_LENGTH].replace("T", " ")
+        parts = [moment, item["change"], item["commit"][:_COMMIT_LENGTH]]
+        head = " ".join(part for part in parts if part)
+        line = one_line(f"{head} by {item['author'] or 'somebody'}: {item['subject']}")
+        click.echo(click.style(line, bold=True))
         output.print_raw(f"{item['diff']}\n")
     say(found["note"])
     if found.get("injected"):
         say(f"injected into {found['injected']} sessions, used in {found['used']}")
 
 
+# --- changing -------------------------------------------------------------------------------------
+
+
 @cli.command("edit", examples=["ralph memory edit mem-a3f8 --type decision --tags build,ci"])
 @opt.record_id
-@click.option("--text", help='The new text ("-": from standard input).')
+@click.option("--text", help='The new text ("-" reads it from standard input).')
 @click.option("--title", help="The new title of a knowledge entry; its file keeps its name.")
-@opt.kind("The new type; moves it to that section.")
-@opt.tags("The new tags, in place of the old ones (an empty string removes them).")
+@opt.kind("The new type; the entry moves to that section.")
+@opt.tags("The new tags, which replace the old ones (an empty string removes them).")
 @opt.allow_secret
 def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
-    """Correct a memory: in $EDITOR, or with options."""
+    """Correct a memory, in $EDITOR or with options."""
     before = None
     if text is not None:
         text = read_text(text)
@@ -397,48 +490,69 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         before = memory.show(call.root, name).record.text
         text = open_editor(before)
     try:
-        changes |= {"by": call.author, "patterns": call.patterns}
-        saved = memory.edit(call.root, name, text=text, expect=before, **changes)
+        saved = memory.edit(
+            call.root,
+            name,
+            text=text,
+            expect=before,
+            by=call.author,
+            patterns=call.patterns,
+            **changes,
+        )
     except (Conflict, NotFound, Refused) as error:
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
-            if isinstance(error, Refused):  # maybe for a secret in it
-                from ralph.capture import privacy
-
-                text = privacy.redact(text, call.patterns).text
-            error.hint = f"{error.hint}; here is your text:\n\n{visible(text)}"
+            error.hint = f"{error.hint}; this is your text:\n\n{_rescued(text, error, call)}"
         raise
     _print_notes(saved)
     _print_change("Changed", "Nothing changed in {}", saved, call)
 
 
+def _rescued(text: str, error: Exception, call: Invocation) -> str:
+    """Return text from an editor that could not be stored, without the secrets it may contain."""
+    if isinstance(error, Refused):
+        from ralph.capture import privacy
+
+        text = privacy.redact(text, call.patterns).text
+    return visible(text)
+
+
 def open_editor(text: str) -> str:
-    """Let the user change a text in their editor."""
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")) and not (
-        sys.stdin and sys.stdin.isatty()
-    ):
+    """Open text in the user's editor and return the result.
+
+    Raises `UsageError` if there is no editor, and `Unreadable` if it fails.
+    """
+    has_editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not has_editor and not can_ask():
         raise UsageError(
             "there is no editor to open", hint="set $EDITOR, or use --text, --type or --tags"
         )
     try:
         edited = click.edit(text + "\n", extension=".md")
     except (click.ClickException, OSError) as error:
-        why = error.message if isinstance(error, click.ClickException) else error.strerror
-        hint = "nothing was changed; set $VISUAL or $EDITOR to an editor that works, or use --text"
-        raise Unreadable(f"the editor failed: {why}", hint=hint) from error
-    return text if edited is None else edited
+        reason = error.message if isinstance(error, click.ClickException) else error.strerror
+        raise Unreadable(
+            f"the editor failed: {reason}",
+            hint="nothing changed; set $VISUAL or $EDITOR to a working editor, or use --text",
+        ) from error
+    if edited is None:
+        return text
+    return edited
 
 
 @cli.command("archive", examples=["ralph memory archive mem-a3f8"])
 @opt.record_id
 def archive(call: Invocation, name: str) -> None:
-    """Hide a memory from searches, listings and agents; it stays in its file."""
-    _print_change("Archived", "{} is archived already", memory.archive(call.root, name), call)
+    """Hide a memory from searches, listings and agents.
+
+    It stays in its file.
+    """
+    _print_change("Archived", "{} is already archived", memory.archive(call.root, name), call)
 
 
 @cli.command("unarchive", examples=["ralph memory unarchive mem-a3f8"])
 @opt.record_id
 def unarchive(call: Invocation, name: str) -> None:
-    """Take an archived memory into use again."""
+    """Restore an archived memory."""
     _print_change("Unarchived", "{} is not archived", memory.unarchive(call.root, name), call)
 
 
@@ -449,25 +563,31 @@ def unarchive(call: Invocation, name: str) -> None:
 @click.argument("new", metavar="NEW", nargs=-1, required=True)
 @click.option("--why", default="", help="The reason, which is kept with the successor.")
 def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> None:
-    """Replace a memory that no longer holds by another one: NEW is an id, or the text of a new memory.
+    """Replace an outdated memory with another one.
 
-    OLD stays in its file, is no longer injected, and searches show it behind its successor.
+    NEW is an id, or the text of a new memory. OLD stays in its file but is not injected again, and
+    searches list it after its successor.
     """
     from ralph.app import outdated
 
-    words = " ".join(new)
     saved = outdated.supersede(
-        call.root, old, words, why=why, by=call.author, patterns=call.patterns
+        call.root, old, " ".join(new), why=why, by=call.author, patterns=call.patterns
     )
-    _print_change("Now holds:", "{} supersedes it already", saved, call)
+    _print_change("Superseded by", "{} already supersedes it", saved, call)
 
 
 @cli.command("delete", examples=["ralph memory delete mem-a3f8"])
 @opt.record_id
 def delete(call: Invocation, name: str) -> None:
-    """Remove a memory from its file; `ralph forget` also removes earlier texts of knowledge from the log."""
+    """Delete a memory from its file.
+
+    `ralph forget` also removes earlier texts of knowledge from the log.
+    """
     stored = memory.delete(call.root, name)
     click.echo(f"Deleted {one_line(stored.record.id)} ({_source(stored, call)})")
+
+
+# --- for agents -----------------------------------------------------------------------------------
 
 
 @cli.command("prime", examples=["ralph memory prime --budget 4000 --in guardrails,memories"])
@@ -476,7 +596,7 @@ def delete(call: Invocation, name: str) -> None:
     type=click.IntRange(min=0),
     default=0,
     metavar="TOKENS",
-    help="At most so many tokens (0: all).",
+    help="Maximum number of tokens (0: no limit).",
 )
 @_filters
 @click.option(
@@ -484,63 +604,77 @@ def delete(call: Invocation, name: str) -> None:
     type=click.IntRange(min=0),
     default=0,
     metavar="DAYS",
-    help="Only the last so many days.",
+    help="Only entries from the last DAYS days (0: all).",
 )
 @_as_of
 @opt.formats("markdown", "json")
 def prime(call: Invocation, form: str, **options: Any) -> None:
-    """Print memories for an agent's context: whole entries, the most useful that fit the budget."""
-    primed = memory.prime(call.root, form=form, **{**options, "tags": options["tags"] or ()})
+    """Print memories for an agent's context.
+
+    Entries are never cut: the most useful ones that fit the budget are printed.
+    """
+    options["tags"] = options["tags"] or ()
+    primed = memory.prime(call.root, form=form, **options)
     _warn_problems(call, options["in_"])
-    output.print_raw(primed.text or ("[]\n" if form == "json" else ""))
+    text = primed.text
+    if not text and form == "json":
+        text = "[]\n"
+    output.print_raw(text)
     omitted = primed.total - len(primed.records)
-    say(
-        f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget"
-        if omitted
-        else ""
-    )
+    if omitted:
+        say(f"{len(primed.records)} of {primed.total} shown: {omitted} did not fit the budget")
 
 
 @cli.command("migrate", examples=["ralph memory migrate"])
 @opt.allow_secret
 def migrate(call: Invocation, allow_secret: bool) -> int:
-    """Turn legacy Signs of guardrails.md into structured entries, and keep a backup; exit 1: some must stay."""
+    """Convert legacy Signs in guardrails.md to entries.
+
+    A backup of the file is kept. The exit code is 1 if some Signs cannot be converted.
+    """
     from ralph.app import project
 
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
-    for each in migrations:
-        file = call.show_path(each.path)
-        output.print_private(each.private_parts)
-        warn(*(f"{file}:{line}: this Sign stays as it is: {why}" for line, why in each.kept))
-        if each.backup is not None:
-            copy = call.show_path(each.backup)
-            click.echo(f"{file}: {each.signs} Sign(s) became entries; the file as it was: {copy}")
+    for migration in migrations:
+        _print_migration(migration, call)
     if not migrations:
-        formats = ", ".join(
-            f"{call.show_path(path)}: {name}" for path, name in project.guardrail_formats(call.root)
-        )
-        click.echo(f"There are no Signs to migrate ({formats})")
-    return 1 if any(each.kept for each in migrations) else 0
+        formats = []
+        for path, name in project.guardrail_formats(call.root):
+            formats.append(f"{call.show_path(path)}: {name}")
+        click.echo(f"There are no Signs to migrate ({', '.join(formats)})")
+    has_leftovers = any(migration.kept for migration in migrations)
+    return 1 if has_leftovers else 0
+
+
+def _print_migration(migration: SignMigration, call: Invocation) -> None:
+    file = call.show_path(migration.path)
+    output.print_private(migration.private_parts)
+    for line, why in migration.kept:
+        warn(f"{file}:{line}: this Sign was not converted: {why}")
+    if migration.backup is not None:
+        backup = call.show_path(migration.backup)
+        click.echo(f"{file}: converted {migration.signs} Sign(s) to entries; backup: {backup}")
+
+
+# --- printing -------------------------------------------------------------------------------------
 
 
 def _print_notes(saved: SavedMemory) -> None:
     output.print_private(saved.private_parts)
-    say("the text was cut to about 500 words" if saved.shortened else "")
-    say(f"note: {saved.same_as} already says the same" if saved.same_as else "")
-    say(
-        "note: it reads like an instruction to an agent; it is injected because you wrote it"
-        if saved.is_order
-        else ""
-    )
+    if saved.shortened:
+        say("the text was cut to about 500 words")
+    if saved.same_as:
+        say(f"note: {saved.same_as} already says the same")
+    if saved.is_order:
+        say("note: it reads like an instruction to an agent; it is injected because you wrote it")
 
 
-def _print_change(verb: str, otherwise: str, saved: SavedMemory, call: Invocation) -> None:
+def _print_change(verb: str, unchanged: str, saved: SavedMemory, call: Invocation) -> None:
     name = one_line(saved.stored.record.id)
-    click.echo(
-        f"{verb} {name} ({_source(saved.stored, call)})"
-        if saved.changed
-        else otherwise.format(name)
-    )
+    if saved.changed:
+        click.echo(f"{verb} {name} ({_source(saved.stored, call)})")
+    else:
+        click.echo(unchanged.format(name))
 
 
 def _source(stored: Stored, call: Invocation) -> str:

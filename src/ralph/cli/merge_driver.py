@@ -1,9 +1,11 @@
-"""The command `ralph merge-driver`, which git starts for each of Ralph's files that both sides of a merge changed."""
+"""`ralph merge-driver`, which git runs for each of Ralph's files that both sides changed."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -11,44 +13,76 @@ from ralph.cli.options import Command, Invocation
 from ralph.cli.output import warn
 from ralph.errors import RalphError, UsageError
 
+_DEFAULT_MARKER_SIZE = 7  # characters of a conflict marker, as in git
+_MERGE_BY_LINES = UsageError.exit_code
+"""The exit code that makes the registered command merge by lines instead."""
+
+
+class _Versions(NamedTuple):
+    """The arguments that git passes: three temporary files, and the path they are versions of."""
+
+    base: Path
+    ours: Path
+    theirs: Path
+    path: str
+    marker_size: int
+
 
 @click.command(name="merge-driver", cls=Command, examples=["ralph merge-driver --register"])
 @click.argument("versions", nargs=-1, metavar="[BASE OURS THEIRS PATH [SIZE]]")
-@click.option(
-    "--register", is_flag=True, help="Let git merge this repository's memory files with it."
-)
+@click.option("--register", is_flag=True, help="Let git use it for this repository's memory files.")
 def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) -> int:
-    """Merge three versions of a memory file by its entries, as a merge driver of git; exit 1 when conflicts are left.
+    """Merge memory files for git, entry by entry.
 
-    OURS gets the result. Both sides' new entries stay, an edit of one side counts, and of two edits of one entry the
-    newer one stands above the other. SIZE is the length of conflict markers.
+    The result is written to OURS. New entries of both sides are kept, and an entry that only one
+    side changed takes that change. If both sides changed the same entry, the newer version comes
+    above the other. SIZE is the length of conflict markers. The exit code is 1 if conflicts remain.
     """
     if register and not versions:
-        from ralph.app.merge_registration import register as register_driver
-
-        done = register_driver(call.root, os.environ)
-        click.echo(
-            "Registered in .git/config." if done.config else "The driver is registered already."
-        )
-        if done.attributes:
-            click.echo(
-                f"Added to {call.show_path(done.path)}: {', '.join(done.attributes)}; commit it for your team."
-            )
+        _register(call)
         return 0
-    if register or len(versions) not in (4, 5) or not "".join(versions[4:] or "7").isdecimal():
-        raise UsageError(
-            "BASE, OURS, THEIRS and PATH are needed",
-            hint="git passes them as %O %A %B %P; or --register",
-        )
+    if register:
+        raise _usage_error()
+    merging = _parse_versions(versions)
     from ralph.app import merge_driver as driver
 
     try:
-        base, ours, theirs = map(Path, versions[:3])
-        merged = driver.merge_files(
-            base, ours, theirs, versions[3], int("".join(versions[4:]) or 7)
-        )
-    except (RalphError, OSError) as error:  # 2 lets the registered command merge by lines
+        merged = driver.merge_files(*merging)
+    except (RalphError, OSError) as error:
         warn(str(error))
-        return UsageError.exit_code
-    warn(*(f"{versions[3]}: {note}" for note in merged.notes))
+        return _MERGE_BY_LINES
+    for note in merged.notes:
+        warn(f"{merging.path}: {note}")
     return 1 if merged.conflicts else 0
+
+
+def _register(call: Invocation) -> None:
+    from ralph.app import merge_registration
+
+    done = merge_registration.register(call.root, os.environ)
+    if done.config:
+        click.echo("Registered in .git/config.")
+    else:
+        click.echo("The merge driver is already registered.")
+    if done.attributes:
+        added = ", ".join(done.attributes)
+        click.echo(f"Added to {call.show_path(done.path)}: {added}; commit it for your team.")
+
+
+def _parse_versions(words: Sequence[str]) -> _Versions:
+    if len(words) not in (4, 5):
+        raise _usage_error()
+    base, ours, theirs, path, *size = words
+    marker_size = _DEFAULT_MARKER_SIZE
+    if size:
+        if not size[0].isdecimal():
+            raise _usage_error()
+        marker_size = int(size[0])
+    return _Versions(Path(base), Path(ours), Path(theirs), path, marker_size)
+
+
+def _usage_error() -> UsageError:
+    return UsageError(
+        "BASE, OURS, THEIRS and PATH are required",
+        hint="git passes them as %O %A %B %P; or use --register alone",
+    )

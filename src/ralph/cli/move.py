@@ -1,4 +1,4 @@
-"""`ralph import`, `export`, `backup` and `restore`: bring memory along, and take it away."""
+"""`ralph import`, `export`, `backup` and `restore`: move memory between tools and machines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,14 @@ from ralph.cli.options import Command, Invocation
 from ralph.cli.output import one_line, say
 from ralph.errors import UsageError
 
+if TYPE_CHECKING:
+    from ralph.app.histories import Place
+    from ralph.app.imports import Found
+
 FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
+
+
+# --- import ---------------------------------------------------------------------------------------
 
 
 @click.command(
@@ -23,15 +31,15 @@ FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 )
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--from", "sources", multiple=True, metavar="NAME", help="Only this source; can be repeated."
+    "--from", "sources", multiple=True, metavar="NAME", help="Only this source (may be repeated)."
 )
 @click.option(
     "--since",
     default="",
     metavar="WHEN",
-    help="With --from git: commits from then on, a date, or 7d, 24h, 2w, 3m.",
+    help="With --from git: only commits from this time on: a date, or 7d, 24h, 2w, 3m.",
 )
-@click.option("--yes", is_flag=True, help="Import it; without this it is only shown.")
+@click.option("--yes", is_flag=True, help="Import what is found instead of previewing it.")
 @opt.dry_run
 @opt.formats("table", "json")
 def import_(
@@ -43,10 +51,12 @@ def import_(
     dry_run: bool,
     form: str,
 ) -> None:
-    """Find what agents and other memory tools have stored about this project, and import it with --yes.
+    """Import past sessions and memories from other tools.
 
-    Sessions become searchable as if Ralph had recorded them; memories of other tools are proposed in `ralph review`.
-    With PATH, bring in what `ralph export` wrote there. `--from git` proposes decisions and reverts from git's history.
+    This finds what agents and other memory tools have stored about this project, and imports it
+    with --yes. Sessions become searchable as if Ralph had recorded them; memories of other tools
+    are proposed in `ralph review`. With PATH, import what `ralph export` wrote there. `--from git`
+    proposes decisions and reverts from git's history.
     """
     from ralph.app import filters, imports, index
     from ralph.app.histories import FINDERS, Place
@@ -56,46 +66,61 @@ def import_(
         opt.split_commas(sources), (*FINDERS, *imports.READERS), extra=(imports.GIT,)
     )
     if since and imports.GIT not in names:
-        raise UsageError("--since is for `--from git`", hint="leave it out")
+        raise UsageError("--since requires `--from git`", hint="leave it out")
     place = Place(call.root, os.environ)
     really = yes and not dry_run
-    clients = [name for name in names if name in FINDERS]
-    stores = [name for name in names if name not in FINDERS]
     if path is not None:
         from ralph.app.exports import import_records
 
         found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
     else:
-        with output.bar("importing") as progress:
-            found = imports.import_histories(
-                call.root, clients, place, really=really, progress=progress
-            )
-        found += imports.propose(
-            call.root, stores, place, really=really, since=since and filters.when(since)
-        )
+        start = filters.when(since) if since else ""
+        found = _import_sources(call, names, place, since=start, really=really)
     if really and found:
         with output.bar("indexing") as progress:
             index.sync(call.root, progress)
     if form == "json":
-        output.print_json({"sources": [asdict(each) for each in found], "notes": place.notes})
+        output.print_json({"sources": [asdict(source) for source in found], "notes": place.notes})
         return
-    if not found:
-        click.echo("Nothing was found for this project.")
-    else:
-        rows = [
-            (each.source, each.kind, each.count, each.new, _size(each.bytes), each.added)
-            for each in found
-        ]
-        output.print_table(
-            "source,what,there,new,size,added",
-            rows if really else [(*row[:-1], "-") for row in rows],
-        )
-        if not really and any(each.new for each in found):
-            click.echo("Nothing was imported; --yes does it.")
+    _print_found(found, really=really)
     say(*map(one_line, place.notes))
 
 
-def _size(count: float) -> str:
+def _import_sources(
+    call: Invocation, names: Sequence[str], place: Place, *, since: str, really: bool
+) -> list[Found]:
+    """Import the histories of agents, and propose the memories of other tools."""
+    from ralph.app import imports
+    from ralph.app.histories import FINDERS
+
+    agents = []
+    tools = []
+    for name in names:
+        if name in FINDERS:
+            agents.append(name)
+        else:
+            tools.append(name)
+    with output.bar("importing") as progress:
+        found = imports.import_histories(call.root, agents, place, really=really, progress=progress)
+    return [*found, *imports.propose(call.root, tools, place, really=really, since=since)]
+
+
+def _print_found(found: Sequence[Found], *, really: bool) -> None:
+    if not found:
+        click.echo("Nothing was found for this project.")
+        return
+    rows = []
+    for source in found:
+        added = source.added if really else "-"
+        size = _format_size(source.bytes)
+        rows.append((source.source, source.kind, source.count, source.new, size, added))
+    output.print_table(("source", "what", "there", "new", "size", "added"), rows)
+    has_new = any(source.new for source in found)
+    if has_new and not really:
+        click.echo("Nothing was imported. Run again with --yes to import it.")
+
+
+def _format_size(count: float) -> str:
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"
@@ -103,21 +128,28 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
+# --- export, backup and restore -------------------------------------------------------------------
+
+
 @click.command(
     name="export", cls=Command, examples=["ralph export json", "ralph export agents-md memory.md"]
 )
 @click.argument("name", metavar="FORMAT", type=click.Choice(FORMATS))
 @click.argument("path", type=click.Path(path_type=Path), required=False)
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
-    """Write the memory to a file or to standard output: json (with sessions and journal), markdown, agents-md; or to a
-    folder: claude-memory, basic-memory. `ralph import PATH` brings the same records back.
+    """Export memories for other tools or for `ralph import`.
+
+    json (with sessions and journal), markdown and agents-md are written to a file or to standard
+    output; claude-memory and basic-memory to a folder. `ralph import PATH` imports the same records
+    again.
     """
     from ralph.app import exports
 
     if path is not None and str(path) != "-":
         count = exports.write_export(call.root, name, path, force=force)
-        click.echo(f"Wrote {count} file{'s' * (count > 1)} to {one_line(str(path))}")
+        noun = "files" if count > 1 else "file"
+        click.echo(f"Wrote {count} {noun} to {one_line(str(path))}")
     elif name in exports.FOLDERS:
         raise UsageError(
             f"{name} is a folder of files", hint=f"name it: ralph export {name} FOLDER"
@@ -129,7 +161,10 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
 @click.command(name="backup", cls=Command, examples=["ralph backup memory.tar.gz"])
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 def backup(call: Invocation, path: Path) -> None:
-    """Write everything that cannot be made again to one file: memories, settings, tasks, and the logs of sessions."""
+    """Back up memories, settings, tasks and logs to one file.
+
+    The file has everything that cannot be derived from other files.
+    """
     from ralph.app import exports
 
     count = exports.backup(call.root, path)
@@ -144,20 +179,27 @@ def backup(call: Invocation, path: Path) -> None:
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @opt.yes
 def restore(call: Invocation, path: Path, yes: bool) -> None:
-    """Check a backup and show what it would change; with --yes, write it. Files that it replaces are kept as copies."""
+    """Restore from a backup.
+
+    This checks the backup and shows what would change; with --yes, it writes the files. Files that
+    are replaced are kept as copies.
+    """
     from ralph.app import exports
 
     files = exports.restore(call.root, path, really=yes, by=call.author)
-    changed = [each for each in files if each.state in ("new", "replaced", exports.LEFT)]
-    for each in changed:
-        click.echo(f"{each.state} {call.show_path(each.path)}")
-    done = "Restored." if yes else "Nothing was written; --yes does it."
-    click.echo(
-        f"{len(changed)} of {len(files)} files differ. {done}"
-        if changed
-        else "Everything is there already."
-    )
-    if count := sum(each.forgotten for each in files):
-        say(
-            f"left out {count} entr{'y' if count == 1 else 'ies'} of the backup that `ralph forget` removed"
+    changed = [file for file in files if file.state in ("new", "replaced", exports.LEFT)]
+    for file in changed:
+        click.echo(f"{file.state} {call.show_path(file.path)}")
+    if not changed:
+        click.echo("Nothing to restore: every file is already there.")
+    elif yes:
+        click.echo(f"{len(changed)} of {len(files)} files differ. Restored.")
+    else:
+        click.echo(
+            f"{len(changed)} of {len(files)} files differ. "
+            "Nothing was written. Run again with --yes to restore them."
         )
+    forgotten = sum(file.forgotten for file in files)
+    if forgotten:
+        noun = "entry" if forgotten == 1 else "entries"
+        say(f"left out {forgotten} {noun} of the backup that `ralph forget` removed")

@@ -1,4 +1,4 @@
-"""The base of every command: its project and settings, examples in its help, and options that several share."""
+"""The base of every command: its project and settings, examples in its help, and shared options."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce, update_wrapper
+from functools import cached_property, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import click
 
@@ -25,26 +25,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-_KINDS = "|".join(kind.value for kind in MemoryKind)
-_TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
-"""A text that begins with a dash: an option is one word, or has `=` before its value, and is no number."""
 
-_WITHOUT_SYNC = (
-    "ralph index",
-    "ralph merge-driver",
-)  # they sync themselves, or write in the middle of a merge
+_KINDS = "|".join(kind.value for kind in MemoryKind)
+
+_DASHED_TEXT = re.compile(r"--?[^\s=]*\s|-\d[\d.]*\Z")
+"""Text that begins with a dash: several words, or a number. An option is one word."""
+
+_COMMANDS_WITHOUT_SYNC = ("ralph index", "ralph merge-driver")
+"""Commands that sync the index themselves, or that write in the middle of a merge."""
+
 _SYNONYMS = {
-    "add": "new create",
-    "delete": "rm remove del",
-    "done": "finish close",
-    "drop": "rm remove",
-    "edit": "update set",
-    "list": "ls ready",
-    "search": "find",
-    "show": "get view cat",
-    "stop": "cancel",
+    "add": ("new", "create"),
+    "delete": ("rm", "remove", "del"),
+    "done": ("finish", "close"),
+    "drop": ("rm", "remove"),
+    "edit": ("update", "set"),
+    "list": ("ls", "ready"),
+    "search": ("find",),
+    "show": ("get", "view", "cat"),
+    "stop": ("cancel",),
 }
 """Commands of groups, and other words that people try for them."""
+
+
+# --- one call -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,20 @@ class Invocation:
 
     @property
     def is_home(self) -> bool:
-        """Whether this is the home folder or the root of the file system, and nobody named it."""
+        """Whether this is the home folder or the file system's root, and nobody named it."""
         return not self.is_named and discovery.is_home(self.folder.as_posix())
 
     @cached_property
     def root(self) -> Path:
-        """The project's folder; state of earlier versions is moved out of its work tree first."""
+        """The project's folder; state of earlier versions is moved out of its work tree first.
+
+        Raises `UsageError` for a home folder that nobody named.
+        """
         root = self.folder
         if self.is_home:
-            hint = "go to a project's folder, or name one with --root"
             raise UsageError(
-                f"{root}: your home folder and / are never a project by themselves", hint=hint
+                f"{root} is not a project: your home folder and / never become one automatically",
+                hint="change to a project's folder, or name one with --root",
             )
         if paths.has_old_state(root):
             from ralph.app.project import move_old_state
@@ -103,129 +110,185 @@ class Invocation:
         """Who calls: `human` or `agent`."""
         from ralph.app.quarantine import author
 
-        return author(os.environ, is_terminal=sys.stdin is not None and sys.stdin.isatty())
+        return author(os.environ, is_terminal=can_ask())
 
     def show_path(self, path: Path) -> str:
-        """Return a path for people: below the project, relative to it."""
+        """Return a path for people: relative to the project if it is inside."""
         return one_line(paths.shown(path, self.folder))
 
 
+def can_ask() -> bool:
+    """Return whether a person can answer a question: standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def pass_call(function: Callable[..., T]) -> Callable[..., T]:
-    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as one value, `within`."""
+    """Pass the invocation as the first argument, and `--task` and `--all-tasks` as `within`.
+
+    `within` is the id of the task whose records are visible, or "" for all of them. If the command
+    wrote a file, the index is updated afterwards.
+    """
 
     def command(*args: Any, **options: Any) -> T:
         ctx = click.get_current_context()
         call = ctx.find_object(Invocation) or Invocation()
-        if "all_tasks" in options:  # `within` is the task whose records are visible; "" for all
-            task = options.get("within", "")
+        if "all_tasks" in options:
             all_tasks = options.pop("all_tasks")
-            exclude({"--task": task, "--all-tasks": all_tasks})
-            if not (task or all_tasks or ctx.invoked_subcommand):
-                from ralph.app import filters
-
-                task = filters.current_task(call.root, os.environ)
-            options["within"] = task
-        before = _count_writes()
+            options["within"] = _visible_task(ctx, call, options.get("within", ""), all_tasks)
+        writes_before = _count_writes()
         result = function(call, *args, **options)
-        if _count_writes() > before and not ctx.command_path.startswith(_WITHOUT_SYNC):
+        has_written = _count_writes() > writes_before
+        if has_written and not ctx.command_path.startswith(_COMMANDS_WITHOUT_SYNC):
             _update_index(call)
         return result
 
     return update_wrapper(command, function)
 
 
+def _visible_task(ctx: click.Context, call: Invocation, task: str, all_tasks: bool) -> str:
+    exclude({"--task": task, "--all-tasks": all_tasks})
+    if task or all_tasks or ctx.invoked_subcommand:
+        return task
+    from ralph.app import filters
+
+    return filters.current_task(call.root, os.environ)
+
+
 def _count_writes() -> int:
-    files = sys.modules.get(
-        "ralph.store.files"
-    )  # a command that has not loaded it has written nothing
-    return files.count_writes() if files is not None else 0
+    files = sys.modules.get("ralph.store.files")
+    if files is None:  # a command that never loaded this module has written nothing
+        return 0
+    count: int = files.count_writes()
+    return count
 
 
 def _update_index(call: Invocation) -> None:
-    """Bring an index up to date after a command that has written something, unless another process does."""
+    """Update the index after a command that wrote something, unless another process does."""
     from ralph.store import files
 
     with contextlib.suppress(RalphError, OSError):
         lock = paths.index_file(call.root).with_suffix(".db-lock")
-        handle = files.lock_file(lock) if lock.exists() else None
-        if handle is not None:  # loading the index takes longer than most commands
-            os.close(handle)
-            from ralph.app import index
+        if not lock.exists():
+            return
+        handle = files.lock_file(lock)
+        if handle is None:  # check before the import: it takes longer than most commands
+            return
+        os.close(handle)
+        from ralph.app import index
 
-            index.of(call.root).sync(within=index.MOMENT)
+        index.of(call.root).sync(within=index.MOMENT)
 
 
 def exclude(options: dict[str, object]) -> None:
-    """Refuse a call with more than one of these options."""
+    """Refuse a call with more than one of these options.
+
+    Raises `UsageError` that names the options given.
+    """
     given = [name for name, value in options.items() if value]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other", hint="give one of them")
+        raise UsageError(f"{' and '.join(given)} exclude each other", hint="use only one of them")
+
+
+# --- commands and groups --------------------------------------------------------------------------
 
 
 def _common_settings(examples: Sequence[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Add the examples to the help text, and -h and --root to the options."""
+    """Add the examples to the help, the options -h and --root, and a summary that is never cut."""
 
     def set_root(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
         if value is not None:
             ctx.obj = Invocation(explicit_root=value)
 
-    about = "The project's folder (default: found upward from here)."
-    path = click.Path(path_type=Path)
-    root = click.Option(["--root"], type=path, expose_value=False, callback=set_root, help=about)
-    text = inspect.cleandoc(settings.get("help") or "")
-    text += (
-        "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
-        if examples
-        else ""
+    root = click.Option(
+        ["--root"],
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=set_root,
+        help="Project folder (default: searched upward from here).",
     )
-    names = {"help_option_names": ["-h", "--help"]}
+    text = inspect.cleandoc(settings.get("help") or "")
+    summary = text.partition("\n")[0]
+    if examples:
+        text += "\n\n\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples)
     return {
-        "context_settings": names,
+        "context_settings": {"help_option_names": ["-h", "--help"]},
+        "short_help": summary,  # click cuts a summary that it derives from the help
         **settings,
         "help": text,
         "params": [*(settings.get("params") or ()), root],
     }
 
 
+class _SplitWords(NamedTuple):
+    """The words of a call, separated into text that begins with a dash and everything else."""
+
+    texts: list[str]
+    others: list[str]
+
+
 class Command(click.Command):
-    """A command that gets an Invocation, takes --root anywhere, and a text that begins with a dash as a text."""
+    """A command that gets an Invocation and takes --root in any place.
+
+    Text that begins with a dash is an argument, not an unknown option.
+    """
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
-        self.callback = pass_call(self.callback) if self.callback is not None else None
+        if self.callback is not None:
+            self.callback = pass_call(self.callback)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, but `- text`, `--no-verify is banned` and `-5` are no options."""
-        options = [param for param in self.params if isinstance(param, click.Option)]
-        names = {name for option in options for name in option.opts}
-        takes_value = {name for option in options if not option.is_flag for name in option.opts}
-        texts: list[str] = []
-        rest: list[str] = []
-        for number, word in enumerate(args):
-            begins = {word[:2], word.split(maxsplit=1)[0] if word.strip() else word}
-            is_value = number > 0 and args[number - 1] in takes_value
-            is_text = _TEXT.match(word) and not begins & names and not is_value
-            (texts if is_text else rest).append(word)
+        """Parse as click does, but `- item`, `--no-verify is banned` and `-5` are arguments.
+
+        Raises `click.NoSuchOption` that explains `--` if the command takes arguments.
+        """
+        words = self._split_words(args)
+        if words.texts and "--" not in args:
+            args = [*words.others, "--", *words.texts]
         try:
-            return super().parse_args(
-                ctx, [*rest, "--", *texts] if texts and "--" not in args else args
-            )
+            return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if any(isinstance(param, click.Argument) for param in self.params):
-                message = f"{error.message} (if it is a text, put -- before it)"
-                raise click.NoSuchOption(
-                    error.option_name, message, error.possibilities, error.ctx
-                ) from error
-            raise
+            if not any(isinstance(param, click.Argument) for param in self.params):
+                raise
+            message = f"{error.message} (if this is text, put -- before it)"
+            raise click.NoSuchOption(
+                error.option_name, message, error.possibilities, error.ctx
+            ) from error
+
+    def _split_words(self, args: Sequence[str]) -> _SplitWords:
+        option_names: set[str] = set()
+        names_with_value: set[str] = set()
+        for param in self.params:
+            if isinstance(param, click.Option):
+                option_names.update(param.opts)
+                if not param.is_flag:
+                    names_with_value.update(param.opts)
+        split = _SplitWords([], [])
+        previous = ""
+        for word in args:
+            is_value = previous in names_with_value
+            if is_value or not _is_dashed_text(word, option_names):
+                split.others.append(word)
+            else:
+                split.texts.append(word)
+            previous = word
+        return split
+
+
+def _is_dashed_text(word: str, option_names: set[str]) -> bool:
+    """Return whether a word of the call is text that begins with a dash."""
+    if not _DASHED_TEXT.match(word):
+        return False
+    first_part = word.split(maxsplit=1)[0]
+    return word[:2] not in option_names and first_part not in option_names
 
 
 class Group(click.Group):
-    """A group of such commands; it takes --root as well."""
+    """A group of such commands; it also takes --root."""
 
     command_class = Command
-    elsewhere: ClassVar[
-        Mapping[str, str]
-    ] = {}  # words that people try as a command, and the command that does it
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Words that people try as a command here, and the command that does it."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **_common_settings(examples, settings))
@@ -233,146 +296,212 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown one is answered with the nearest."""
-        name = args[0] if args else ""
-        path = ctx.command_path
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            from difflib import get_close_matches
+        """Find the command.
 
-            listed = self.list_commands(ctx)
-            near = [each for each in listed if name in _SYNONYMS.get(each, "").split()]
-            near = near or get_close_matches(name, listed, n=1)
-            hint = (
-                f"did you mean `{path} {near[0]}`?"
-                if near
-                else f"`{path} --help` lists the commands"
+        Raises `UsageError` with the closest match if it does not exist.
+        """
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise UsageError(
+                f"there is no command `{ctx.command_path} {name}`",
+                hint=self._suggestion(ctx, name),
             )
-            if name in self.elsewhere:
-                hint = f"`{self.elsewhere[name]}` does that"
-            raise UsageError(f"there is no command `{path} {name}`", hint=hint)
         return super().resolve_command(ctx, args)
+
+    def _suggestion(self, ctx: click.Context, name: str) -> str:
+        """Return the hint for a command that does not exist."""
+        from difflib import get_close_matches
+
+        if name in self.elsewhere:
+            return f"use `{self.elsewhere[name]}`"
+        commands = self.list_commands(ctx)
+        for command in commands:
+            if name in _SYNONYMS.get(command, ()):
+                return f"did you mean `{ctx.command_path} {command}`?"
+        for command in get_close_matches(name, commands, n=1):
+            return f"did you mean `{ctx.command_path} {command}`?"
+        return f"`{ctx.command_path} --help` lists the commands"
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
+    """Return one decorator that applies several, the first one outermost."""
+
+    def decorate(function: Fn) -> Fn:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 allow_secret = click.option(
-    "--allow-secret", is_flag=True, help="Store text that looks like it holds a secret."
+    "--allow-secret", is_flag=True, help="Store the text even if it looks like a secret."
 )
 all_tasks = click.option(
     "--all-tasks", is_flag=True, help="Include records of other unfinished tasks."
 )
 since = click.option(
-    "--since", default="", metavar="WHEN", help="From this time on: a date, or 7d, 24h, 2w, 3m."
+    "--since",
+    default="",
+    metavar="WHEN",
+    help="Only from this time on: a date, or 7d, 24h, 2w, 3m.",
 )
 file = click.option("--file", type=click.Path(path_type=Path), help="Read the text from this file.")
 dry_run = click.option(
-    "--dry-run", is_flag=True, help="Print what would change, and change nothing."
+    "--dry-run", is_flag=True, help="Print what would change, without changing it."
 )
-yes = click.option("--yes", is_flag=True, help="Do it; without this it is only shown.")
+yes = click.option("--yes", is_flag=True, help="Make the changes instead of previewing them.")
 record_id = click.argument("name", metavar="ID")
 
+visibility = combine(
+    click.option(
+        "--task",
+        "within",
+        default="",
+        metavar="ID",
+        help="Use what this task can see [default: RALPH_TASK, or the worktree's task].",
+    ),
+    all_tasks,
+)
+"""Which records a command sees; the function gets both options as `within`."""
 
-def kinds(what: str) -> Callable[[Fn], Fn]:
+agent = combine(
+    click.option(
+        "--agent", default="", help="Agent to run, such as claude, codex, acp or command."
+    ),
+    click.option("--command", default="", help="Program for the agents `command` and `acp`."),
+    click.option("--model", default="", help="Model that the agent uses."),
+    click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
+)
+
+
+def kinds(help_text: str) -> Callable[[Fn], Fn]:
     """`--type a,b`, given once or several times."""
     return click.option(
-        "-t", "--type", "kinds", multiple=True, metavar=_KINDS, callback=_parse_kinds, help=what
+        "-t",
+        "--type",
+        "kinds",
+        multiple=True,
+        metavar=_KINDS,
+        callback=_parse_kinds,
+        help=help_text,
     )
 
 
-def kind(what: str, **settings: Any) -> Callable[[Fn], Fn]:
+def kind(help_text: str, **settings: Any) -> Callable[[Fn], Fn]:
     """`--type` with exactly one type."""
     return click.option(
-        "-t", "--type", "kind", metavar=_KINDS, callback=_parse_kinds, help=what, **settings
+        "-t", "--type", "kind", metavar=_KINDS, callback=_parse_kind, help=help_text, **settings
     )
 
 
 def _parse_kinds(
-    ctx: click.Context, param: click.Parameter, value: str | Sequence[str] | None
-) -> object:
+    ctx: click.Context, param: click.Parameter, value: Sequence[str]
+) -> tuple[MemoryKind, ...]:
     from ralph.app.memory import kinds_named
 
-    if isinstance(value, str):
-        return kinds_named([value])[0]
-    return tuple(dict.fromkeys(kinds_named(split_commas(value)))) if value is not None else None
+    return tuple(dict.fromkeys(kinds_named(split_commas(value))))
 
 
-def tags(what: str) -> Callable[[Fn], Fn]:
-    """`--tags a,b`, given once or several times; None when it is not given."""
+def _parse_kind(ctx: click.Context, param: click.Parameter, value: str | None) -> MemoryKind | None:
+    from ralph.app.memory import kinds_named
 
-    def split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> object:
-        return split_commas(value) if value else None
+    if value is None:
+        return None
+    return kinds_named([value])[0]
 
-    return click.option("--tags", multiple=True, metavar="A,B", callback=split, help=what)
+
+def tags(help_text: str) -> Callable[[Fn], Fn]:
+    """`--tags a,b`, given once or several times; None if it is not given."""
+    return click.option(
+        "--tags", multiple=True, metavar="A,B", callback=_parse_tags, help=help_text
+    )
+
+
+def _parse_tags(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    if not value:
+        return None
+    return split_commas(value)
 
 
 def formats(*choices: str) -> Callable[[Fn], Fn]:
-    """`--format`, the first choice being the default."""
+    """`--format`; the first choice is the default."""
     return click.option(
         "--format",
         "form",
         type=click.Choice(choices),
         default=choices[0],
         show_default=True,
-        help="How to print it.",
+        help="Output format.",
     )
 
 
-def limit(default: int | None, what: str = "At most so many.") -> Callable[[Fn], Fn]:
+def limit(default: int | None, help_text: str = "Maximum number of results.") -> Callable[[Fn], Fn]:
     """`--limit N`."""
-    number = click.IntRange(min=1)
     return click.option(
-        "--limit", type=number, default=default, show_default=default is not None, help=what
+        "--limit",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=default is not None,
+        help=help_text,
     )
 
 
-def combine(*options: Callable[[Any], Any]) -> Callable[[Fn], Fn]:
-    """Return one decorator for several, in this order."""
-    return lambda function: reduce(lambda inner, option: option(inner), reversed(options), function)
-
-
-_VISIBILITY = "See what this task sees [default: RALPH_TASK, or the worktree's task]."
-visibility = combine(
-    click.option("--task", "within", default="", metavar="ID", help=_VISIBILITY), all_tasks
-)
-"""What a command sees; it gets both options as `within`."""
-agent = combine(
-    click.option("--agent", default="", help="The agent: claude, codex, acp, command."),
-    click.option("--command", default="", help="The program of the agents `command` and `acp`."),
-    click.option("--model", default="", help="The agent's model."),
-    click.option("--permission", default="", metavar="MODE", help="Claude Code's permission mode."),
-)
+# --- values ---------------------------------------------------------------------------------------
 
 
 def split_commas(words: Iterable[str]) -> tuple[str, ...]:
-    """Return words that were given one by one, or with commas between."""
-    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+    """Split words at commas and drop empty parts."""
+    parts = []
+    for word in words:
+        for part in word.split(","):
+            if part.strip():
+                parts.append(part.strip())
+    return tuple(parts)
 
 
 def read_words(words: tuple[str, ...]) -> str:
-    """Join the words of a question; `-` alone reads them from standard input."""
-    return read_text("-").strip() if words == ("-",) else " ".join(words)
+    """Join the words of a query; `-` alone reads them from standard input."""
+    if words == ("-",):
+        return read_text("-").strip()
+    return " ".join(words)
 
 
 def read_text(text: str | None, file: Path | None = None) -> str:
-    """Return the text of an argument, of standard input with `-`, or of a file."""
+    """Return the text of an argument, of standard input for `-`, or of a file.
+
+    Raises `UsageError` without a text or with two, and `Unreadable` if it cannot be read as UTF-8.
+    """
     exclude({"a text": text is not None, "--file": file is not None})
-    if file is None and text is None:
+    if file is not None:
+        return _decode_input(file.read_bytes, f"{file}:", "name a readable text file")
+    if text is None:
         raise UsageError(
             "no text was given",
-            hint='put it in quotes, or use "-" for standard input, or --file PATH',
+            hint='put it in quotes, use "-" for standard input, or use --file PATH',
         )
-    if text is not None and text != "-":
+    if text != "-":
         return text
-    source = f"{file}:" if file is not None else "standard input"
+    return _decode_input(
+        _read_stdin, "standard input", "give the text as an argument, or use --file PATH"
+    )
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None:
+        raise OSError(0, "it is closed")
+    return sys.stdin.buffer.read()
+
+
+def _decode_input(read: Callable[[], bytes], source: str, hint: str) -> str:
     try:
-        if file is None and sys.stdin is None:
-            raise OSError(0, "it is closed")
-        raw = file.read_bytes() if file is not None else sys.stdin.buffer.read()
-        return raw.decode("utf-8-sig")
+        return read().decode("utf-8-sig")
     except OSError as error:
-        hint = (
-            "name a readable text file"
-            if file
-            else "give the text as an argument, or with --file PATH"
-        )
         raise Unreadable(f"{source} cannot be read: {error.strerror}", hint=hint) from error
     except UnicodeDecodeError as error:
         raise Unreadable(f"{source} is not UTF-8 text", hint="convert it to UTF-8 first") from error

@@ -1,7 +1,8 @@
-"""How results are printed: tables for people, JSON for programs, markdown for agents, ids for scripts.
+"""Print results: tables for people, JSON for programs, markdown for agents, ids for scripts.
 
-Machine-readable output goes to stdout alone, warnings and notes to stderr. Colour only on a terminal and never with
-NO_COLOR (click strips it from pipes). Control characters in texts are printed as escapes.
+Results go to stdout, warnings and notes to stderr, so that programs can read stdout as it is.
+Colour appears only on a terminal and never with NO_COLOR (click strips it from pipes). Control
+characters in texts are printed as escapes.
 """
 
 from __future__ import annotations
@@ -20,160 +21,212 @@ import click
 from ralph.model import ids
 
 T = TypeVar("T")
-_LEAST = 24  # columns that the last one of a table has at least, on a narrow terminal
-_FEW = 20  # steps after which most commands print their progress
-_C1 = {code: f"\\u{code:04x}" for code in range(127, 160)}
-_CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))
+
+_MIN_LAST_COLUMN = 24  # terminal columns that the last column of a table always gets
+_COLUMN_GAP = 2  # blanks between two columns of a table
+_DEFAULT_TERMINAL_SIZE = (120, 24)  # columns and lines, if the terminal does not say
+_PROGRESS_INTERVAL = 20  # steps between two updates of a progress line
+_MAX_DAYS_AGO = 30  # older dates are printed as dates
+_CLEAR_LINE = "\r\x1b[K"
+
+_DELETE_AND_C1 = range(127, 160)
+_C0_EXCEPT_TAB_AND_LINE_ENDS = (*range(9), 11, 12, *range(14, 32))
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _DELETE_AND_C1}
+_TEXT_ESCAPES = {
+    code: f"\\x{code:02x}" for code in (*_C0_EXCEPT_TAB_AND_LINE_ENDS, *_DELETE_AND_C1)
 }
 
 
+# --- messages -------------------------------------------------------------------------------------
+
+
 def warn(*messages: str) -> None:
-    """Print warnings on stderr."""
+    """Print warnings to stderr."""
     for message in messages:
         click.echo(click.style("warning: ", fg="yellow") + message, err=True)
 
 
 def say(*messages: str) -> None:
-    """Print notes on stderr; empty ones are left out."""
-    for message in filter(None, messages):
-        click.echo(message, err=True)
+    """Print notes to stderr; empty ones are skipped."""
+    for message in messages:
+        if message:
+            click.echo(message, err=True)
 
 
 def print_private(parts: int) -> None:
     """Print how many private parts were left out, if any."""
-    say(f"left out {parts} private part(s)" if parts else "")
+    if parts:
+        say(f"left out {parts} private part(s)")
+
+
+def print_more(total: int, shown: int) -> None:
+    """Print to stderr how many rows a limit left out, if any."""
+    if total > shown:
+        say(f"{total - shown} more; use --limit {total} to see them")
+
+
+# --- results --------------------------------------------------------------------------------------
 
 
 def print_json(value: object) -> None:
-    """Print JSON for a program, readable by a person."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_C1))
+    """Print indented JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_JSON_ESCAPES))
 
 
 def print_item(form: str, shape: Mapping[str, object], text: str) -> None:
-    """Print one thing as JSON, as its id alone, or as the text for people."""
+    """Print one item as JSON, as its id alone, or as `text` for people."""
     if form == "json":
         print_json(shape)
+    elif form == "quiet":
+        click.echo(shape["id"])
     else:
-        click.echo(shape["id"] if form == "quiet" else text)
+        click.echo(text)
 
 
 def print_rows(
     items: Sequence[T],
     form: str,
+    *,
     to_json: Callable[[T], Mapping[str, object]],
-    headings: str,
+    headings: Sequence[str],
     row: Callable[[T], Sequence[object]],
-    nothing: str,
+    empty: str,
 ) -> None:
-    """Print a listing as a table with `headings`, separated by commas, as JSON, or as ids alone."""
+    """Print a listing as a table, as JSON or as ids alone; `empty` replaces an empty table."""
     if form == "json":
-        print_json(list(map(to_json, items)))
+        print_json([to_json(item) for item in items])
     elif form == "quiet":
         for item in items:
             click.echo(to_json(item)["id"])
     elif not items:
-        click.echo(nothing)
+        click.echo(empty)
     else:
         print_table(headings, map(row, items))
 
 
-def print_table(headings: str, rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below headings that are separated by commas."""
-    click.echo(table(headings.split(","), [[one_line(str(cell)) for cell in row] for row in rows]))
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below their headings."""
+    lines = []
+    for row in rows:
+        lines.append([one_line(str(cell)) for cell in row])
+    click.echo(table(headings, lines))
 
 
 def print_fields(fields: Mapping[str, str]) -> None:
-    """Print the fields that have a value, one a line."""
+    """Print the fields that have a value, one per line."""
     for name, value in fields.items():
         if value:
             click.echo(f"  {name + ':':12} {one_line(value)}")
 
 
-def print_more(total: int, shown: int) -> None:
-    """Print on stderr how many rows a limit left out, if any."""
-    say(f"{total - shown} more; --limit {total} shows every one" if total > shown else "")
-
-
 def print_raw(text: str) -> None:
-    """Print text for an agent or a file as it is; a terminal gets control characters as escapes."""
-    click.echo(visible(text) if is_terminal() else text, nl=False, color=True)
+    """Print text unchanged for an agent or a file; a terminal gets escapes for controls."""
+    if is_terminal():
+        text = visible(text)
+    click.echo(text, nl=False, color=True)
+
+
+# --- text -----------------------------------------------------------------------------------------
 
 
 def visible(text: str) -> str:
     """Return text that cannot move the cursor or change colours."""
-    return text.translate(_CONTROLS)
+    return text.translate(_TEXT_ESCAPES)
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line."""
+    """Return the text on one line, with control characters as escapes."""
     return " ".join(visible(text).split())
 
 
 def width(text: str) -> int:
-    """Count columns on a terminal: wide characters (Korean, Chinese, Japanese, emoji) take two."""
+    """Count terminal columns: wide characters (Korean, Chinese, Japanese, emoji) take two."""
     if text.isascii():
         return len(text)
-    return sum(
-        2 if unicodedata.east_asian_width(char) in "WF" else 0 if unicodedata.combining(char) else 1
-        for char in text
-    )
+    return sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    if unicodedata.combining(character):
+        return 0
+    return 1
 
 
 def cut(text: str, columns: int) -> str:
-    """Cut to so many columns, with an ellipsis when something is left out."""
+    """Cut text to a number of terminal columns; an ellipsis marks the cut."""
     if width(text) <= columns:
         return text
     used = 0
-    for end, char in enumerate(text):
-        used += width(char)
+    for end, character in enumerate(text):
+        used += width(character)
         if used > columns - 1:
             return text[:end].rstrip() + "…"
     return text
 
 
 def cut_cell(text: str, columns: int) -> str:
-    """Cut a cell of a table on a terminal; in a pipe it stays whole."""
-    return cut(text, columns) if is_terminal() else text
+    """Cut a table cell on a terminal; in a pipe it stays whole."""
+    if is_terminal():
+        return cut(text, columns)
+    return text
 
 
 def is_terminal() -> bool:
-    """Whether a person reads standard output on a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align columns; on a terminal the last one is cut to its width, in a pipe nothing is."""
-    from shutil import get_terminal_size
-
-    columns = [max(width(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
-    room = columns[-1]
+    """Align columns. On a terminal the last one is cut to fit; in a pipe it stays whole."""
+    widths = []
+    for column in zip(headings, *rows, strict=True):
+        widths.append(max(map(width, column)))
     if is_terminal():
-        room = max(
-            _LEAST, get_terminal_size((120, 24)).columns - sum(columns[:-1]) - 2 * len(columns[:-1])
-        )
-    lines = []
-    for number, row in enumerate([headings, *rows]):
-        cells = [cell + " " * (columns[i] - width(cell)) for i, cell in enumerate(row[:-1])]
-        line = "  ".join([*cells, cut(row[-1], room)]).rstrip()
-        lines.append(click.style(line, bold=True) if number == 0 else line)
+        widths[-1] = _room_for_last_column(widths[:-1])
+    lines = [click.style(_table_line(headings, widths), bold=True)]
+    for row in rows:
+        lines.append(_table_line(row, widths))
     return "\n".join(lines)
 
 
+def _room_for_last_column(widths_before: Sequence[int]) -> int:
+    from shutil import get_terminal_size
+
+    used = sum(widths_before) + _COLUMN_GAP * len(widths_before)
+    return max(_MIN_LAST_COLUMN, get_terminal_size(_DEFAULT_TERMINAL_SIZE).columns - used)
+
+
+def _table_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = []
+    for cell, cell_width in zip(row[:-1], widths[:-1], strict=True):
+        cells.append(cell + " " * (cell_width - width(cell)))
+    cells.append(cut(row[-1], widths[-1]))
+    return (" " * _COLUMN_GAP).join(cells).rstrip()
+
+
 def ago(day: str) -> str:
-    """Return a date in words: today, yesterday, 5 days ago; older ones as they are."""
+    """Describe a recent date in words (today, yesterday, 5 days ago); keep an older one."""
     try:
         days = (ids.now().date() - date.fromisoformat(day[:10])).days
     except ValueError:
         return day or "-"
-    if days in (0, 1):
-        return "yesterday" if days else "today"
-    return f"{days} days ago" if 1 < days <= 30 else day[:10]
+    if days == 0:
+        return "today"
+    if days == 1:
+        return "yesterday"
+    if 1 < days <= _MAX_DAYS_AGO:
+        return f"{days} days ago"
+    return day[:10]
 
 
 @contextmanager
-def bar(what: str, every: int = _FEW) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function that prints progress on a terminal, `every` so many steps; None elsewhere."""
+def bar(what: str, every: int = _PROGRESS_INTERVAL) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function that prints progress on a terminal, or None if there is no terminal.
+
+    The line is updated every `every` steps, and only if there are at least that many steps.
+    """
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -182,7 +235,7 @@ def bar(what: str, every: int = _FEW) -> Iterator[Callable[[int, int], None] | N
     def progress(done: int, total: int) -> None:
         nonlocal clear
         if total >= every and (done % every == 0 or done == total):
-            clear = "\r\x1b[K"
+            clear = _CLEAR_LINE
             click.echo(f"\r{what}: {done} of {total}", err=True, nl=False)
 
     try:

@@ -1,10 +1,10 @@
-"""`ralph review`: decide what waits in the inbox, by a key or by commands, and promote records to other files."""
+"""`ralph review`: decide what waits in the inbox, by a key or by commands, and promote records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -18,24 +18,30 @@ from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
 from ralph.errors import RalphError
 from ralph.model import ids
-from ralph.store.library import Stored
+
+if TYPE_CHECKING:
+    from ralph.app.pages.changes import ChangeHistory
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
-_VERBS = [
-    "accept",
-    "reject",
-    "edit",
-    "merge",
-    "supersede",
-    "archive",
-    "promote",
-    "delete",
-    "next",
-    "undo",
-    "quit",
-]
-_KEYS = {("v" if verb == "archive" else verb[0]): verb for verb in _VERBS}
-_BASE = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")  # set for pull requests
+
+_KEYS = {
+    "a": "accept",
+    "r": "reject",
+    "e": "edit",
+    "m": "merge",
+    "s": "supersede",
+    "v": "archive",
+    "p": "promote",
+    "d": "delete",
+    "n": "next",
+    "u": "undo",
+    "q": "quit",
+}
+_ALWAYS_ALLOWED = ("next", "undo", "quit")
+
+_BASE_VARIABLES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+"""Variables that name the target branch of a pull request."""
+
 _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
@@ -51,7 +57,7 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     type=click.Choice(_STATES),
     default="proposed",
     show_default=True,
-    help="Which insights.",
+    help="Only insights with this status.",
 )
 @opt.all_tasks
 @click.option(
@@ -60,44 +66,67 @@ _ids = click.argument("names", metavar="ID...", nargs=-1, required=True)
     help="Only files that differ from the default branch; exit 1 if one needs a person.",
 )
 @click.option(
-    "--base", default="", envvar=_BASE, metavar="BRANCH", help="Compare with this branch, for --ci."
+    "--base",
+    default="",
+    envvar=_BASE_VARIABLES,
+    metavar="BRANCH",
+    help="With --ci: compare with this branch.",
 )
 @opt.formats("table", "json", "quiet")
 @pass_call
 def cli(
     call: Invocation, task: str, status: str, within: str, form: str, ci: bool, base: str
 ) -> None:
-    """Decide what waits: insights (proposed memories), memories that read like an instruction to an agent (held until a
-    person accepts them), wordings that a merge set aside, edits that nobody signed, contradictions, duplicates, and
-    memories that cite what is gone or that no session ever got. In a terminal, one key decides; else they are listed.
+    """Review proposed, stale and conflicting memories.
 
-    A star marks insights that are well-evidenced: seen in two sessions or iterations, or an error whose command passed
-    once it was fixed. They go to the project's patterns when their task is done, and so do those that you accept.
+    These are insights (proposed memories), memories that read like an instruction to an agent
+    (withheld until a person accepts them), versions that a merge set aside, unsigned edits,
+    contradictions, duplicates, memories that cite something that is gone, and memories that no
+    session ever received. In a terminal, one key decides; otherwise they are listed.
+
+    A star marks insights with good evidence: seen in two sessions or iterations, or an error whose
+    command passed once it was fixed. They are added to the project's patterns when their task is
+    done, and so are those that you accept.
     """
-    ctx = click.get_current_context()
-    if ctx.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
     if ci:
-        findings = inbox.changed_items(call.root, base)
-        if form == "table":
-            for item in findings:
-                click.echo(one_line(f"{item.source}: {item.kind}: {item.id}: {item.why}"))
-        else:
-            print_rows(findings, form, asdict, "", lambda _: (), "")
-        ctx.exit(int(bool(findings)))
+        _review_changed_files(call, base, form)
     items = inbox.items(
         call.root, task_id=task, status="" if status == "all" else status, within=within
     )
     problems = insights.find_problems(call.root, task)
     warn(*map(one_line, problems))
-    short = (
-        ids.short_ids(each.record.id for each in insights.list_(call.root))
-        if form == "table"
-        else {}
-    )
+    if form == "table" and items and output.is_terminal() and call.author == "human":
+        _decide_by_key(call, items)
+        return
+    empty = "No insights that can be read." if problems else "Nothing to review."
+    _print_items(call, items, form, empty)
+
+
+def _review_changed_files(call: Invocation, base: str, form: str) -> NoReturn:
+    """Print what needs a person in files that differ from a branch, and exit."""
+    findings = inbox.changed_items(call.root, base)
+    if form == "json":
+        print_json([asdict(item) for item in findings])
+    else:
+        for item in findings:
+            if form == "quiet":
+                click.echo(item.id)
+            else:
+                click.echo(one_line(f"{item.source}: {item.kind}: {item.id}: {item.why}"))
+    click.get_current_context().exit(1 if findings else 0)
+
+
+def _print_items(call: Invocation, items: Sequence[ReviewItem], form: str, empty: str) -> None:
+    short: Mapping[str, str] = {}
+    if form == "table":
+        short = ids.short_ids(insight.record.id for insight in insights.list_(call.root))
 
     def row(item: ReviewItem) -> Sequence[object]:
-        text = item.text if item.kind in (inbox.INSIGHT, inbox.HELD) else f"{item.why}: {item.text}"
+        text = item.text
+        if item.kind not in (inbox.INSIGHT, inbox.HELD):
+            text = f"{item.why}: {text}"
         return (
             short.get(item.id, item.id),
             item.task or "-",
@@ -107,58 +136,87 @@ def cli(
             text,
         )
 
-    if form == "table" and items and output.is_terminal() and call.author == "human":
-        _decide_by_key(call, items)
-        return
-    nothing = "No insights that can be read." if problems else "Nothing to review."
-    print_rows(items, form, asdict, "ID,TASK,STATUS,LABEL,SEEN,TEXT", row, nothing)
+    print_rows(
+        items,
+        form,
+        to_json=asdict,
+        headings=("ID", "TASK", "STATUS", "LABEL", "SEEN", "TEXT"),
+        row=row,
+        empty=empty,
+    )
+
+
+# --- deciding by key ------------------------------------------------------------------------------
+
+
+class _Decision(NamedTuple):
+    """A decision that can be undone: the name of its undo, and the position of its item."""
+
+    undo: str
+    position: int
 
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
-    """Show one item after the other, and do what a key says; `u` takes the last change back."""
-    from ralph.app.pages.changes import ChangeHistory, ChangeRequest, apply_planned
-    from ralph.cli.memory import open_editor
+    """Show one item after the other and do what a key says; `u` undoes the last decision."""
+    from ralph.app.pages.changes import ChangeHistory
 
     history = ChangeHistory(call.root)
-    undoable = list[tuple[str, int]]()
-    at = 0
-    while at < len(items):
-        item = items[at]
-        keys = {
-            key: verb
-            for key, verb in _KEYS.items()
-            if verb in (*item.verbs, "next", "undo", "quit")
-        }
-        click.echo(f"\n{at + 1}/{len(items)}  {item.kind}  {item.id}  {one_line(item.source)}")
-        click.echo(output.visible(item.text))
-        click.echo(
-            f"  {one_line(item.why)}\n  {'  '.join(f'{key} {verb}' for key, verb in keys.items())}"
-        )
+    decisions: list[_Decision] = []
+    position = 0
+    while position < len(items):
+        item = items[position]
+        allowed = (*item.verbs, *_ALWAYS_ALLOWED)
+        keys = {key: verb for key, verb in _KEYS.items() if verb in allowed}
+        _print_choice(item, f"{position + 1}/{len(items)}", keys)
         try:
             verb = keys.get(click.getchar().lower(), "")
-            if verb == "undo" and undoable:
-                name, at = undoable.pop()
-                click.echo(one_line(history.undo(name)["summary"]))
+            if verb == "undo" and decisions:
+                last = decisions.pop()
+                position = last.position
+                click.echo(one_line(history.undo(last.undo)["summary"]))
             elif verb in item.verbs:
-                text = None
-                to = {"promote": Target.PATTERNS.value, "accept": item.kind}.get(verb, item.other)
-                if verb == "edit":
-                    text = open_editor(item.text)
-                elif verb == "merge" and item.kind == inbox.CONFLICT:
-                    text = open_editor(
-                        f"{memory.show(call.root, item.other).record.text}\n{item.text}"
-                    )
-                request = ChangeRequest(verb, item.id, to=to, text=text)
-                change = apply_planned(history, request, call.patterns)
-                undoable.append((change.undo, at))
-                click.echo(one_line(change.result["summary"]))
-            at += verb in (*item.verbs, "next")
+                undo = _apply_decision(call, history, item, verb)
+                decisions.append(_Decision(undo, position))
+            if verb == "next" or verb in item.verbs:
+                position += 1
         except EOFError:
-            verb = "quit"
+            return
         except RalphError as error:
             warn(one_line(f"{error.message}; {error.hint}"))
         if verb == "quit":
             return
+
+
+def _print_choice(item: ReviewItem, progress: str, keys: Mapping[str, str]) -> None:
+    click.echo(f"\n{progress}  {item.kind}  {item.id}  {one_line(item.source)}")
+    click.echo(output.visible(item.text))
+    click.echo(f"  {one_line(item.why)}")
+    click.echo("  " + "  ".join(f"{key} {verb}" for key, verb in keys.items()))
+
+
+def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, verb: str) -> str:
+    """Apply a decision, print what it did, and return the name of its undo."""
+    from ralph.app.pages.changes import ChangeRequest, apply_planned
+    from ralph.cli.memory import open_editor
+
+    target = item.other
+    if verb == "promote":
+        target = Target.PATTERNS.value
+    elif verb == "accept":
+        target = item.kind
+    text = None
+    if verb == "edit":
+        text = open_editor(item.text)
+    elif verb == "merge" and item.kind == inbox.CONFLICT:
+        kept = memory.show(call.root, item.other).record.text
+        text = open_editor(f"{kept}\n{item.text}")
+    request = ChangeRequest(verb, item.id, to=target, text=text)
+    change = apply_planned(history, request, call.patterns)
+    click.echo(one_line(change.result["summary"]))
+    return change.undo
+
+
+# --- deciding by command --------------------------------------------------------------------------
 
 
 @cli.command("show", examples=["ralph review show ins-a231"])
@@ -166,12 +224,11 @@ def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
 @opt.all_tasks
 @opt.formats("table", "json")
 def show(call: Invocation, name: str, within: str, form: str) -> None:
-    """Show one thing that waits for a decision: what it is, why, its evidence, and the commands that decide it."""
-    waiting = [*inbox.held_items(call.root), *inbox.memory_items(call.root)]
-    item = next(
-        (each for each in waiting if ids.match_ids(name, [each.id]) or each.id == name), None
-    )
-    item = item or inbox.insight_item(insights.find(call.root, name, within=within), call.root)
+    """Show one item that waits for a decision.
+
+    This prints its text, why it waits, its evidence, and the commands that decide it.
+    """
+    item = _find_item(call, name, within)
     if form == "json":
         print_json(asdict(item))
         return
@@ -183,83 +240,107 @@ def show(call: Invocation, name: str, within: str, form: str) -> None:
     print_raw(f"\n{item.text}\n")
 
 
+def _find_item(call: Invocation, name: str, within: str) -> ReviewItem:
+    for item in (*inbox.held_items(call.root), *inbox.memory_items(call.root)):
+        if item.id == name or ids.match_ids(name, [item.id]):
+            return item
+    return inbox.insight_item(insights.find(call.root, name, within=within), call.root)
+
+
 @cli.command("accept", examples=["ralph review accept ins-a231"])
 @_ids
 def accept(call: Invocation, names: tuple[str, ...]) -> None:
-    """Accept insights, which go to the project's patterns once their task is done, or memories that are held."""
-    _decide(call, names, review.accept, "Accepted")
+    """Accept insights, or memories that are withheld.
+
+    Accepted insights are added to the project's patterns once their task is done.
+    """
+    for name in names:
+        record = review.accept(call.root, name, by=call.author).record
+        click.echo(f"Accepted {one_line(record.id)}")
+        promoted = record.extra.get("promoted_to")
+        if promoted:
+            click.echo(f"promoted to {one_line(str(promoted))}")
 
 
 @cli.command("reject", examples=["ralph review reject ins-a231"])
 @_ids
 def reject(call: Invocation, names: tuple[str, ...]) -> None:
-    """Reject insights, which are not proposed again, or drop memories that are held."""
-    _decide(call, names, review.reject, "Rejected")
+    """Reject insights, or delete memories that are withheld.
 
-
-def _decide(
-    call: Invocation, names: tuple[str, ...], decide: Callable[..., Stored], verb: str
-) -> None:
+    Rejected insights are not proposed again.
+    """
     for name in names:
-        record = decide(call.root, name, by=call.author).record
-        click.echo(f"{verb} {one_line(record.id)}")
-        if verb == "Accepted" and (promoted := record.extra.get("promoted_to")):
-            click.echo(f"promoted to {one_line(str(promoted))}")
+        record = review.reject(call.root, name, by=call.author).record
+        click.echo(f"Rejected {one_line(record.id)}")
 
 
 @cli.command("promote", examples=["ralph review promote mem-a3f8 --to agents --dry-run"])
 @opt.record_id
 @click.option(
-    "--to", type=click.Choice([each.value for each in Target]), required=True, help="The file."
+    "--to",
+    type=click.Choice([target.value for target in Target]),
+    required=True,
+    help="The file to copy it to.",
 )
-@click.option("--text", default=None, help='The text to write instead ("-": from standard input).')
-@opt.kind("What it is, for memory and patterns.")
+@click.option(
+    "--text", default=None, help='The text to write instead ("-" reads it from standard input).'
+)
+@opt.kind("The type, for memory and patterns.")
 @click.option(
     "--file", "page", default="", metavar="NAME", help="The page of specs/design, for --to design."
 )
 @opt.dry_run
-@click.option("--force", is_flag=True, help="Also when it reads like a prompt injection.")
+@click.option("--force", is_flag=True, help="Promote it even if it reads like a prompt injection.")
 def promote_(
     call: Invocation, name: str, to: str, text: str | None, dry_run: bool, **options: Any
 ) -> None:
-    """Copy any record (insight, memory, observation, journal entry, knowledge) to a file that more agents read.
+    """Copy a record to a file that more agents read.
 
-    memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md; agents is AGENTS.md,
-    claude is CLAUDE.md and design a page of specs/design. In these three only the region between <!-- ralph:start -->
-    and <!-- ralph:end --> is written.
+    Any record can be promoted: an insight, a memory, an observation, a journal entry or knowledge.
+    memory is .agent/memories.md, with a link to the record; patterns is .ralph/global-patterns.md;
+    agents is AGENTS.md, claude is CLAUDE.md, and design is a page of specs/design. In the last
+    three, only the region between <!-- ralph:start --> and <!-- ralph:end --> is written.
     """
-    options |= {
-        "text": read_text(text) if text is not None else "",
-        "patterns": call.patterns,
-        "by": call.author,
-    }
+    new_text = ""
+    if text is not None:
+        new_text = read_text(text)
     promotion = review.promote(
-        call.root, full_id(call.root, name), Target(to), dry_run=dry_run, **options
+        call.root,
+        full_id(call.root, name),
+        Target(to),
+        dry_run=dry_run,
+        text=new_text,
+        patterns=call.patterns,
+        by=call.author,
+        **options,
     )
     if dry_run and promotion.changed:
         print_raw(promotion.diff)
+        return
+    file = call.show_path(promotion.path)
+    if promotion.changed:
+        names = ", ".join(record.id for record in promotion.added)
+        click.echo(one_line(f"Promoted {names} to {file}"))
     else:
-        names = ", ".join(each.id for each in promotion.added)
-        file = call.show_path(promotion.path)
-        click.echo(
-            one_line(
-                f"Promoted {names} to {file}" if promotion.changed else f"Already said in {file}"
-            )
-        )
+        click.echo(one_line(f"{file} already has it"))
 
 
 @cli.command("refine", examples=["ralph review refine ins-a231"])
 @_ids
 def refine(call: Invocation, names: tuple[str, ...]) -> int:
-    """Let summarize.command reword proposed insights; the first words are kept, and exit code 1 says that it failed."""
-    unchanged = 0
+    """Let summarize.command reword proposed insights.
+
+    The original wording is kept. The exit code is 1 if rewording failed.
+    """
+    has_failed = False
     for name in names:
-        insight, why = review.refine(
+        insight, failure = review.refine(
             call.root, name, call.config.summarize.command, patterns=call.patterns
         )
-        unchanged += bool(why)
-        if why:
-            warn(f"{one_line(insight.record.id)} stays as it is: {one_line(why)}")
+        record = insight.record
+        if failure:
+            has_failed = True
+            warn(f"{one_line(record.id)} is unchanged: {one_line(failure)}")
         else:
-            click.echo(f"{one_line(insight.record.id)}: {one_line(insight.record.text)}")
-    return int(bool(unchanged))
+            click.echo(f"{one_line(record.id)}: {one_line(record.text)}")
+    return 1 if has_failed else 0

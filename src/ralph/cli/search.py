@@ -1,17 +1,16 @@
-"""`ralph search`, `ralph context` and `ralph skill`: find what Ralph knows, and show what an agent is given."""
+"""`ralph search`, `ralph context` and `ralph skill`: find records, and show what agents receive."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ralph.app import hosts
 from ralph.app import search as verbs
 from ralph.app.filters import kinds, short_ids, when
 from ralph.app.json_shapes import hit_json, record_json
@@ -19,25 +18,59 @@ from ralph.app.search import SearchAnswer
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
-from ralph.context import brief as skills
 from ralph.errors import UsageError
 from ralph.model.record import Detail, Family, Query
 from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
 from ralph.settings import Inject
 
-# records shown by a search, and by --around, unless more are requested
-LIMIT = 5
-AROUND = 20
-ONLY = {
+if TYPE_CHECKING:
+    from ralph.context.knowledge import Match
+
+LIMIT = 5  # results of a search, unless the caller asks for more
+AROUND = 20  # records shown by --around, unless the caller asks for more
+_MAX_OMITTED = 10  # omitted records that --explain lists
+
+_TASKS = "tasks"
+_FAMILIES = {
     "memories": Family.MEMORY,
     "sessions": Family.OBSERVATION,
     "journal": Family.JOURNAL,
-    "tasks": None,
 }
-"""What a search can be limited to; tasks are not records and are searched by their own verb."""
-_MAX_LEFT_OUT = 10  # records left out that --explain names
-_LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
-"""The option at either end of what standard input has."""
+ONLY = (*_FAMILIES, _TASKS)
+"""What `--only` can name; tasks are not records and are searched separately."""
+
+_LAYER_IN_TEXT = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
+"""`--layer N` at either end of standard input: a slash command passes its words in one piece."""
+
+
+# --- ralph search ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchOptions:
+    """The options of `ralph search`, as click passes them."""
+
+    only: tuple[str, ...]
+    around: str
+    short: bool
+    full: bool
+    layer: int | None
+    types: tuple[str, ...]
+    tags: tuple[str, ...] | None
+    since: str
+    until: str
+    limit: int | None
+    everything: bool
+    project: str
+    within: str
+    team: bool
+    explain: bool
+    form: str
+
+    @property
+    def has_filters(self) -> bool:
+        """Whether anything but a time limits the search."""
+        return bool(self.only or self.types or self.tags or self.team)
 
 
 @click.command(
@@ -49,8 +82,8 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 @click.option(
     "--only",
     multiple=True,
-    type=click.Choice(list(ONLY)),
-    help="Search only these (may be repeated).",
+    type=click.Choice(ONLY),
+    help="Search only this kind of record (may be repeated).",
 )
 @click.option(
     "--around",
@@ -58,12 +91,12 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
     metavar="ID",
     help="Show what happened around this record, oldest first.",
 )
-@click.option("--short", is_flag=True, help="One line for each record; the default (layer 1).")
-@click.option("--full", is_flag=True, help="Whole records (layer 3).")
+@click.option("--short", is_flag=True, help="Show one line per record; the default (layer 1).")
+@click.option("--full", is_flag=True, help="Show complete records (layer 3).")
 @click.option(
     "--layer",
     type=click.IntRange(1, 3),
-    help="1 one line each, 2 what happened around, 3 whole records.",
+    help="Detail: 1 one line each, 2 with what happened around it, 3 complete records.",
 )
 @click.option(
     "-t",
@@ -75,130 +108,196 @@ _LAYER = re.compile(r"\A--layer[\s=]+(\S+)(?:\s|\Z)|\s--layer[\s=]+(\S+)\Z")
 )
 @opt.tags("Only records with any of these tags.")
 @opt.since
-@click.option("--until", default="", metavar="WHEN", help="Up to this time.")
-@opt.limit(None, f"At most so many [default: {LIMIT}, --around: {AROUND}].")
-@click.option("--all", "everything", is_flag=True, help="Every match.")
-@click.option("--project", default="", metavar="PATH", help="Only sessions of this folder.")
+@click.option("--until", default="", metavar="WHEN", help="Only up to this time.")
+@opt.limit(None, f"Maximum number of results [default: {LIMIT}, --around: {AROUND}].")
+@click.option("--all", "everything", is_flag=True, help="Show every match.")
+@click.option(
+    "--project", default="", metavar="PATH", help="Only sessions recorded in this folder."
+)
 @opt.visibility
-@click.option("--team", is_flag=True, help="Also what other machines of the team share.")
+@click.option("--team", is_flag=True, help="Also search what the team's other machines share.")
 @click.option("--explain", is_flag=True, help="Print why each record was found.")
 @opt.formats("table", "json", "markdown")
-def search(
-    call: Invocation,
-    words: tuple[str, ...],
-    only: Sequence[str],
-    around: str,
-    form: str,
-    **options: Any,
-) -> None:
-    """Find anything Ralph knows by words, parts of identifiers or tags, in any language, and by meaning.
+def search(call: Invocation, words: tuple[str, ...], **options: Any) -> None:
+    """Search memories, sessions, the journal and tasks.
 
-    With --full and ids instead of words, those records are shown whole; "-" alone reads the words from standard
-    input. Without words, --since and --until show what happened in that time. Inside a task (RALPH_TASK, or its
-    worktree) the search covers the project's records, those of the task, and what finished tasks recorded.
+    Words, parts of identifiers and tags match in any language; records with a similar meaning are
+    found too. With --full and ids instead of words, those records are shown completely; "-" alone
+    reads the words from standard input. Without words, --since and --until show what happened in
+    that time. Inside a task (RALPH_TASK, or its worktree) the search covers the project's records,
+    those of the task, and those of finished tasks.
     """
-    limit = options["limit"]
-    types = options["types"]
-    tags = options["tags"] or ()
-    layer = options["layer"]
-    exclude({"--short": options["short"], "--full": options["full"], "--layer": layer})
+    chosen = _SearchOptions(**options)
+    exclude({"--short": chosen.short, "--full": chosen.full, "--layer": chosen.layer})
     text = read_words(words)
-    if (
-        words == ("-",) and (match := _LAYER.search(text)) is not None
-    ):  # as a slash command passes it
-        text = _LAYER.sub("", text, 1).strip()
-        layer = match[1] or match[2]
-        if layer not in ("1", "2", "3"):
-            raise UsageError(
-                f"--layer is 1, 2 or 3, not {layer!r}",
-                hint="1 one line each, 2 what is around, 3 whole",
-            )
-    detail = Detail(int(layer or (3 if options["full"] else 1)))
-    if "tasks" in only:
-        _search_tasks(call, text, only, limit, form)
+    detail = _chosen_detail(chosen)
+    if words == ("-",):
+        match = _LAYER_IN_TEXT.search(text)
+        if match is not None:
+            text = _LAYER_IN_TEXT.sub("", text, 1).strip()
+            detail = _detail_named(match[1] or match[2])
+    if _TASKS in chosen.only:
+        _search_tasks(call, text, chosen)
         return
-    since = when(options["since"])
-    until = when(options["until"])
-    is_span = (
-        not text
-        and (since or until)
-        and not only
-        and not types
-        and not tags
-        and not options["team"]
-    )
-    if around or is_span:
+    since = when(chosen.since)
+    until = when(chosen.until)
+    is_time_span = not text and (since or until) and not chosen.has_filters
+    if chosen.around or is_time_span:
         if text:
             raise UsageError(
-                "--around takes an id and no words", hint=f"ralph search --around {around}"
+                "--around takes an id and no words", hint=f"ralph search --around {chosen.around}"
             )
-        span = {"since": since, "until": until, "limit": limit or AROUND, "task": options["within"]}
-        print_answer(verbs.timeline(call.root, around, **span), form)
+        timeline = verbs.timeline(
+            call.root,
+            chosen.around,
+            since=since,
+            until=until,
+            limit=chosen.limit or AROUND,
+            task=chosen.within,
+        )
+        print_answer(timeline, chosen.form)
         return
-    families = tuple(family for name in only if (family := ONLY[name]) is not None)
-    query = Query(text, kinds(types), tags, since, until, families)
-    fit = not (form == "json" or limit or options["everything"])
-    limit = None if options["everything"] else limit or LIMIT
-    query = replace(
-        query, project=options["project"], limit=limit, layer=detail, task=options["within"]
+    query = _search_query(text, chosen, since=since, until=until, detail=detail)
+    _search_records(call, query, chosen)
+
+
+def _chosen_detail(chosen: _SearchOptions) -> Detail:
+    if chosen.layer is not None:
+        return Detail(chosen.layer)
+    if chosen.full:
+        return Detail(3)
+    return Detail(1)
+
+
+def _detail_named(layer: str) -> Detail:
+    if layer not in ("1", "2", "3"):
+        raise UsageError(
+            f"--layer must be 1, 2 or 3, not {layer!r}",
+            hint="1 one line each, 2 with what happened around it, 3 complete records",
+        )
+    return Detail(int(layer))
+
+
+def _search_tasks(call: Invocation, text: str, chosen: _SearchOptions) -> None:
+    from ralph.app.tasks import task as tasks
+    from ralph.cli.task import print_tasks
+
+    if len(chosen.only) > 1:
+        raise UsageError(
+            "--only tasks cannot be combined with others", hint="search the rest in a second call"
+        )
+    words = text.lower().split()
+    matches = []
+    for listed in tasks.list_(call.root)[0]:
+        content = f"{listed.task.id} {listed.task.title} {listed.task.description}".lower()
+        if all(word in content for word in words):
+            matches.append(listed)
+    form = chosen.form
+    if form == "markdown":
+        form = "table"
+    print_tasks(matches[: chosen.limit], form, "No tasks found.")
+
+
+def _search_query(
+    text: str, chosen: _SearchOptions, *, since: str, until: str, detail: Detail
+) -> Query:
+    limit = chosen.limit or LIMIT
+    return Query(
+        text,
+        kinds(chosen.types),
+        chosen.tags or (),
+        since,
+        until,
+        families=tuple(_FAMILIES[name] for name in chosen.only),
+        project=chosen.project,
+        limit=None if chosen.everything else limit,
+        layer=detail,
+        task=chosen.within,
     )
-    if options["team"]:
+
+
+def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> None:
+    names_amount = chosen.limit is not None or chosen.everything
+    fit = chosen.form != "json" and not names_amount
+    if chosen.team:
         from ralph.app import team_search
 
-        print_answer(
-            team_search.search(call.root, query, call.config.team, fit=fit),
-            form,
-            explain=options["explain"],
-        )
+        answer = team_search.search(call.root, query, call.config.team, fit=fit)
+        print_answer(answer, chosen.form, explain=chosen.explain)
         return
     with bar("reading the files") as progress:
         answer = verbs.search(call.root, query, progress, embedding=call.config.embedding, fit=fit)
     warn(*answer.warnings)
     say(*map(visible, answer.notes))
-    print_answer(answer, form, explain=options["explain"])
-
-
-def _search_tasks(
-    call: Invocation, text: str, only: Sequence[str], limit: int | None, form: str
-) -> None:
-    from ralph.app.tasks import task as tasks
-    from ralph.cli.task import print_tasks
-
-    if len(only) > 1:
-        raise UsageError("--only tasks stands alone", hint="search the rest in a second call")
-    matches = []
-    for listed in tasks.list_(call.root)[0]:
-        content = f"{listed.task.id} {listed.task.title} {listed.task.description}".lower()
-        if all(word in content for word in text.lower().split()):
-            matches.append(listed)
-    print_tasks(matches[:limit], form if form != "markdown" else "table", "No tasks found.")
+    print_answer(answer, chosen.form, explain=chosen.explain)
 
 
 def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> None:
-    """Print an answer; notes go to stderr unless a person reads it."""
+    """Print an answer; its notes go to stderr unless a person reads a table on a terminal."""
     if form == "json":
         hits = list(map(hit_json, answer.shown))
         print_json({"hits": hits, "total": answer.found.total, "tokens": answer.tokens})
         return
-    certain = max(
-        (number for number, shown in enumerate(answer.shown, 1) if not shown.hit.weak), default=0
-    )
+    _print_hits(answer, explain=explain)
+    if not answer.shown:
+        click.echo("Nothing found.", err=form != "table")
+    notes_to_stderr = form != "table" or not is_terminal()
+    for note in describe_replacements(answer.found.instead):
+        click.echo(note, err=notes_to_stderr)
+    omitted = answer.found.total - sum(shown.count for shown in answer.shown)
+    if omitted > 0:
+        click.echo(f"{omitted} more; use --all to see them", err=notes_to_stderr)
+
+
+def _print_hits(answer: SearchAnswer, *, explain: bool) -> None:
+    first_weak = 0  # after the last certain hit
+    for number, shown in enumerate(answer.shown, 1):
+        if not shown.hit.weak:
+            first_weak = number
     for number, shown in enumerate(answer.shown):
-        if number and "\n" in shown.text:
+        if number > 0 and "\n" in shown.text:
             click.echo("")
-        if number == certain:
-            click.echo(LESS_CERTAIN if certain else WEAK)
+        if number == first_weak:
+            click.echo(LESS_CERTAIN if first_weak else WEAK)
         print_raw(shown.text + "\n")
         if explain and shown.hit.why:
             click.echo(f"  {visible('; '.join(shown.hit.why))}")
-    if not answer.shown:
-        click.echo("Nothing found.", err=form != "table")
-    aside = form != "table" or not is_terminal()
-    for note in describe_replacements(answer.found.instead):
-        click.echo(note, err=aside)
-    more = answer.found.total - sum(shown.count for shown in answer.shown)
-    if more > 0:
-        click.echo(f"{more} more; --all shows every one", err=aside)
+
+
+# --- ralph context --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ContextOptions:
+    """The options of `ralph context`, as click passes them."""
+
+    session: str
+    best: bool
+    explain: bool
+    knowledge: bool
+    feature: str
+    files: tuple[str, ...]
+    within: str
+    form: str
+
+
+class _GivenRecord(NamedTuple):
+    """A record that an agent receives, and why."""
+
+    id: str
+    why: str
+
+
+class _Preview(NamedTuple):
+    """What an agent receives, and what is printed about it."""
+
+    text: str
+    shape: Mapping[str, object]
+    records: Sequence[_GivenRecord]
+    nothing: str
+    words: str = ""
+    heading: str = ""
+    note: str = ""
 
 
 @click.command(
@@ -208,137 +307,172 @@ def print_answer(answer: SearchAnswer, form: str, *, explain: bool = False) -> N
 )
 @click.argument("prompt", nargs=-1)
 @click.option(
-    "--session", default="", metavar="ID", help="Leave out what this session was given already."
+    "--session", default="", metavar="ID", help="Leave out what this session already received."
 )
 @click.option(
     "--best",
     is_flag=True,
-    help="The best matches for words or ids, also those that hooks leave out.",
+    help="Show the best matches for words or ids, even those that hooks leave out.",
 )
 @click.option(
-    "--explain", is_flag=True, help="Print why each record is given, and why others are not."
+    "--explain", is_flag=True, help="Print why each record is included, and why others are not."
 )
 @click.option(
-    "--knowledge", is_flag=True, help="Show instead the knowledge that the loop gives for a task."
+    "--knowledge", is_flag=True, help="Show the knowledge that the loop adds to a task instead."
 )
+@click.option("--feature", default="", metavar="NAME", help="With --knowledge: the task's feature.")
 @click.option(
-    "--feature", default="", metavar="NAME", help="With --knowledge: the feature of the task."
-)
-@click.option(
-    "--files", multiple=True, metavar="A,B", help="With --knowledge: files that were changed last."
+    "--files",
+    multiple=True,
+    metavar="A,B",
+    help="With --knowledge: the files that were changed last.",
 )
 @opt.visibility
 @opt.formats("markdown", "json")
-def context(
-    call: Invocation, prompt: tuple[str, ...], session: str, form: str, **options: Any
-) -> None:
-    """Show what an agent is given with a prompt; without one, what it is given when a session starts.
+def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
+    """Show what an agent receives with a prompt.
 
-    It is what the hooks inject, within the same budgets; --best gives the best matches even where a hook injects
-    nothing. With - alone the prompt is read from standard input. Inside a task (RALPH_TASK, or its worktree) records
+    Without a prompt, show what it receives when a session starts. This is what the hooks inject,
+    within the same budgets; --best shows the best matches even where a hook injects nothing. "-"
+    alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree) records
     of other unfinished tasks are left out.
     """
-    from ralph.app import context as injected_context
     from ralph.app import hook_state
+
+    chosen = _ContextOptions(**options)
+    if chosen.knowledge:
+        _print_knowledge(call, " ".join(prompt), chosen)
+        return
+    if chosen.best and not prompt:
+        raise UsageError("--best needs words or ids", hint='ralph context --best "words"')
+    if hook_state.paused_since(call.root) is not None and not chosen.best:
+        warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
+    if prompt:
+        preview = _preview_prompt(call, prompt, chosen)
+    else:
+        preview = _preview_session_start(call, chosen)
+    if chosen.form == "json":
+        print_json(preview.shape)
+        return
+    if preview.heading:
+        print_raw(f"{preview.heading}\n")
+    print_raw(preview.text)
+    if not preview.text:
+        say(preview.nothing)
+    if chosen.explain:
+        _explain_preview(call, preview, chosen)
+
+
+def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextOptions) -> _Preview:
+    from ralph.app import context as injected_context
+
+    inject = call.config.memories.inject
+    if inject is not Inject.AUTO and not chosen.best:
+        warn(f"memories.inject is {inject}: hooks inject nothing with a prompt")
+    words = read_words(prompt)
+    if chosen.best:
+        recalled = injected_context.inject_matches(
+            call.root, call.config, words, task=chosen.within
+        )
+    else:
+        recalled = injected_context.answer_prompt(
+            call.root, call.config, words, session=chosen.session, task=chosen.within
+        )
+    records = []
+    for reason in recalled.reasons:
+        score = f"{reason['score']:.2f}" if reason["score"] else "by name"
+        why = visible("; ".join(reason["why"]))
+        records.append(_GivenRecord(reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
+    is_weak = bool(records) and all("weak" in reason for reason in recalled.reasons)
+    return _Preview(
+        recalled.text,
+        shape={"text": recalled.text, "layer": recalled.layer, "records": list(recalled.reasons)},
+        records=records,
+        nothing="Nothing relevant found.",
+        words=words,
+        heading=WEAK if is_weak else "",
+    )
+
+
+def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
+    from ralph.app import hosts
     from ralph.app.context import brief_session, state_of
 
-    explain = options["explain"] and form != "json"
-    within = options["within"]
-    if options["knowledge"]:
-        _print_knowledge(call, " ".join(prompt), options, form)
-        return
-    if options["best"] and not prompt:
-        raise UsageError("--best needs words or ids", hint='ralph context --best "words"')
-    if hook_state.paused_since(call.root) is not None and not options["best"]:
-        warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
-    reasons: list[tuple[str, str]] = []
-    if prompt:
-        best = options["best"]
-        if call.config.memories.inject is not Inject.AUTO and not best:
-            warn(
-                f"memories.inject is {call.config.memories.inject}: hooks inject nothing with a prompt"
-            )
-        words = read_words(prompt)
-        nothing = "Nothing relates to that."
-        note = ""
-        if best:
-            recalled = injected_context.inject_matches(call.root, call.config, words, task=within)
-        else:
-            recalled = injected_context.answer_prompt(
-                call.root, call.config, words, session=session, task=within
-            )
-        text = recalled.text
-        nearest = (
-            WEAK
-            if recalled.reasons and all("weak" in reason for reason in recalled.reasons)
-            else ""
-        )
-        for reason in recalled.reasons:
-            score = f"{reason['score']:.2f}" if reason["score"] else "by name"
-            why = visible("; ".join(reason["why"]))
-            reasons.append((reason["id"], f"{score}: {why} ({reason['tokens']} tokens)"))
-        shape = {"text": text, "layer": recalled.layer, "records": list(recalled.reasons)}
-    else:
-        words = ""
-        nothing = "There is nothing to give."
-        nearest = ""
-        state = state_of(session)
-        root = call.root
-        program = hosts.agent_program(sys.executable, os.environ)
-        brief = brief_session(root, call.config, session, state=state, task=within, program=program)
-        text = brief.text
-        reasons = [(record.id, f"({record.tokens} tokens)") for record in brief.records]
-        note = f"left out for lack of room: {brief.left_out}; withheld as prompt injection: {brief.withheld}"
-        records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
-        shape = {"text": text, "records": records, "left_out": brief.left_out}
-    if form == "json":
-        print_json(shape)
-        return
-    print_raw(f"{nearest}\n{text}" if nearest else text)
-    say("" if text else nothing)
-    if explain:
-        shown = [name for name, _ in reasons]
-        about = {"session": session, "task": within}
-        others = injected_context.left_out(call.root, call.config, words or None, shown, **about)[
-            :_MAX_LEFT_OUT
-        ]
-        others = [] if options["best"] else others
-        short = short_ids(call.root, [*shown, *(each["id"] for each in others)])
-        say(*(f"{visible(short.get(name, name))} {why}" for name, why in reasons), note)
-        say(
-            *(
-                f"not {visible(short.get(each['id'], each['id']))}: {visible(each['why'])}"
-                for each in others
-            )
-        )
+    brief = brief_session(
+        call.root,
+        call.config,
+        chosen.session,
+        state=state_of(chosen.session),
+        task=chosen.within,
+        program=hosts.agent_program(sys.executable, os.environ),
+    )
+    shapes = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
+    return _Preview(
+        brief.text,
+        shape={"text": brief.text, "records": shapes, "left_out": brief.left_out},
+        records=[_GivenRecord(record.id, f"({record.tokens} tokens)") for record in brief.records],
+        nothing="There is nothing to inject.",
+        note=(
+            f"left out for lack of room: {brief.left_out}; "
+            f"withheld as prompt injection: {brief.withheld}"
+        ),
+    )
 
 
-def _print_knowledge(call: Invocation, words: str, options: dict[str, Any], form: str) -> None:
+def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOptions) -> None:
+    """Print why each record is included and, unless --best chose them, why others are not."""
+    from ralph.app import context as injected_context
+
+    included = [record.id for record in preview.records]
+    omitted: Sequence[Mapping[str, str]] = ()
+    if not chosen.best:
+        omitted = injected_context.left_out(
+            call.root,
+            call.config,
+            preview.words or None,
+            included,
+            session=chosen.session,
+            task=chosen.within,
+        )[:_MAX_OMITTED]
+    names = short_ids(call.root, [*included, *(record["id"] for record in omitted)])
+    for given in preview.records:
+        say(f"{visible(names.get(given.id, given.id))} {given.why}")
+    say(preview.note)
+    for record in omitted:
+        name = names.get(record["id"], record["id"])
+        say(f"not {visible(name)}: {visible(record['why'])}")
+
+
+def _print_knowledge(call: Invocation, words: str, chosen: _ContextOptions) -> None:
     from ralph.app import knowledge
     from ralph.context.knowledge import render
 
     matches = knowledge.match(
-        call.root, words, feature=options["feature"], files=split_commas(options["files"])
+        call.root, words, feature=chosen.feature, files=split_commas(chosen.files)
     )
-    if form == "json":
-        ranks = [
-            {"score": match.score, "hops": match.hops, "why": list(match.why)} for match in matches
-        ]
-        print_json(
-            [
-                {**record_json(match.record), **rank}
-                for match, rank in zip(matches, ranks, strict=True)
-            ]
-        )
+    if chosen.form == "json":
+        print_json(list(map(_knowledge_json, matches)))
         return
     print_raw(render([match.record for match in matches]))
-    say("" if matches else "No knowledge matches.")
-    for match in matches if options["explain"] else ():
-        say(f"{visible(match.record.id)} {match.score:g}: {visible('; '.join(match.why))}")
+    if not matches:
+        say("No knowledge matches.")
+    if chosen.explain:
+        for match in matches:
+            say(f"{visible(match.record.id)} {match.score:g}: {visible('; '.join(match.why))}")
+
+
+def _knowledge_json(match: Match) -> dict[str, object]:
+    rank = {"score": match.score, "hops": match.hops, "why": list(match.why)}
+    return {**record_json(match.record), **rank}
+
+
+# --- ralph skill ----------------------------------------------------------------------------------
 
 
 @click.command(name="skill", cls=Command, examples=["ralph skill memories"])
 @click.argument("name", default="memories", type=click.Choice(["memories"]))
 def skill(call: Invocation, name: str) -> None:
-    """Print the text that teaches an agent how to use its memory."""
-    click.echo(skills.skill_text().rstrip("\n"))
+    """Print the guide that teaches agents to use the memory."""
+    from ralph.context import brief
+
+    click.echo(brief.skill_text().rstrip("\n"))

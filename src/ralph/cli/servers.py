@@ -1,6 +1,6 @@
-"""`ralph web` and `ralph mcp`: serve the memory to a browser or to MCP clients; check other MCP servers.
+"""`ralph web` and `ralph mcp`: serve the memory to a browser or to MCP clients.
 
-Clients wait for `mcp serve` to start, so nothing is imported for it that only `status` needs.
+Clients wait for `mcp serve` to start, so it imports nothing that only `mcp status` needs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,28 @@ if TYPE_CHECKING:
     from ralph.app.mcp_servers import ServerState
 
 _PORT = click.IntRange(0, 65535)
+_MAX_PENDING_CONNECTIONS = 128
+_TOKEN_BYTES = 32  # random bytes in the address of `ralph web`
 
 
 def bind_socket(port: int) -> socket.socket:
-    """Return a listening socket on loopback; port 0 is a free one."""
+    """Return a listening socket on the loopback interface; port 0 picks a free one.
+
+    Raises `Conflict` if the port cannot be used.
+    """
     try:
-        listening = socket.create_server(("127.0.0.1", port), backlog=128)
+        listening = socket.create_server(("127.0.0.1", port), backlog=_MAX_PENDING_CONNECTIONS)
     except OSError as error:
-        hint = "name another port, or leave --port out for a free one"
-        raise Conflict(f"port {port} cannot be used: {error.strerror}", hint=hint) from error
-    listening.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # else the second packet of an answer waits 40 ms
+        raise Conflict(
+            f"port {port} cannot be used: {error.strerror}",
+            hint="name another port, or leave out --port to use a free one",
+        ) from error
+    # without this, the second packet of a response waits 40 ms
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+# --- ralph web ------------------------------------------------------------------------------------
 
 
 @click.command(
@@ -47,44 +56,56 @@ def bind_socket(port: int) -> socket.socket:
     cls=Command,
     examples=["ralph web", "ralph web --port 8123 --no-open", "ralph web --link"],
 )
-@click.option("--port", type=_PORT, default=0, metavar="N", help="This port (0: a free one).")
-@click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
 @click.option(
-    "--link", is_flag=True, help="Open a second window of the server that runs for this project."
+    "--port", type=_PORT, default=0, metavar="N", help="Port to listen on (0: a free one)."
+)
+@click.option("--no-open", is_flag=True, help="Print the address without opening a browser.")
+@click.option(
+    "--link",
+    is_flag=True,
+    help="Open another window on the server that is running for this project.",
 )
 def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
-    """See, search, judge and correct what is remembered, in a browser on this machine; Ctrl-C ends it.
+    """Open the Memory Explorer in a browser.
 
+    It shows what is remembered, searches it and corrects it, on this machine only, until Ctrl-C.
     The printed address works once; --link prints another one.
     """
     with needs_extra("web", "`ralph web`"):
         from ralph.app import quarantine
         from ralph.web import server as site
 
-    def opened(address: str) -> None:
+    def open_address(address: str) -> None:
         click.echo(address)
         if not no_open and not webbrowser.open(address):
-            say("no browser could be opened: open the address yourself")
+            say("could not open a browser: open the address yourself")
 
     by = "agent" if quarantine.is_called_by_agent(os.environ) else "human"
     if link:
         opt.exclude({"--link": link, "--port": port})
-        if by == "agent":  # whoever has the link acts as the one who started the server
+        if by == "agent":  # whoever has the link acts as the person who started the server
             raise Refused(
-                "a link is for a person, and an agent called",
+                "a link is for a person, and an agent made this call",
                 hint="run this in a terminal of your own",
             )
-        opened(site.make_link(call.root))
+        open_address(site.make_link(call.root))
         return
-    # an interrupt is how one ends it; the server may have seen it first
+    # Ctrl-C is how a person ends it, and the server may have handled it already
     with contextlib.suppress(KeyboardInterrupt), bind_socket(port) as listening:
-        site.serve(call.root, listening, token=secrets.token_urlsafe(32), opened=opened, by=by)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        site.serve(call.root, listening, token=token, opened=open_address, by=by)
     say("ended")
+
+
+# --- ralph mcp ------------------------------------------------------------------------------------
 
 
 @click.group(name="mcp", cls=Group, examples=["ralph mcp serve", "ralph mcp status"])
 def mcp() -> None:
-    """Serve the memory to any MCP client, and see the MCP servers that agents are given in this project."""
+    """Serve the memory over MCP; check MCP servers.
+
+    The servers that are checked are those that agents use in this project.
+    """
 
 
 @mcp.command(
@@ -97,82 +118,106 @@ def mcp() -> None:
     help="Serve at an address on this machine instead of standard input and output.",
 )
 @click.option(
-    "--port", type=_PORT, default=0, show_default=True, help="With --http: this port (0: any)."
+    "--port",
+    type=_PORT,
+    default=0,
+    show_default=True,
+    help="With --http: port to listen on (0: a free one).",
 )
-@click.option("--read-only", is_flag=True, help="Without the tools that write: only look.")
+@click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
 def serve(call: Invocation, http: bool, port: int, read_only: bool) -> None:
-    """Serve the memory as MCP tools, named as the commands are, to the client that starts this command.
+    """Serve the memory to the MCP client that starts this.
 
-    What a client writes is marked with the client's name. With --http it is served at 127.0.0.1 alone; the address and
-    a new token are printed on standard error; RALPH_MCP_TOKEN holds one that stays.
+    The tools have the names of the commands. What a client writes is marked with its name. With
+    --http the server listens on 127.0.0.1 only, and prints the address and a new token on standard
+    error; RALPH_MCP_TOKEN sets a permanent one.
     """
     with needs_extra("mcp", "`ralph mcp serve`"):
         from ralph.mcp import server as serving
 
     if port and not http:
         raise UsageError(
-            "--port goes with --http", hint="a client that starts the server needs none"
+            "--port requires --http", hint="a client that starts the server needs no port"
         )
-    explicit = call.explicit_root
-    if http:
-        with needs_extra("mcp", "`ralph mcp serve --http`"):
-            from ralph.web.connections import connection_options
+    if not http:
+        serving.over_pipes(call.explicit_root, os.environ, read_only=read_only)
+        return
+    with needs_extra("mcp", "`ralph mcp serve --http`"):
+        from ralph.web.connections import connection_options
 
-        with bind_socket(port) as listening:
-            serving.at_an_address(
-                explicit, os.environ, listening, connection_options(), read_only=read_only
-            )
-    else:
-        serving.over_pipes(explicit, os.environ, read_only=read_only)
+    with bind_socket(port) as listening:
+        serving.at_an_address(
+            call.explicit_root, os.environ, listening, connection_options(), read_only=read_only
+        )
 
 
 @mcp.command("status", examples=["ralph mcp status", "ralph mcp status --refresh --format json"])
-@click.option("--refresh", is_flag=True, help="Ask every server now, whatever is remembered.")
+@click.option("--refresh", is_flag=True, help="Check every server now, ignoring the cache.")
 @opt.formats("table", "json")
 def status(call: Invocation, refresh: bool, form: str) -> None:
-    """Show whether each MCP server works, as of at most five minutes ago; those of .mcp.json need `ralph trust`."""
-    from ralph.app import mcp_servers as verbs
+    """Show whether each MCP server works.
 
-    def row(state: ServerState) -> Sequence[object]:
-        asked = (
-            "now" if state.checked else "no" if state.status is ServerStatus.UNKNOWN else "before"
-        )
-        what = f"{_address(state.server)}{f': {state.why}' if state.why else ''}"
-        return state.server.name, state.status.value, state.server.whose.value, asked, what
+    A result is at most five minutes old. Servers named in .mcp.json need `ralph trust`.
+    """
+    from ralph.app import mcp_servers as verbs
 
     states, problems = verbs.server_status(
         call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True
     )
     warn(*map(one_line, problems))
-    nothing = "No MCP server is named for this project."
-    print_rows(states, form, _server_json, "server,status,from,asked,what", row, nothing)
-    for line in verbs.describe_denied(states) if form != "json" else ():
-        click.echo(one_line(line))
+    print_rows(
+        states,
+        form,
+        to_json=_server_json,
+        headings=("server", "status", "from", "checked", "what"),
+        row=_server_row,
+        empty="No MCP server is configured for this project.",
+    )
+    if form != "json":
+        for line in verbs.describe_denied(states):
+            click.echo(one_line(line))
+
+
+def _server_row(state: ServerState) -> Sequence[object]:
+    if state.checked:
+        checked = "now"
+    elif state.status is ServerStatus.UNKNOWN:
+        checked = "no"
+    else:
+        checked = "before"
+    what = _address(state.server)
+    if state.why:
+        what += f": {state.why}"
+    return state.server.name, state.status.value, state.server.whose.value, checked, what
 
 
 def _address(server: McpServer) -> str:
-    """Return how a server is reached, without what may be a key: its program, or its address without the query."""
+    """Return a server's program, or its address without a user name or query.
+
+    Arguments and queries may contain a key.
+    """
     if server.way is Transport.STDIO:
         return server.command[0] if server.command else ""
     try:
         parts = urlsplit(server.url)
-        host = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+        host = parts.hostname or ""
+        if parts.port:
+            host += f":{parts.port}"
     except ValueError:
         return "(no address)"
     return f"{parts.scheme}://{host}{parts.path}"
 
 
 def _server_json(state: ServerState) -> dict[str, object]:
-    about = {"name": state.server.name, "status": state.status.value, "usable": state.usable}
-    source = {
+    return {
+        "name": state.server.name,
+        "status": state.status.value,
+        "usable": state.usable,
         "trusted": state.server.trusted,
         "source": state.server.whose.value,
         "file": state.server.where,
-    }
-    asked = {
         "type": state.server.way.value,
         "cachedAt": state.cached_at,
         "asked": state.checked,
         "why": state.why,
     }
-    return {**about, **source, **asked}

@@ -39,51 +39,64 @@ from ralph.model.work import StopReason
 if TYPE_CHECKING:
     from ralph.app.chats import ChatReply, ChatRequest
 
-_SHORT_ID = 12  # characters of an id in tables; every command takes them in place of the id
+_INTERRUPTED = 130
+_SHORT_ID = 12  # characters of an id in tables; commands take them in place of the id
+_LIST_LIMIT = 20  # sessions in a listing, unless the caller asks for more
+_MINUTE_LENGTH = len("2026-01-31T12:00")
+_MINUTE = 60  # seconds
+_HOUR = 3600  # seconds
 _MODES = click.Choice([mode.value for mode in Mode])
-_HINTS = {
-    StopReason.UNAVAILABLE: "see that its own client works; then `ralph session resume` goes on",
+
+_STOP_HINTS = {
+    StopReason.UNAVAILABLE: "check that its own client works, then run `ralph session resume`",
     StopReason.REFUSAL: "say it in other words",
 }
+
 _newest_or_id = click.argument("session_id", metavar="[ID]", required=False, default="")
 
 
 @click.group(name="session", cls=Group, examples=["ralph session list", "ralph session show 3f2a"])
 def cli() -> None:
-    """Show recorded sessions, and hold some about a task: the prompts, what happened, and how each ended."""
+    """Show, continue and export recorded sessions.
+
+    A session has its prompts, what happened, and how it ended. You can also start one about a task.
+    """
+
+
+# --- recorded sessions ----------------------------------------------------------------------------
 
 
 @cli.command("list", examples=["ralph session list --since 7d --format json"])
-@opt.limit(20)
+@opt.limit(_LIST_LIMIT)
 @opt.since
 @click.option(
-    "--task", default="", metavar="ID", help="Only those about this task, the loop's as well."
+    "--task", default="", metavar="ID", help="Only sessions about this task, including the loop's."
 )
 @opt.all_tasks
 @opt.formats("table", "json")
 def list_(call: Invocation, limit: int, since: str, task: str, within: str, form: str) -> None:
-    """List the sessions, newest first, with how each began."""
+    """List the sessions with their first prompt, newest first."""
     sessions, total = verbs.list_(
         call.root, limit=limit, since=when(since), task=task, within=within
     )
     if task and not total:
-        board.find(call.root, task)  # NotFound, where the task does not exist either
+        board.find(call.root, task)  # raises NotFound if the task does not exist
 
     def row(session: Session) -> Sequence[object]:
-        about = (session.mode, session.messages) if task else (session.observations,)
-        return (
-            session.id[:_SHORT_ID],
-            _start(session),
-            _length(session),
-            session.host,
-            *about,
-            session.prompt,
-        )
+        start = (session.id[:_SHORT_ID], _start(session), _length(session), session.host)
+        if task:
+            return *start, session.mode, session.messages, session.prompt
+        return *start, session.observations, session.prompt
 
-    headings = (
-        f"session,start,length,host,{'mode,messages' if task else 'observations'},first prompt"
+    counts = ("mode", "messages") if task else ("observations",)
+    print_rows(
+        sessions,
+        form,
+        to_json=session_json,
+        headings=("session", "start", "length", "host", *counts, "first prompt"),
+        row=row,
+        empty="No sessions.",
     )
-    print_rows(sessions, form, session_json, headings, row, "No sessions.")
     if form != "json":
         print_more(total, len(sessions))
 
@@ -94,9 +107,9 @@ def list_(call: Invocation, limit: int, since: str, task: str, within: str, form
     "--layer",
     type=click.IntRange(1, 3),
     default=1,
-    help="Each observation: 1 a line, 2 more of it, 3 all.",
+    help="Detail of each observation: 1 one line, 2 more of it, 3 everything.",
 )
-@opt.limit(None, "Only the newest so many.")
+@opt.limit(None, "Maximum number of observations; the newest are shown.")
 @opt.since
 @opt.all_tasks
 @opt.formats("table", "json")
@@ -109,25 +122,44 @@ def show(
     within: str,
     form: str,
 ) -> None:
-    """Show what happened in a session, in its order; without an ID, in the newest one."""
-    detail = Detail(layer)
-    begin = when(since)
+    """Show what happened in a session, in order.
+
+    Without ID, this is the newest session.
+    """
+    start = when(since)
     try:
         session, answer = verbs.show(
-            call.root, session_id, layer=detail, limit=limit, since=begin, within=within
+            call.root, session_id, layer=Detail(layer), limit=limit, since=start, within=within
         )
     except NothingYet:
         _print_no_session(form, {"hits": [], "total": 0, "tokens": 0})
         return
     if form != "json":
-        say(
-            f"{session.id} ({_start(session)}, {_length(session)}) {one_line(session.prompt)}".rstrip()
-        )
+        head = f"{session.id} ({_start(session)}, {_length(session)})"
+        say(f"{head} {one_line(session.prompt)}".rstrip())
     print_answer(answer, form)
 
 
 def _print_no_session(form: str, shape: object) -> None:
-    print_json(shape) if form == "json" else click.echo("No session is recorded here.")
+    if form == "json":
+        print_json(shape)
+    else:
+        click.echo("No session is recorded here.")
+
+
+def _start(session: Session) -> str:
+    return one_line(session.started_at[:_MINUTE_LENGTH].replace("T", " ")) or "-"
+
+
+def _length(session: Session) -> str:
+    seconds = session.seconds
+    if seconds is None:
+        return "-"
+    if seconds < _MINUTE:
+        return f"{seconds} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds // _MINUTE} min"
+    return f"{seconds / _HOUR:.1f} h"
 
 
 @cli.command("export", examples=["ralph session export 3f2a > plan.md"])
@@ -135,24 +167,15 @@ def _print_no_session(form: str, shape: object) -> None:
 @opt.all_tasks
 @opt.formats("markdown", "json")
 def export(call: Invocation, session_id: str, within: str, form: str) -> None:
-    """Print a session as a conversation, for a file or a program; without an ID, the newest one."""
+    """Print a session as a conversation.
+
+    The output is meant for a file or a program. Without ID, this is the newest session.
+    """
     history = chat_log.read_history(call.root, session_id, within=within)
-    print_json(history_json(history)) if form == "json" else print_raw(
-        chat_log.render_markdown(history)
-    )
-
-
-def _start(session: Session) -> str:
-    return one_line(session.started_at[:16].replace("T", " ")) or "-"
-
-
-def _length(session: Session) -> str:
-    seconds = session.seconds
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if form == "json":
+        print_json(history_json(history))
+    else:
+        print_raw(chat_log.render_markdown(history))
 
 
 @cli.command("summary", examples=["ralph session summary", "ralph session summary 3f2a --improve"])
@@ -163,19 +186,23 @@ def _length(session: Session) -> str:
     default=verbs.SUMMARY_TOKENS,
     show_default=True,
     metavar="TOKENS",
-    help="At most so many tokens when it is made now (0: all); summarize.command shortens it where it is set.",
+    help="Maximum number of tokens of a new summary (0: no limit); "
+    "summarize.command shortens it if it is set.",
 )
 @click.option(
     "--improve",
     is_flag=True,
-    help="Let summarize.command write it anew, and store that; exit 1: it failed.",
+    help="Let summarize.command rewrite the summary, and store it; exit 1 if that fails.",
 )
 @opt.all_tasks
 @opt.formats("table", "json")
 def summary(
     call: Invocation, session_id: str, budget: int, improve: bool, within: str, form: str
 ) -> int:
-    """Summarise a session in a few lines; without an ID, the newest one."""
+    """Summarise a session in a few lines.
+
+    Without ID, this is the newest session.
+    """
     try:
         name = verbs.find(call.root, session_id, within=within).id
     except NothingYet:
@@ -183,30 +210,39 @@ def summary(
             raise
         _print_no_session(form, None)
         return 0
-    why = ""
+    has_failed = False
     if improve:
-        why = verbs.improve_summary(
-            call.root, name, call.config.summarize.command, patterns=call.patterns
-        )
-        if why:
-            warn(f"{one_line(name)}: the summary stays as it is: {one_line(why)}")
-        else:
-            say(f"{one_line(name)}: the summary is the command's now")
+        has_failed = not _improve_summary(call, name)
     compress = verbs.CommandCompressor(call.root, call.config, lambda why: warn(one_line(why)))
     result = verbs.summary(call.root, name, budget=budget, compress=compress)
     if form == "json":
-        about = {
-            "id": name,
-            "summary": result.text,
-            "stored": result.stored,
-            "tags": list(result.session.tags),
-        }
-        print_json(about)
-    else:
-        print_raw(
-            f"{result.text}\n" if result.text else "Nothing is recorded of this session yet.\n"
+        print_json(
+            {
+                "id": name,
+                "summary": result.text,
+                "stored": result.stored,
+                "tags": list(result.session.tags),
+            }
         )
-    return int(bool(why))
+    else:
+        print_raw(f"{result.text or 'Nothing is recorded in this session yet.'}\n")
+    return 1 if has_failed else 0
+
+
+def _improve_summary(call: Invocation, session_id: str) -> bool:
+    """Let summarize.command rewrite the stored summary; return whether it did."""
+    failure = verbs.improve_summary(
+        call.root, session_id, call.config.summarize.command, patterns=call.patterns
+    )
+    name = one_line(session_id)
+    if failure:
+        warn(f"{name}: the summary is unchanged: {one_line(failure)}")
+        return False
+    say(f"{name}: summarize.command rewrote the summary")
+    return True
+
+
+# --- conversations --------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -224,7 +260,10 @@ def summary(
 @opt.agent
 @opt.formats("text", "json")
 def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent: Any) -> int:
-    """Begin a conversation about a task with an agent, and print its answer; "-" reads the message from stdin."""
+    """Start a conversation with an agent about a task.
+
+    The agent's answer is printed. "-" reads the message from standard input.
+    """
     from ralph.app import chats
 
     text = read_text(message)
@@ -239,7 +278,10 @@ def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent
 @opt.agent
 @opt.formats("text", "json")
 def resume(call: Invocation, session_id: str, message: str, form: str, **agent: Any) -> int:
-    """Go on with a session of Claude Code or Codex, in the mode that it was begun in, and print the answer."""
+    """Continue a session of Claude Code or Codex.
+
+    It continues in the mode in which it was started, and the agent's answer is printed.
+    """
     from ralph.app import chats
 
     text = read_text(message)
@@ -250,64 +292,93 @@ def resume(call: Invocation, session_id: str, message: str, form: str, **agent: 
 
 @contextmanager
 def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[ChatRequest]:
-    """Yield a request that prints the agent's text as it comes; Ctrl-C stops the turn, a second one ends at once."""
+    """Yield a request that prints the agent's text as it arrives.
+
+    Ctrl-C stops the turn; a second one exits immediately.
+    """
     from ralph.app import hook_state
 
-    stops: list[int] = []
-    last = "\n"
+    signals: list[int] = []
+    last_character = "\n"
 
     def stop(number: int, frame: FrameType | None) -> None:
-        stops.append(number)
-        if len(stops) > 1:
+        signals.append(number)
+        if len(signals) > 1:
             raise KeyboardInterrupt
 
     def show_text(text: str) -> None:
-        nonlocal last
+        nonlocal last_character
         if form != "json" and text:
             click.echo(visible(text), nl=False)
-            last = text[-1]
+            last_character = text[-1]
 
-    silent = (
-        hook_state.paused_since(call.root) is not None or os.environ.get("RALPH_DISABLE") == "1"
-    )
+    is_paused = hook_state.paused_since(call.root) is not None
+    is_disabled = os.environ.get("RALPH_DISABLE") == "1"
     try:
         with handling_signals(stop):
-            yield replace(request, show=show_text, stopped=lambda: bool(stops), silent=silent)
+            yield replace(
+                request,
+                show=show_text,
+                stopped=lambda: bool(signals),
+                silent=is_paused or is_disabled,
+            )
     finally:
-        click.echo("\n" if last != "\n" else "", nl=False)
+        if last_character != "\n":
+            click.echo("")
 
 
 def _print_reply(result: ChatReply, form: str) -> int:
-    chat = result.chat
+    """Print how a turn ended, and return the exit code.
+
+    Raises `RalphError` if the agent did not finish, except with `--format json`.
+    """
     reply = result.reply
-    has_begun = result.recorded or reply.text or reply.stop is StopReason.END_TURN
+    has_ended = reply.stop is StopReason.END_TURN
+    has_started = bool(result.recorded or reply.text or has_ended)
     if form == "json":
-        about = {"id": chat.id, "task": chat.task, "mode": chat.mode.value, "agent": chat.agent}
-        host = {"session_id": chat.host, "from": chat.source, "recorded": result.recorded}
-        answer = {
-            "stop": reply.stop.value,
-            "error": reply.error,
-            "text": reply.text,
-            "files": list(reply.files),
-        }
-        cost = {
-            "tools": [tool.name for tool in reply.calls],
-            "model": reply.model,
-            "cost_usd": reply.cost,
-        }
-        print_json({**about, **host, **answer, **cost})
-    elif has_begun:
-        say(
-            f"{one_line(chat.id)}: {chat.mode}, {one_line(chat.agent)}{f', {chat.task}' if chat.task else ''}"
-        )
-        say(f'  ralph session resume {one_line(chat.id[:_SHORT_ID])} "..."   goes on')
-    if not result.recorded and has_begun:
+        print_json(_reply_json(result))
+    elif has_started:
+        _print_resume_hint(result)
+    if has_started and not result.recorded:
         warn("this conversation is not recorded: capture is paused")
     if reply.stop is StopReason.CANCELLED:
-        return 130
-    if reply.stop is not StopReason.END_TURN and form != "json":
-        why = one_line(reply.error) or f"it ended with {reply.stop}"
-        raise RalphError(
-            f"{chat.agent} did not answer to its end: {why}", hint=_HINTS.get(reply.stop, "")
-        )
-    return int(reply.stop is not StopReason.END_TURN)
+        return _INTERRUPTED
+    if has_ended:
+        return 0
+    if form == "json":
+        return 1
+    reason = one_line(reply.error) or f"it ended with {reply.stop}"
+    raise RalphError(
+        f"{result.chat.agent} did not finish its answer: {reason}",
+        hint=_STOP_HINTS.get(reply.stop, ""),
+    )
+
+
+def _reply_json(result: ChatReply) -> dict[str, object]:
+    chat = result.chat
+    reply = result.reply
+    return {
+        "id": chat.id,
+        "task": chat.task,
+        "mode": chat.mode.value,
+        "agent": chat.agent,
+        "session_id": chat.host,
+        "from": chat.source,
+        "recorded": result.recorded,
+        "stop": reply.stop.value,
+        "error": reply.error,
+        "text": reply.text,
+        "files": list(reply.files),
+        "tools": [tool.name for tool in reply.calls],
+        "model": reply.model,
+        "cost_usd": reply.cost,
+    }
+
+
+def _print_resume_hint(result: ChatReply) -> None:
+    chat = result.chat
+    line = f"{one_line(chat.id)}: {chat.mode}, {one_line(chat.agent)}"
+    if chat.task:
+        line += f", {chat.task}"
+    say(line)
+    say(f'  ralph session resume {one_line(chat.id[:_SHORT_ID])} "..."   continues it')

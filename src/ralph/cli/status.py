@@ -1,4 +1,4 @@
-"""`ralph status` and `ralph doctor`: what a project remembers, whether it works and is used, and its problems."""
+"""`ralph status`, `ralph statusline` and `ralph doctor`: what is remembered, and what is wrong."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from ralph.app import doctor as verbs
 from ralph.app import inbox, outdated, runs
 from ralph.app import usage as usage_verbs
+from ralph.app.doctor import Finding, Repair
 from ralph.app.filters import full_id
 from ralph.app.lists import Watcher
 from ralph.app.outdated import CitationReport
@@ -22,15 +23,24 @@ from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, visible
 from ralph.config import ConfigProblem, load
 from ralph.errors import UsageError
-from ralph.hooks.statusline import main as print_line
 from ralph.search.citations import STALE, CitationState
 
-_TRUST_HOOKS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
+_WATCH_SECONDS = 1.0  # between two looks for changes
+_CONTINUATION = "\n" + " " * 14  # a further line of a field, below its value
+_MIN_MEGABYTES = 100_000  # bytes; smaller sizes are printed in KB
+
+_TRUST_HINTS = {"codex": "; it runs hooks after you have trusted them once, in its /hooks"}
+"""What a client needs before it runs hooks."""
+
+_LEVEL_COLOURS = {"error": "red", "warning": "yellow"}
 _VERDICT_COLOURS = {
     CitationState.GONE: "red",
     CitationState.MOVED: "yellow",
     CitationState.CHANGED: "cyan",
 }
+
+
+# --- ralph status ---------------------------------------------------------------------------------
 
 
 @click.command(
@@ -46,20 +56,26 @@ _VERDICT_COLOURS = {
 )
 @opt.formats("table", "json")
 def status(call: Invocation, usage: bool, watch: bool, form: str) -> None:
-    """Show what is remembered here, how large it is, what runs now, and whether index and hooks work."""
+    """Show what is remembered here and whether it works.
+
+    The report has sizes, running loops, the last session, and the state of the index and the hooks.
+    """
     exclude({"--usage": usage, "--watch": watch})
     if usage:
         stats = {**usage_verbs.usage_stats(call.root), "to_review": len(inbox.items(call.root))}
-        print_json(stats) if form == "json" else _print_usage(stats)
+        if form == "json":
+            print_json(stats)
+        else:
+            _print_usage(stats)
         return
     watcher = Watcher(call.root)
     if watch:
         watcher.look()  # before anything is printed, so that no change is missed
     _print_status(call, form)
     while watch:
-        time.sleep(1.0)
+        time.sleep(_WATCH_SECONDS)
         if any(watcher.look()):
-            click.clear()  # on a terminal; in a pipe one follows the other
+            click.clear()  # does nothing in a pipe
             _print_status(call, form)
 
 
@@ -69,96 +85,146 @@ def _print_status(call: Invocation, form: str) -> None:
     if form == "json":
         print_json({**state, "running": [run.id for run in running]})
         return
-    hooks = state["hooks"]
-    last = state["last_session"]
+    loops = []
+    for run in running:
+        loops.append(one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}"))
     counts = state["indexed"]
-    indent = f"\n{'':14}"
-    loops = [one_line(f"{run.id}, iteration {run.iterations + 1}: {run.goal}") for run in running]
-    others = f"{indent}logs of {state['other_machines']} other machine(s) do not count; see `ralph trust`"
-    hosts = ", ".join(f"{each['host']} ({each['scope']})" for each in hooks["installed"])
-    failures = f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; `ralph doctor` says more"
-    events = (
-        f"{hooks['recorded']} event(s) recorded, {failures if hooks['failures'] else 'no failures'}"
-    )
-    silent = dict.fromkeys(each["host"] for each in hooks["installed"] if not each["events"])
-    more = [f"{problem}; `ralph doctor --fix` repairs it" for problem in hooks["problems"]]
-    more += [
-        f"{host}: no event has arrived here yet{_TRUST_HOOKS.get(host, '')}" for host in silent
-    ]
-    capture = "on"
-    if state["outside"] is not None:
-        where = f".ralph leads out of the project, to {Path(state['outside']).parent}"
-        capture = f"off: {where}; nothing is recorded through such a link"
-    elif state["paused"]:
-        since = f" since {state['paused_since']}" if state["paused_since"] else ""
-        capture = f"paused{since}; `ralph capture on` resumes it"
-    if state["recording_problem"]:
-        capture = f"{capture}; {state['recording_problem']}"
-    host = f" ({last['host']})" if last and last["host"] else ""
-    session = f"{last['id']}, {last['at']}{host}" if last else ""
-    for name, value in {
+    index = "not built yet (the first search builds it)"
+    if state["index_complete"]:
+        index = _format_size(state["database_bytes"])
+    fields = {
         "project": one_line(state["root"]),
-        "state": one_line(state["state"]) + (others if state["other_machines"] else ""),
+        "state": _describe_state_folder(state),
         "memories": state["memories"],
         "guardrails": state["guardrails"],
-        "memory files": _megabytes(state["memory_bytes"]),
-        "observations": f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)",
-        "running": indent.join(loops) or "no loop",
-        "last session": one_line(session) or "none is recorded yet",
-        "index": _megabytes(state["database_bytes"])
-        if state["index_complete"]
-        else "none yet; a search makes it",
-        "logs": _megabytes(state["log_bytes"]),
-        "hooks": indent.join(
-            map(one_line, [f"{hosts or 'not installed (`ralph install`)'}; {events}", *more])
+        "memory files": _format_size(state["memory_bytes"]),
+        "observations": (
+            f"{counts.get('observations', 0)} in {counts.get('sessions', 0)} session(s)"
         ),
-        "capture": one_line(capture),
-    }.items():
+        "running": _CONTINUATION.join(loops) or "no loop",
+        "last session": _describe_last_session(state["last_session"]),
+        "index": index,
+        "logs": _format_size(state["log_bytes"]),
+        "hooks": _CONTINUATION.join(map(one_line, _describe_hooks(state["hooks"]))),
+        "capture": one_line(_describe_capture(state)),
+    }
+    for name, value in fields.items():
         click.echo(f"{name + ':':13} {value}")
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} KB"
+def _describe_state_folder(state: Mapping[str, Any]) -> str:
+    text = one_line(state["state"])
+    machines = state["other_machines"]
+    if machines:
+        text += _CONTINUATION
+        text += f"logs of {machines} other machine(s) are ignored; see `ralph trust`"
+    return text
 
 
-def _print_usage(stats: dict[str, Any]) -> None:
-    hooks = stats["hooks"]
-    loop = stats["loop"]
+def _describe_last_session(session: Mapping[str, str] | None) -> str:
+    if session is None:
+        return "none yet"
+    text = f"{session['id']}, {session['at']}"
+    if session["host"]:
+        text += f" ({session['host']})"
+    return one_line(text)
+
+
+def _describe_hooks(hooks: Mapping[str, Any]) -> list[str]:
+    """Return a line about the hooks, and one for each problem and each silent agent."""
+    installed = hooks["installed"]
+    names = ", ".join(f"{entry['host']} ({entry['scope']})" for entry in installed)
+    summary = names or "not installed (`ralph install`)"
+    summary += f"; {hooks['recorded']} event(s) recorded, "
+    if hooks["failures"]:
+        summary += f"{hooks['failures']} failure(s), the last {hooks['last_failure_at']}; "
+        summary += "`ralph doctor` shows more"
+    else:
+        summary += "no failures"
+    lines = [summary]
+    for problem in hooks["problems"]:
+        lines.append(f"{problem}; `ralph doctor --fix` repairs it")
+    silent_hosts = dict.fromkeys(entry["host"] for entry in installed if not entry["events"])
+    for host in silent_hosts:
+        lines.append(f"{host}: no event has arrived here yet{_TRUST_HINTS.get(host, '')}")
+    return lines
+
+
+def _describe_capture(state: Mapping[str, Any]) -> str:
+    text = "on"
+    if state["outside"] is not None:
+        target = Path(state["outside"]).parent
+        text = f"off: .ralph is a link out of the project, to {target}; "
+        text += "nothing is recorded through such a link"
+    elif state["paused"]:
+        since = f" since {state['paused_since']}" if state["paused_since"] else ""
+        text = f"paused{since}; `ralph capture on` resumes it"
+    if state["recording_problem"]:
+        text += f"; {state['recording_problem']}"
+    return text
+
+
+def _format_size(size: int) -> str:
+    if size >= _MIN_MEGABYTES:
+        return f"{size / 1e6:.1f} MB"
+    return f"{size / 1e3:.1f} KB"
+
+
+def _print_usage(stats: Mapping[str, Any]) -> None:
     week = stats["week"]
-    failed = (
-        f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}"
-        if hooks["failures"]
-        else ""
-    )
-    used = f"{week['sessions_used']} of {week['sessions']} session(s) used something of it"
     lines = {
         "this week": f"{week['injected']} memories injected into {week['sessions']} session(s)",
-        "used": f"{used}, {week['referenced']} of {week['injected']} memories",
-        "cost": f"{week['tokens']} tokens, {week['skill_tokens']} of them to explain how memory is used",
-        "to review": f"{stats['to_review']}; see `ralph review`"
-        if stats["to_review"]
-        else "nothing",
+        "used": (
+            f"{week['sessions_used']} of {week['sessions']} session(s) used some of them, "
+            f"{week['referenced']} of {week['injected']} memories"
+        ),
+        "cost": (
+            f"{week['tokens']} tokens, {week['skill_tokens']} of them "
+            "to explain how to use the memory"
+        ),
+        "to review": "nothing",
         "in all": f"{stats['referenced']} of {stats['injected']} used, {stats['tokens']} tokens",
-        "hooks": f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s){failed}",
+        "hooks": _describe_hook_usage(stats["hooks"]),
     }
-    if loop["runs"]:
-        ended = loop["runs"] - loop["running"]
-        mean = loop["mean_iterations"]
-        text = f"{loop['succeeded']} of {ended} run(s) succeeded"
-        text += f", in {mean:.1f} iteration(s) on average" if mean is not None else ""
-        lines["loop"] = f"{text}; {loop['running']} under way" if loop["running"] else text
+    if stats["to_review"]:
+        lines["to review"] = f"{stats['to_review']}; see `ralph review`"
+    if stats["loop"]["runs"]:
+        lines["loop"] = _describe_loop_usage(stats["loop"])
     lines["never injected"] = f"{stats['never_injected']} memories"
     for name, text in lines.items():
         click.echo(f"{name + ':':<16}{text}")
 
 
+def _describe_hook_usage(hooks: Mapping[str, Any]) -> str:
+    text = f"{hooks['recorded']} event(s) recorded, {hooks['failures']} failure(s)"
+    if hooks["failures"]:
+        text += f", last {hooks['last_failure_at']} {one_line(hooks['last_failure'])}"
+    return text
+
+
+def _describe_loop_usage(loop: Mapping[str, Any]) -> str:
+    ended = loop["runs"] - loop["running"]
+    text = f"{loop['succeeded']} of {ended} run(s) succeeded"
+    if loop["mean_iterations"] is not None:
+        text += f", in {loop['mean_iterations']:.1f} iteration(s) on average"
+    if loop["running"]:
+        text += f"; {loop['running']} running"
+    return text
+
+
 @click.command(name="statusline", cls=Command, examples=["ralph statusline"])
 def statusline(call: Invocation) -> None:
-    """Print one line for the status line of Claude Code, which passes its JSON on stdin.
+    """Print one line for a client's status line.
 
-    `ralph install claude --statusline` adds it. Outside of a project nothing is printed.
+    Claude Code passes its JSON on standard input; `ralph install claude --statusline` adds this
+    command to its settings. Outside a project nothing is printed.
     """
+    from ralph.hooks.statusline import main as print_line
+
     print_line()
+
+
+# --- ralph doctor ---------------------------------------------------------------------------------
 
 
 @click.command(
@@ -177,7 +243,7 @@ def statusline(call: Invocation) -> None:
     help="Check the files, symbols, commands and commits that records cite.",
 )
 @click.option(
-    "--ci", is_flag=True, help="With --citations: exit 1 when something cited is gone or has moved."
+    "--ci", is_flag=True, help="With --citations: exit 1 if something cited is gone or has moved."
 )
 @opt.formats("table", "json")
 def doctor(
@@ -189,25 +255,39 @@ def doctor(
     ci: bool,
     form: str,
 ) -> int:
-    """Find problems in the memory files, the config and the hooks (at home: the hooks); exit 1 if one needs a person.
+    """Find problems and repair them.
 
-    With --citations, every record's citations (or those of the IDs) are looked up in the working tree and in git: each
-    is fresh, moved, changed, gone or unverifiable. Records that cite what is gone or moved rank lower and are marked.
+    This checks the memory files, the config and the hooks; in the home folder, only the hooks. The
+    exit code is 1 if a problem needs a person.
+
+    With --citations, the citations of every record (or of the IDs) are looked up in the working
+    tree and in git: each is fresh, moved, changed, gone or unverifiable. Records that cite
+    something gone or moved rank lower and are marked.
     """
-    if citations and (fix or secrets):
-        hint = "run `ralph doctor` with --fix or --secrets without it"
-        raise UsageError("--citations cannot be combined", hint=hint)
-    if not citations and (names or ci):
-        raise UsageError(
-            "ids and --ci go with --citations", hint="ralph doctor --citations [ID]... [--ci]"
-        )
     if citations:
-        reports = outdated.check_citations(call.root, [full_id(call.root, name) for name in names])
-        print_json(list(map(_report_json, reports))) if form == "json" else _print_reports(
-            reports, bool(names)
+        if fix or secrets:
+            raise UsageError(
+                "--citations cannot be combined with --fix or --secrets",
+                hint="run `ralph doctor` twice",
+            )
+        return _check_citations(call, names, ci=ci, form=form)
+    if names or ci:
+        raise UsageError(
+            "IDs and --ci require --citations", hint="ralph doctor --citations [ID]... [--ci]"
         )
-        return 1 if ci and any(report.is_stale for report in reports) else 0
-    repairs = verbs.fix(call.folder, os.environ, project=not call.is_home) if fix else []
+    repairs: Sequence[Repair] = ()
+    if fix:
+        repairs = verbs.fix(call.folder, os.environ, project=not call.is_home)
+    findings = _find_problems(call, secrets=secrets)
+    if form == "json":
+        _print_findings_json(repairs, findings)
+    else:
+        _print_findings(call, repairs, findings)
+    needs_a_person = any(finding.needs_a_person for finding in findings)
+    return 1 if needs_a_person else 0
+
+
+def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
     patterns: Sequence[str] = ()
     try:
         loaded = load(call.folder, env=os.environ)
@@ -216,64 +296,100 @@ def doctor(
     except ConfigProblem as error:
         findings = verbs.config_findings(call.folder, [error], "error")
     if call.is_home:
-        findings += verbs.examine_installation(call.folder, os.environ)
-    else:
-        findings += verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ)
-    serious = sum(finding.needs_a_person for finding in findings)
-    if form == "json":
-        fixed = [
-            {"file": str(fix.path), "what": fix.what, "backup": str(fix.backup or "")}
-            for fix in repairs
-        ]
-        shapes = [
-            {"file": str(each.path), **asdict(each.problem), "fixable": each.fixable}
-            for each in findings
-        ]
-        print_json({"findings": shapes, "fixed": fixed})
-        return 1 if serious else 0
+        return [*findings, *verbs.examine_installation(call.folder, os.environ)]
+    return [
+        *findings,
+        *verbs.examine(call.root, secrets=secrets, custom=patterns, env=os.environ),
+    ]
+
+
+def _print_findings_json(repairs: Sequence[Repair], findings: Sequence[Finding]) -> None:
+    fixed = []
     for repair in repairs:
-        backup = f" (as it was: {call.show_path(repair.backup)})" if repair.backup else ""
-        click.echo(f"fixed {call.show_path(repair.path)}: {visible(repair.what)}{backup}")
+        backup = str(repair.backup or "")
+        fixed.append({"file": str(repair.path), "what": repair.what, "backup": backup})
+    shapes = []
+    for finding in findings:
+        shapes.append(
+            {"file": str(finding.path), **asdict(finding.problem), "fixable": finding.fixable}
+        )
+    print_json({"findings": shapes, "fixed": fixed})
+
+
+def _print_findings(
+    call: Invocation, repairs: Sequence[Repair], findings: Sequence[Finding]
+) -> None:
+    for repair in repairs:
+        line = f"fixed {call.show_path(repair.path)}: {visible(repair.what)}"
+        if repair.backup:
+            line += f" (backup: {call.show_path(repair.backup)})"
+        click.echo(line)
+    problems = 0
     for finding in findings:
         problem = finding.problem
-        level = click.style(
-            problem.level, fg={"error": "red", "warning": "yellow"}.get(problem.level)
-        )
+        if finding.needs_a_person:
+            problems += 1
+        level = click.style(problem.level, fg=_LEVEL_COLOURS.get(problem.level))
         source = f"{call.show_path(finding.path)}:{problem.line}"
         click.echo(f"{source}: {level}: {visible(problem.what)}; {visible(problem.hint)}")
-    notes = len(findings) - serious
-    click.echo(f"{serious} to look at, {notes} note(s)" if findings else "Everything is in order.")
-    return 1 if serious else 0
+    if findings:
+        click.echo(f"{problems} problem(s), {len(findings) - problems} note(s)")
+    else:
+        click.echo("Everything is in order.")
 
 
-def _print_reports(reports: Sequence[CitationReport], everything: bool) -> None:
+def _check_citations(call: Invocation, names: Sequence[str], *, ci: bool, form: str) -> int:
+    record_ids = [full_id(call.root, name) for name in names]
+    reports = outdated.check_citations(call.root, record_ids)
+    if form == "json":
+        print_json(list(map(_report_json, reports)))
+    else:
+        _print_reports(reports, everything=bool(names))
+    is_stale = any(report.is_stale for report in reports)
+    return 1 if ci and is_stale else 0
+
+
+def _print_reports(reports: Sequence[CitationReport], *, everything: bool) -> None:
+    """Print the citations that need attention, or all of them, and a summary."""
     for report in reports:
+        source = one_line(f"{report.place}:{report.line}: {report.record.id}")
         for checked in report.looked:
             if not everything and checked.verdict not in (*STALE, CitationState.CHANGED):
                 continue
             verdict = click.style(checked.verdict.value, fg=_VERDICT_COLOURS.get(checked.verdict))
-            why = f" ({checked.why})" if checked.why else ""
-            source = one_line(f"{report.place}:{report.line}: {report.record.id}")
-            click.echo(
-                f"{source}: {verdict}: {checked.citation.kind.value} {one_line(f'{checked.citation}{why}')}"
-            )
-    counts = {state: sum(report.verdict is state for report in reports) for state in CitationState}
-    words = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
-    click.echo(
-        f"{len(reports)} record(s) cite something: {words}"
-        if reports
-        else "No record cites anything."
-    )
+            cited = str(checked.citation)
+            if checked.why:
+                cited += f" ({checked.why})"
+            click.echo(f"{source}: {verdict}: {checked.citation.kind.value} {one_line(cited)}")
+    if not reports:
+        click.echo("No record cites anything.")
+        return
+    counts = []
+    for state in CitationState:
+        count = sum(1 for report in reports if report.verdict is state)
+        if count:
+            counts.append(f"{count} {state.value}")
+    click.echo(f"{len(reports)} record(s) with citations: {', '.join(counts)}")
 
 
-def _report_json(report: CitationReport) -> Mapping[str, object]:
+def _report_json(report: CitationReport) -> dict[str, object]:
     citations = []
     for checked in report.looked:
         citation = checked.citation
-        lines = [citation.first, citation.last] if citation.first else []
-        about = {"kind": citation.kind.value, "what": citation.what, "lines": lines}
         citations.append(
-            {**about, "verdict": checked.verdict.value, "place": checked.place, "why": checked.why}
+            {
+                "kind": citation.kind.value,
+                "what": citation.what,
+                "lines": [citation.first, citation.last] if citation.first else [],
+                "verdict": checked.verdict.value,
+                "place": checked.place,
+                "why": checked.why,
+            }
         )
-    source = {"verdict": report.verdict.value, "file": report.place, "line": report.line}
-    return {"id": report.record.id, **source, "citations": citations}
+    return {
+        "id": report.record.id,
+        "verdict": report.verdict.value,
+        "file": report.place,
+        "line": report.line,
+        "citations": citations,
+    }

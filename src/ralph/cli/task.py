@@ -1,11 +1,10 @@
-"""`ralph task` and `ralph feature`: what is to be done, in which order, what it belongs to, and how it went."""
+"""`ralph task` and `ralph feature`: plan what to do, in which order, and keep track of it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,21 +13,25 @@ from ralph.app.feature import FeatureView
 from ralph.app.json_shapes import feature_json, task_json
 from ralph.app.tasks import task as verbs
 from ralph.app.tasks.board import REASON, UnreadableFile, task_file
-from ralph.app.tasks.task import ListedTask, TaskChange
+from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
 from ralph.cli import output
-from ralph.cli.options import Group, Invocation, read_text, split_commas
+from ralph.cli.options import Group, Invocation, can_ask, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
-from ralph.model.work import TaskStatus
+from ralph.model.work import Claim, TaskStatus
+
+if TYPE_CHECKING:
+    from ralph.app.worktree import WorktreeProblem
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
-_MOST_BLOCKERS = 3  # tasks that a row of the table names as waited for
+_MAX_BLOCKERS = 3  # tasks in the column WAITS FOR of a table
+
 _task_id = click.argument("task_id", metavar="ID")
 _description = click.option(
     "--description",
     default="",
     metavar="TEXT",
-    help='What it is about, at length ("-": from stdin).',
+    help='A longer description ("-" reads it from standard input).',
 )
 
 
@@ -36,7 +39,13 @@ _description = click.option(
     name="task", cls=Group, examples=["ralph task list --ready", "ralph task done t-1a2b3c"]
 )
 def cli() -> None:
-    """Keep what is to be done, and find what can be done next (.ralph/tasks/)."""
+    """Plan tasks and their order.
+
+    Tasks are stored in .ralph/tasks/.
+    """
+
+
+# --- listing --------------------------------------------------------------------------------------
 
 
 @cli.command("add", examples=['ralph task add "Dark mode" --prd prd.json --priority 1 --worktree'])
@@ -46,43 +55,49 @@ def cli() -> None:
     "--priority",
     type=click.IntRange(min=0),
     default=0,
-    help="1 is the most urgent; 0 is none, the last.",
+    help="1 is the most urgent; 0 is no priority and comes last.",
 )
 @click.option(
     "--blocked-by",
     multiple=True,
     metavar="ID",
-    help="A task that must be done before (several times).",
+    help="A task that must be done first (may be repeated).",
 )
 @click.option(
     "--parent",
     metavar="ID",
-    help="The task that this is a part of; it is done once its last part is.",
+    help="The task that this is a part of; it is done once its last part is done.",
 )
 @click.option("--feature", "feature_id", metavar="ID", help="The feature that this belongs to.")
 @click.option(
-    "--prd", type=click.Path(path_type=Path), help="A prd.json, which becomes the task's own."
+    "--prd", type=click.Path(path_type=Path), help="A prd.json, which is copied into the task."
 )
 @click.option(
-    "--worktree",
-    "in_worktree",
-    is_flag=True,
-    help="Give it a git worktree of its own (.worktrees/ID).",
+    "--worktree", "in_worktree", is_flag=True, help="Create a git worktree for it (.worktrees/ID)."
 )
 @opt.allow_secret
 @opt.formats("table", "json", "quiet")
 def add(
     call: Invocation, title: str, description: str, prd: Path | None, form: str, **options: Any
 ) -> None:
-    """Make a new task."""
+    """Add a task."""
     options["blocked_by"] = split_commas(options["blocked_by"])
-    options["prd"] = read_text(None, prd) if prd is not None else None
-    options |= {"tell": say, "patterns": call.patterns, "by": call.author}
-    added = verbs.add(call.root, title, read_text(description), **options)
-    path = task_file(call.root, added.task.id)
-    output.print_private(added.private_parts)
+    options["prd"] = None
+    if prd is not None:
+        options["prd"] = read_text(None, prd)
+    added = verbs.add(
+        call.root,
+        title,
+        read_text(description),
+        tell=say,
+        patterns=call.patterns,
+        by=call.author,
+        **options,
+    )
     task = added.task
-    text = f"Added {added.task.id} ({call.show_path(path)})"
+    path = task_file(call.root, task.id)
+    output.print_private(added.private_parts)
+    text = f"Added {task.id} ({call.show_path(path)})"
     if task.worktree:
         text += f"\nIts worktree is {task.worktree}, on the branch {task.branch}"
     output.print_item(form, {**task_json(ListedTask(task)), "file": str(path)}, text)
@@ -92,27 +107,69 @@ def add(
     "list",
     examples=["ralph task list --ready --format quiet", "ralph task list --feature f-0c0ffe"],
 )
-@click.option("--status", type=_STATUS, help="Only those in this state.")
+@click.option("--status", type=_STATUS, help="Only tasks with this status.")
 @click.option(
-    "--feature", "feature_id", default="", metavar="ID", help="Only those of this feature."
+    "--feature", "feature_id", default="", metavar="ID", help="Only tasks of this feature."
 )
-@click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be begun now.")
+@click.option("--ready", "only_ready", is_flag=True, help="Only tasks that can be started now.")
 @opt.formats("table", "json", "quiet")
 def list_(
     call: Invocation, status: str | None, feature_id: str, only_ready: bool, form: str
 ) -> None:
-    """List the tasks in the order in which they should be done: by priority, then the oldest first."""
-    state = TaskStatus(status) if status else None
+    """List the tasks by priority, then by age."""
     tasks, unread = verbs.list_(
-        call.root, status=state, feature_id=feature_id, only_ready=only_ready
+        call.root,
+        status=TaskStatus(status) if status else None,
+        feature_id=feature_id,
+        only_ready=only_ready,
     )
-    nothing = (
-        "No task can be begun now; `ralph task list` shows what each waits for."
-        if only_ready
-        else "No tasks."
-    )
-    print_tasks(tasks, form, nothing)
+    empty = "No tasks."
+    if only_ready:
+        empty = "No task can be started now; `ralph task list` shows what each one waits for."
+    print_tasks(tasks, form, empty)
     _print_unread(unread, call)
+
+
+def print_tasks(tasks: Sequence[ListedTask], form: str, empty: str) -> None:
+    """Print a listing of tasks."""
+    output.print_rows(
+        tasks,
+        form,
+        to_json=task_json,
+        headings=("ID", "STATUS", "PRIORITY", "CREATED", "WAITS FOR", "TITLE"),
+        row=_task_row,
+        empty=empty,
+    )
+
+
+def _task_row(listed: ListedTask) -> Sequence[object]:
+    blockers = ", ".join(listed.waits_for[:_MAX_BLOCKERS])
+    omitted = len(listed.waits_for) - _MAX_BLOCKERS
+    if omitted > 0:
+        blockers += f" and {omitted} more"
+    task = listed.task
+    return (
+        task.id,
+        _describe_status(listed),
+        task.priority or "-",
+        ago(task.created_at),
+        blockers or "-",
+        task.title,
+    )
+
+
+def _describe_status(listed: ListedTask) -> str:
+    """Return a task's status; "(left)" marks work whose run is gone."""
+    task = listed.task
+    is_abandoned = task.claim is not None and not listed.is_held
+    if is_abandoned and task.status == TaskStatus.IN_PROGRESS.value:
+        return f"{task.status} (left)"
+    return task.status
+
+
+def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
+    for file in unread:
+        warn(f"{call.show_path(file.path)}: not read: {visible(file.what)}")
 
 
 @cli.command(
@@ -121,66 +178,87 @@ def list_(
 @_task_id
 @opt.formats("table", "json")
 def show(call: Invocation, task_id: str, form: str) -> None:
-    """Show one task in full, with what it waits for, its parts and its stories."""
+    """Show one task in full, with its blockers, parts and stories."""
     from ralph.app import worktree
 
     view = verbs.show(call.root, task_id)
     problem = worktree.problem_of(call.root, view.listed.task)
     if form == "json":
-        parts = {"file": str(view.path), "children": [child.id for child in view.children]}
-        stories = [
-            {"id": story.id, "title": story.title, "passes": story.passes} for story in view.stories
-        ]
-        troubles = [str(problem)] if problem else []
-        output.print_json(
-            {**task_json(view.listed), **parts, "stories": stories, "troubles": troubles}
-        )
-        return
-    listed = view.listed
-    task = view.listed.task
-    claim = view.listed.task.claim
-    owner = (
-        f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})"
-        if claim is not None
-        else ""
-    )
-    reason = task.extra.get(REASON)
-    blockers = [
-        f"{name} ({each.status if each else 'there is no such task'})"
-        for name, each in view.blockers
-    ]
-    click.echo(click.style(one_line(task.title) or task.id, bold=True))
-    output.print_fields(
+        _print_task_json(view, problem)
+    else:
+        _print_task(view, problem, call)
+
+
+def _print_task_json(view: TaskView, problem: WorktreeProblem | None) -> None:
+    stories = []
+    for story in view.stories:
+        stories.append({"id": story.id, "title": story.title, "passes": story.passes})
+    output.print_json(
         {
-            "id": task.id,
-            "status": _state(listed) + (f" ({reason})" if isinstance(reason, str) else ""),
-            "priority": str(task.priority or "none"),
-            "ready": "yes" if listed.is_ready else "no",
-            "waits for": ", ".join(listed.waits_for),
-            "blocked by": ", ".join(blockers),
-            "parent": task.parent or "",
-            "parts": ", ".join(f"{child.id} ({child.status})" for child in view.children),
-            "feature": task.feature or "",
-            "attempts": str(task.attempts or ""),
-            "claim": owner,
-            "branch": task.branch or "",
-            "worktree": task.worktree or "",
-            "created": ago(task.created_at),
-            "file": call.show_path(view.path),
+            **task_json(view.listed),
+            "file": str(view.path),
+            "children": [child.id for child in view.children],
+            "stories": stories,
+            "troubles": [str(problem)] if problem else [],
         }
     )
+
+
+def _print_task(view: TaskView, problem: WorktreeProblem | None, call: Invocation) -> None:
+    task = view.listed.task
+    click.echo(click.style(one_line(task.title) or task.id, bold=True))
+    output.print_fields(_task_fields(view, call))
     if task.description:
         click.echo(f"\n{visible(task.description)}")
-    if failure := verbs.retry_note(task):
+    failure = verbs.retry_note(task)
+    if failure:
         click.echo(f"\nLast failure:\n{visible(failure)}")
     if view.stories:
         click.echo("\nStories:")
     for story in view.stories:
-        click.echo(
-            f"  [{'x' if story.passes else ' '}] {one_line(story.id)} {one_line(story.title)}"
-        )
+        mark = "x" if story.passes else " "
+        click.echo(f"  [{mark}] {one_line(story.id)} {one_line(story.title)}")
     if problem is not None:
         warn(f"{visible(problem.what)}; {visible(problem.hint)}")
+
+
+def _task_fields(view: TaskView, call: Invocation) -> dict[str, str]:
+    listed = view.listed
+    task = listed.task
+    status = _describe_status(listed)
+    reason = task.extra.get(REASON)
+    if isinstance(reason, str):
+        status += f" ({reason})"
+    blockers = []
+    for name, blocker in view.blockers:
+        state = blocker.status if blocker is not None else "there is no such task"
+        blockers.append(f"{name} ({state})")
+    return {
+        "id": task.id,
+        "status": status,
+        "priority": str(task.priority or "none"),
+        "ready": "yes" if listed.is_ready else "no",
+        "waits for": ", ".join(listed.waits_for),
+        "blocked by": ", ".join(blockers),
+        "parent": task.parent or "",
+        "parts": ", ".join(f"{child.id} ({child.status})" for child in view.children),
+        "feature": task.feature or "",
+        "attempts": str(task.attempts or ""),
+        "claim": _describe_claim(task.claim),
+        "branch": task.branch or "",
+        "worktree": task.worktree or "",
+        "created": ago(task.created_at),
+        "file": call.show_path(view.path),
+    }
+
+
+def _describe_claim(claim: Claim | None) -> str:
+    if claim is None:
+        return ""
+    return f"{claim.run} (process {claim.pid} on {claim.host}, until {claim.expires_at})"
+
+
+# --- working --------------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -191,46 +269,54 @@ def show(call: Invocation, task_id: str, form: str) -> None:
     "--worktree",
     "in_worktree",
     is_flag=True,
-    help="Give it a worktree (or mend it), and leave its state.",
+    help="Create (or repair) its worktree without changing its status.",
 )
 def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
-    """Begin a task by hand; the loop leaves it to you then."""
+    """Start a task yourself; loops then skip it."""
     if not in_worktree:
         _print_change(verbs.start(call.root, task_id))
         return
     from ralph.app.tasks import progress
 
     created = progress.start_in_worktree(call.root, task_id, tell=say)
-    state = "made" if created.new else "there already"
-    click.echo(
-        f"{task_id} has the worktree {created.task.worktree} on the branch {created.branch} ({state})"
-    )
+    state = "created" if created.new else "already there"
+    worktree = created.task.worktree
+    click.echo(f"{task_id} has the worktree {worktree} on the branch {created.branch} ({state})")
 
 
 @cli.command("done", examples=["ralph task done t-1a2b3c"])
 @_task_id
 def finish(call: Invocation, task_id: str) -> None:
-    """Mark a task as done; accepted or well-evidenced insights of it go to .ralph/global-patterns.md."""
-    after, promotion, why = verbs.complete(call.root, task_id, patterns=call.patterns)
+    """Mark a task as done.
+
+    Its accepted or well-evidenced insights are added to .ralph/global-patterns.md.
+    """
+    after, promotion, failure = verbs.complete(call.root, task_id, patterns=call.patterns)
     _print_change(after)
-    if promotion is not None and promotion.added:
-        click.echo(f"Promoted to {call.show_path(promotion.path)}:")
+    if promotion is not None:
+        if promotion.added:
+            click.echo(f"Promoted to {call.show_path(promotion.path)}:")
         for record in promotion.added:
             click.echo(f"  - {one_line(record.text)}")
-    for record, reason in promotion.skipped if promotion is not None else ():
-        say(f"not promoted: {record.id}: {one_line(reason)}")
-    if why:
-        warn(visible(why))
+        for record, reason in promotion.skipped:
+            say(f"not promoted: {record.id}: {one_line(reason)}")
+    if failure:
+        warn(visible(failure))
 
 
 @cli.command("merge", examples=["ralph task merge t-1a2b3c", "ralph task merge t-1a2b3c --commit"])
 @_task_id
-@click.option("--commit", is_flag=True, help="Commit what is uncommitted in its worktree first.")
-@click.option("--no-verify", is_flag=True, help="Do not ask the repository's hooks, as in git.")
+@click.option("--commit", is_flag=True, help="Commit uncommitted changes in its worktree first.")
+@click.option(
+    "--no-verify",
+    is_flag=True,
+    help="Skip the repository's git hooks, like `git commit --no-verify`.",
+)
 def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None:
-    """Merge a task's branch into the branch of the main checkout, and what it learned into AGENTS.md.
+    """Merge a task's branch into the main checkout's branch.
 
-    Uncommitted changes and conflicts refuse it; entries that both sides added to a memory file are all kept.
+    What the task learned is added to AGENTS.md. The merge is refused if there are uncommitted
+    changes or conflicts; entries that both sides added to a memory file are all kept.
     """
     from ralph.app import worktree as merging
 
@@ -244,7 +330,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
     from ralph.app.loop_parts import count_noun
 
     count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
-    click.echo(f"{one_line(result.branch)} is merged into {one_line(result.into)}: {count}")
+    click.echo(f"Merged {one_line(result.branch)} into {one_line(result.into)}: {count}")
     if result.committed:
         click.echo(f"Committed first: {', '.join(map(one_line, result.committed))}")
     for text in result.learned:
@@ -254,33 +340,39 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
 @cli.command("drop", examples=["ralph task drop t-1a2b3c", "ralph task drop t-1a2b3c --yes"])
 @_task_id
 @click.option(
-    "--yes", is_flag=True, help="Also what is not merged, not committed or ignored by git."
+    "--yes", is_flag=True, help="Also drop what is unmerged, uncommitted or ignored by git."
 )
 def drop(call: Invocation, task_id: str, yes: bool) -> None:
-    """Remove a task's worktree and the branch that was made for it; the task and its memory stay.
+    """Remove a task's worktree and the branch created for it.
 
-    You are asked before anything goes that is only there. Uncommitted memory is never dropped.
+    The task and its memory stay. You are asked before anything is lost that exists only there.
+    Uncommitted memory is never dropped.
     """
     from ralph.app import worktree
 
     lost = worktree.losses(call.root, task_id)
-    if lost and not yes and sys.stdin is not None and sys.stdin.isatty():
+    if lost and not yes and can_ask():
         say(f"This would be lost: {visible(lost.description)}")
-        click.confirm("Drop it all the same?", err=True, abort=True)
+        click.confirm("Drop it anyway?", err=True, abort=True)
         yes = True
     worktree.drop(call.root, task_id, agreed=lost if yes else None, tell=say)
     click.echo(f"Dropped the worktree of {task_id}")
-    say(f"Gone with it: {visible(lost.description)}" if lost else "")
-    last = lost.commits[0].split()[0] if lost.commits else ""
-    say(f"While git still has it, `git branch NAME {last}` brings that back" if last else "")
+    if lost:
+        say(f"Lost with it: {visible(lost.description)}")
+    if lost.commits:
+        last_commit = lost.commits[0].split()[0]
+        say(f"Until git deletes it, `git branch NAME {last_commit}` restores the work")
 
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
-@click.option("--reason", default="", metavar="TEXT", help="Why; the next attempt gets it.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives.")
 @opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
-    """Give a task up. What waits for it goes on waiting."""
+    """Mark a task as failed.
+
+    Tasks that wait for it continue to wait.
+    """
     _print_change(
         verbs.fail(call.root, task_id, reason, allow_secret=allow_secret, patterns=call.patterns)
     )
@@ -288,9 +380,12 @@ def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> Non
 
 @cli.command("reset", examples=["ralph task reset t-1a2b3c"])
 @_task_id
-@click.option("--force", is_flag=True, help="Also from a run that is working on it.")
+@click.option("--force", is_flag=True, help="Even if a run is working on it.")
 def reset(call: Invocation, task_id: str, force: bool) -> None:
-    """Make a task pending again, whatever became of it; its attempts count from 0."""
+    """Make a task pending again, whatever its state.
+
+    Its attempts are counted from 0 again.
+    """
     _print_change(verbs.reset(call.root, task_id, force=force))
 
 
@@ -298,28 +393,47 @@ def reset(call: Invocation, task_id: str, force: bool) -> None:
 @_task_id
 @click.option("--reason", default="", metavar="TEXT", help="What is in the way.")
 @click.option(
-    "--by", multiple=True, metavar="ID", help="A task that must be done before (several times)."
+    "--by", multiple=True, metavar="ID", help="A task that must be done first (may be repeated)."
 )
 @opt.allow_secret
 def block(
     call: Invocation, task_id: str, reason: str, by: tuple[str, ...], allow_secret: bool
 ) -> None:
-    """Hold a task back: until other tasks are done (--by), or until you start or reset it."""
+    """Block a task.
+
+    It waits until other tasks are done (--by), or until you start or reset it.
+    """
     if reason and by:
         raise click.UsageError(
-            "give --reason or --by: with --by it goes on by itself once those are done"
+            "give either --reason or --by: with --by it is unblocked once those tasks are done"
         )
-    blockers = split_commas(by)
-    patterns = call.patterns
     after = verbs.block(
-        call.root, task_id, reason, by=blockers, allow_secret=allow_secret, patterns=patterns
+        call.root,
+        task_id,
+        reason,
+        by=split_commas(by),
+        allow_secret=allow_secret,
+        patterns=call.patterns,
     )
     if by:
-        click.echo(
-            f"{after.task.id} waits for {', '.join(after.task.blocked_by)}: {one_line(after.task.title)}"
-        )
+        task = after.task
+        click.echo(f"{task.id} waits for {', '.join(task.blocked_by)}: {one_line(task.title)}")
     else:
         _print_change(after)
+
+
+def _print_change(after: TaskChange) -> None:
+    output.print_private(after.private_parts)
+    state = after.task.status.replace("_", " ")
+    if not after.changed:
+        state = f"already {state}"
+    click.echo(f"{after.task.id} is {state}: {one_line(after.task.title)}")
+    for parent in after.parents:
+        state = parent.status.replace("_", " ")
+        click.echo(f"{parent.id} is also {state}: {one_line(parent.title)}")
+
+
+# --- moving ---------------------------------------------------------------------------------------
 
 
 @cli.command("import", examples=["ralph task import prd.json", "ralph task import tasks.jsonl"])
@@ -327,30 +441,47 @@ def block(
 @opt.allow_secret
 @opt.formats("table", "json")
 def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None:
-    """Import the user stories of a prd.json as tasks, or a tasks.jsonl ("-": from stdin); again, it adds nothing."""
+    """Import tasks from a prd.json or a tasks.jsonl.
+
+    The user stories of a prd.json become tasks. "-" reads standard input. Importing twice adds
+    nothing.
+    """
     from ralph.app.tasks import transfer
 
-    from_stdin = str(file) == "-"
-    text, source = (
-        (read_text("-"), "standard input") if from_stdin else (read_text(None, file), file.name)
-    )
+    if str(file) == "-":
+        text = read_text("-")
+        source = "standard input"
+    else:
+        text = read_text(None, file)
+        source = file.name
     result = transfer.import_(
         call.root, text, source, allow_secret=allow_secret, patterns=call.patterns
     )
     output.print_private(result.private_parts)
-    warn(*(f"line {problem.line}: {visible(problem.what)}" for problem in result.warnings))
-    parts = {"added": result.added, "finished": result.finished, "there": result.there}
-    added, finished, there = map(len, parts.values())
-    shape = {key: [task.id for task in tasks] for key, tasks in parts.items()}
-    output.print_item(form, shape, f"Added {added}, finished {finished}, already there {there}")
+    for problem in result.warnings:
+        warn(f"line {problem.line}: {visible(problem.what)}")
+    shape = {
+        "added": [task.id for task in result.added],
+        "finished": [task.id for task in result.finished],
+        "there": [task.id for task in result.there],
+    }
+    output.print_item(
+        form,
+        shape,
+        f"Added {len(result.added)}, finished {len(result.finished)}, "
+        f"already there {len(result.there)}",
+    )
 
 
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])
 def export(call: Invocation) -> None:
-    """Print every task as a line of JSON, for another project or as a copy."""
+    """Print every task as a line of JSON, for another project."""
     from ralph.app.tasks import transfer
 
     output.print_raw(transfer.export(call.root))
+
+
+# --- features -------------------------------------------------------------------------------------
 
 
 @click.group(
@@ -359,7 +490,10 @@ def export(call: Invocation) -> None:
     examples=['ralph feature add "Refunds"', "ralph feature show f-0c0ffe"],
 )
 def feature() -> None:
-    """Keep what several tasks build together, with a spec and a plan (.ralph/features/)."""
+    """Group tasks under a spec and a plan.
+
+    Features are stored in .ralph/features/.
+    """
 
 
 @feature.command(
@@ -372,30 +506,44 @@ def feature() -> None:
 def feature_add(
     call: Invocation, title: str, description: str, allow_secret: bool, form: str
 ) -> None:
-    """Make a new feature, with a spec.md and a plan.md for you to fill in; its tasks' prompts hold both."""
-    text = read_text(description)
-    added = features.add(call.root, title, text, allow_secret=allow_secret, patterns=call.patterns)
+    """Add a feature, with a spec.md and a plan.md to fill in.
+
+    The prompts of its tasks contain both.
+    """
+    added = features.add(
+        call.root,
+        title,
+        read_text(description),
+        allow_secret=allow_secret,
+        patterns=call.patterns,
+    )
     output.print_private(added.private_parts)
-    shape = {**feature_json(added), "folder": str(added.folder)}
     folder = call.show_path(added.folder)
     output.print_item(
-        form, shape, f"Added {added.feature.id}; write into {folder}/spec.md and plan.md"
+        form,
+        {**feature_json(added), "folder": str(added.folder)},
+        f"Added {added.feature.id}; fill in {folder}/spec.md and plan.md",
     )
 
 
 @feature.command("list", examples=["ralph feature list --format json"])
 @opt.formats("table", "json", "quiet")
 def feature_list(call: Invocation, form: str) -> None:
-    """List the features, the oldest first, and how far their tasks are."""
+    """List the features, oldest first, with their tasks' progress."""
 
     def row(view: FeatureView) -> Sequence[object]:
+        progress = f"{view.done} of {len(view.tasks)}"
         one = view.feature
-        done = f"{view.done} of {len(view.tasks)}"
-        return one.id, one.status, done, ago(one.created_at), one.title
+        return one.id, one.status, progress, ago(one.created_at), one.title
 
-    progress, unread = features.list_(call.root)
+    views, unread = features.list_(call.root)
     output.print_rows(
-        progress, form, feature_json, "ID,STATUS,DONE,CREATED,TITLE", row, "No features."
+        views,
+        form,
+        to_json=feature_json,
+        headings=("ID", "STATUS", "DONE", "CREATED", "TITLE"),
+        row=row,
+        empty="No features.",
     )
     _print_unread(unread, call)
 
@@ -406,67 +554,48 @@ def feature_list(call: Invocation, form: str) -> None:
 def feature_show(call: Invocation, feature_id: str, form: str) -> None:
     """Show one feature with its tasks, its spec and its plan."""
     view = features.show(call.root, feature_id)
-    one = view.feature
     if form == "json":
-        tasks = [{"id": task.id, "title": task.title, "status": task.status} for task in view.tasks]
-        texts = {"folder": str(view.folder), "spec": view.spec, "plan": view.plan}
-        output.print_json({**feature_json(view), "tasks": tasks, **texts})
-        return
+        _print_feature_json(view)
+    else:
+        _print_feature(view, call)
+
+
+def _print_feature_json(view: FeatureView) -> None:
+    tasks = []
+    for task in view.tasks:
+        tasks.append({"id": task.id, "title": task.title, "status": task.status})
+    output.print_json(
+        {
+            **feature_json(view),
+            "tasks": tasks,
+            "folder": str(view.folder),
+            "spec": view.spec,
+            "plan": view.plan,
+        }
+    )
+
+
+def _print_feature(view: FeatureView, call: Invocation) -> None:
+    one = view.feature
     click.echo(click.style(one_line(one.title) or one.id, bold=True))
-    folder = call.show_path(view.folder)
-    created = ago(one.created_at)
-    output.print_fields({"id": one.id, "status": one.status, "created": created, "folder": folder})
+    output.print_fields(
+        {
+            "id": one.id,
+            "status": one.status,
+            "created": ago(one.created_at),
+            "folder": call.show_path(view.folder),
+        }
+    )
     if one.description:
         click.echo(f"\n{visible(one.description)}")
-    click.echo(f"\nTasks ({view.done} of {len(view.tasks)} done):" if view.tasks else "\nNo tasks.")
+    if view.tasks:
+        click.echo(f"\nTasks ({view.done} of {len(view.tasks)} done):")
+    else:
+        click.echo("\nNo tasks.")
     for task in view.tasks:
         click.echo("  " + one_line(f"{task.id} {task.status}: {task.title}"))
     for name, text in (("spec.md", view.spec), ("plan.md", view.plan)):
-        click.echo(
-            f"\n{name}:\n{visible(text.rstrip())}" if text else f"\n{name}: nothing is written yet"
-        )
-
-
-def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
-    warn(*(f"{call.show_path(file.path)}: is not read: {visible(file.what)}" for file in unread))
-
-
-def print_tasks(tasks: Sequence[ListedTask], form: str, nothing: str) -> None:
-    """Print a listing of tasks."""
-
-    def row(listed: ListedTask) -> Sequence[object]:
-        more = len(listed.waits_for) - _MOST_BLOCKERS
-        blockers = ", ".join(listed.waits_for[:_MOST_BLOCKERS]) + (
-            f" and {more} more" if more > 0 else ""
-        )
-        task = listed.task
-        return (
-            task.id,
-            _state(listed),
-            task.priority or "-",
-            ago(task.created_at),
-            blockers or "-",
-            task.title,
-        )
-
-    output.print_rows(
-        tasks, form, task_json, "ID,STATUS,PRIORITY,CREATED,WAITS FOR,TITLE", row, nothing
-    )
-
-
-def _state(listed: ListedTask) -> str:
-    abandoned = listed.task.claim is not None and not listed.is_held
-    return listed.task.status + " (left)" * (
-        abandoned and listed.task.status == TaskStatus.IN_PROGRESS.value
-    )
-
-
-def _print_change(after: TaskChange) -> None:
-    output.print_private(after.private_parts)
-    state = after.task.status.replace("_", " ")
-    already = "" if after.changed else "already "
-    click.echo(f"{after.task.id} is {already}{state}: {one_line(after.task.title)}")
-    for parent in after.parents:
-        click.echo(
-            f"{parent.id} is {parent.status.replace('_', ' ')}, too: {one_line(parent.title)}"
-        )
+        if text:
+            click.echo(f"\n{name}:\n{visible(text.rstrip())}")
+        else:
+            click.echo(f"\n{name}: nothing is written yet")

