@@ -121,7 +121,8 @@ class WalkRules(NamedTuple):
         """Whether an edge may be followed."""
         if self.relations and row.relation not in self.relations:
             return False
-        if not self._shows(row):
+        is_limited = self.visibility is not ALL_VISIBLE
+        if is_limited and not self.visibility.allows(row.source, row.target):
             return False
         if self.by and row.valid_from[:10] > self.by:
             return False
@@ -130,11 +131,6 @@ class WalkRules(NamedTuple):
     def allow_node(self, node: Node) -> bool:
         """Whether a walk may enter a node."""
         return not self.at or node.holds(self.at)
-
-    def _shows(self, row: EdgeRow) -> bool:
-        if self.visibility is ALL_VISIBLE:
-            return True
-        return self.visibility.allows(row.source, row.target)
 
 
 ANYWHERE = WalkRules()
@@ -219,13 +215,14 @@ def _expand(
             continue
         share = _passed_score(level[key].score, hop, degree=len(rows))
         for row in rows:
-            if row.other_end in steps:
+            other = row.other_end
+            if other in steps:
                 continue
             score = share if row.explicit else share * _DERIVED_WEIGHTS[row.relation]
             step = _Step(score, hop, level[key].start, key, row)
-            best = nearest.get(row.other_end)
+            best = nearest.get(other)
             if best is None or _is_better(step, best, nodes):
-                nearest[row.other_end] = step
+                nearest[other] = step
     return nearest
 
 

@@ -49,31 +49,7 @@ UPDATE nodes SET origin = NULL, name = substr(id, instr(id, ':') + 1), title = '
     valid_from = '', valid_until = '', since = '', retired = 0, task = ''
 WHERE origin = ?
 """
-_NODE_COLUMNS = [
-    "id",
-    "type",
-    "name",
-    "title",
-    "recorded",
-    "valid_from",
-    "valid_until",
-    "since",
-    "retired",
-    "task",
-    "origin",
-]
-_PUT_NODE = (
-    f"INSERT INTO nodes({', '.join(_NODE_COLUMNS)}) "
-    f"VALUES ({', '.join(f':{name}' for name in _NODE_COLUMNS)}) ON CONFLICT(id) DO UPDATE SET "
-    f"{', '.join(f'{name} = excluded.{name}' for name in _NODE_COLUMNS[1:])}"
-)
 _PUT_ENTITY = "INSERT OR IGNORE INTO nodes(id, type, name) VALUES (?, ?, ?)"
-_PUT_EDGE = """
-INSERT INTO edges VALUES (
-    (SELECT key FROM nodes WHERE id = :source), (SELECT key FROM nodes WHERE id = :target),
-    :relation, :recorded, :valid_from, :valid_until, :explicit, :source_words, :target_words,
-    :origin)
-"""
 _DELETE_UNUSED = """
 DELETE FROM nodes WHERE origin IS NULL
     AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.key)
@@ -148,6 +124,51 @@ class EdgeRow(NamedTuple):
 class _IndexedSource(NamedTuple):
     key: int
     stamp: str  # changes with the contents
+
+
+class _NodeValues(NamedTuple):
+    """The columns of a node that a source sets."""
+
+    id: str
+    type: str
+    name: str
+    title: str
+    recorded: str
+    valid_from: str
+    valid_until: str
+    since: str
+    retired: bool
+    task: str
+    origin: int
+
+
+_PUT_NODE = (
+    f"INSERT INTO nodes({', '.join(_NodeValues._fields)}) "
+    f"VALUES ({placeholders(_NodeValues._fields)}) ON CONFLICT(id) DO UPDATE SET "
+    f"{', '.join(f'{name} = excluded.{name}' for name in _NodeValues._fields if name != 'id')}"
+)
+
+
+class _EdgeValues(NamedTuple):
+    """The columns of an edge, but with the ids of its ends instead of their keys."""
+
+    source_id: str | None
+    target_id: str | None
+    relation: str
+    recorded: str
+    valid_from: str
+    valid_until: str
+    explicit: bool
+    source_words: str
+    target_words: str
+    origin: int
+
+
+_PUT_EDGE = """
+INSERT INTO edges VALUES (
+    (SELECT key FROM nodes WHERE id = ?), (SELECT key FROM nodes WHERE id = ?),
+    ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 class _Supersession(NamedTuple):
@@ -245,21 +266,21 @@ def _put(graph: sqlite3.Connection, origin: int, source: SourceFacts) -> None:
     graph.executemany(_PUT_EDGE, [_edge_values(fact, origin) for fact in source.facts])
 
 
-def _node_values(titled: TitledNode, origin: int) -> dict[str, object]:
+def _node_values(titled: TitledNode, origin: int) -> _NodeValues:
     node = titled.node
-    return {
-        "id": node.id,
-        "type": node.type.value,
-        "name": node.name,
-        "title": fold_title(titled.title),
-        "recorded": node.recorded,
-        "valid_from": node.valid_from,
-        "valid_until": node.valid_until,
-        "since": node.valid_from or node.recorded,
-        "retired": node.retired,
-        "task": node.task,
-        "origin": origin,
-    }
+    return _NodeValues(
+        id=node.id,
+        type=node.type.value,
+        name=node.name,
+        title=fold_title(titled.title),
+        recorded=node.recorded,
+        valid_from=node.valid_from,
+        valid_until=node.valid_until,
+        since=node.valid_from or node.recorded,
+        retired=node.retired,
+        task=node.task,
+        origin=origin,
+    )
 
 
 def _entity_rows(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
@@ -278,20 +299,20 @@ def _entity_rows(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _edge_values(fact: Fact, origin: int) -> dict[str, object]:
+def _edge_values(fact: Fact, origin: int) -> _EdgeValues:
     edge = fact.edge
-    return {
-        "source": None if fact.source_is_words else edge.source,
-        "target": None if fact.target_is_words else edge.target,
-        "relation": edge.relation.value,
-        "recorded": edge.recorded,
-        "valid_from": edge.valid_from,
-        "valid_until": edge.valid_until,
-        "explicit": edge.explicit,
-        "source_words": edge.source if fact.source_is_words else "",
-        "target_words": edge.target if fact.target_is_words else "",
-        "origin": origin,
-    }
+    return _EdgeValues(
+        source_id=None if fact.source_is_words else edge.source,
+        target_id=None if fact.target_is_words else edge.target,
+        relation=edge.relation.value,
+        recorded=edge.recorded,
+        valid_from=edge.valid_from,
+        valid_until=edge.valid_until,
+        explicit=edge.explicit,
+        source_words=edge.source if fact.source_is_words else "",
+        target_words=edge.target if fact.target_is_words else "",
+        origin=origin,
+    )
 
 
 def _resolve_words(graph: sqlite3.Connection) -> None:
@@ -419,16 +440,16 @@ def nodes(graph: sqlite3.Connection, keys: Iterable[int] | None = None) -> dict[
         task,
     ) in rows:
         found[key] = Node(
-            id=node_id,
-            type=_NODE_TYPES[kind],
-            name=name,
-            recorded=recorded,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            since=since,
-            replaced=replaced_at,
-            retired=retired == 1,
-            task=task,
+            node_id,
+            _NODE_TYPES[kind],
+            name,
+            recorded,
+            valid_from,
+            valid_until,
+            since,
+            replaced_at,
+            retired == 1,
+            task,
         )
     return found
 
