@@ -14,9 +14,9 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from ralph.model.record import Hit, Record, Status
-from ralph.search.terms import STOP_WORDS, stem
-from ralph.store import db
+from ralph.core.record import Hit, Record, Status
+from ralph.core.terms import STOP_WORDS, stem
+from ralph.storage import db
 
 Ask = Callable[[str, int], Sequence[Hit]]
 """A question and how many answers are wanted, best first."""

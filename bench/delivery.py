@@ -23,11 +23,11 @@ from statistics import fmean, median
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench import baselines, loaders, retrieval
-from ralph.context.tokens import estimate
-from ralph.errors import RalphError
+from ralph.core import terms
+from ralph.core.errors import RalphError
+from ralph.core.record import Record
+from ralph.core.tokens import estimate
 from ralph.hooks.handler import run_event
-from ralph.model.record import Record
-from ralph.search import terms
 
 FILE = "decisions/decisions.json"
 CONTROL = "unrelated.txt"

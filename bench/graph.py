@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.timing import Bar, report
 
-from ralph.model.record import Link, MemoryKind, Origin, Record
+from ralph.core import terms
+from ralph.core.record import Link, MemoryKind, Origin, Record
 from ralph.search import graph as walking
-from ralph.search import terms
 from ralph.search.graph import source_facts
-from ralph.store import graph, index
-from ralph.store.sources import Contents, Placed
+from ralph.storage import graph, index
+from ralph.storage.sources import Contents, Placed
 
 RECORDS = 7_000
 ASKED = 40

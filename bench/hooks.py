@@ -22,12 +22,14 @@ from bench.sessions import Words
 
 import ralph.hooks
 from bench import speed
-from ralph import discovery, paths
-from ralph.app import hook_state, index, outdated
-from ralph.app.tasks import task
-from ralph.config import load
+from ralph.core import discovery, paths
+from ralph.core.config import load
 from ralph.formats.log import encode_line
-from ralph.store import files
+from ralph.install import hook_state
+from ralph.recall import outdated
+from ralph.search import index
+from ralph.storage import files
+from ralph.tasks import task
 
 Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
 """Runs a command with this stdin and environment to its end; returns the CPU seconds it took."""

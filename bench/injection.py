@@ -1,4 +1,4 @@
-"""Train and measure the detection of prompt injection (src/ralph/context/injection_guard.py).
+"""Train and measure the detection of prompt injection (src/ralph/privacy/injection_guard.py).
 
 usage: python bench/injection.py [--write]
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ralph.context import injection_guard
+from ralph.privacy import injection_guard
 
 DATA = Path(__file__).parent / "injection"
 LEAST_TEXTS = 3  # a feature of fewer texts is left out

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from ralph.errors import Unreadable
-from ralph.model.record import (
+from ralph.core.errors import Unreadable
+from ralph.core.record import (
     Family,
     Link,
     MemoryKind,

@@ -19,13 +19,16 @@ from statistics import median
 from bench.sessions import Words
 
 from bench import speed
-from ralph.app import index, journal, loop, memory, search
-from ralph.app.loop import LoopRequest
-from ralph.app.loop_parts import LoopPrinter
-from ralph.model.record import MemoryKind, Outcome, Query
-from ralph.model.work import Ask, JournalEntry, Reply
-from ralph.settings import Config
-from ralph.store import files
+from ralph.core.record import MemoryKind, Outcome, Query
+from ralph.core.settings import Config
+from ralph.core.work import Ask, JournalEntry, Reply
+from ralph.loop import loop
+from ralph.loop.loop import LoopRequest
+from ralph.loop.parts import LoopPrinter
+from ralph.memory import memory
+from ralph.recall import journal, search
+from ralph.search import index
+from ralph.storage import files
 
 RECORDS, ENTRIES, MEMORIES = 10_000, 1_000, 200
 SHORT, LONG = 40, 1_000

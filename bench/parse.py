@@ -7,9 +7,9 @@ from pathlib import Path
 from bench.timing import Bar, best, report
 
 from bench import big
-from ralph.app import memory
+from ralph.core.record import Query
 from ralph.formats.memories import parse_memories
-from ralph.model.record import Query
+from ralph.memory import memory
 
 COUNT = 20_000
 

@@ -30,14 +30,13 @@ from bench.speed import Speed
 
 from bench import baselines, loaders, metrics, speed
 from ralph import __version__
-from ralph.app import meaning
-from ralph.context import render, tokens
-from ralph.errors import NotFound, Unreadable, UsageError
-from ralph.model.record import Hit, Query
-from ralph.search import embeddings, rank, terms
+from ralph.core import render, terms, tokens
+from ralph.core.errors import NotFound, Unreadable, UsageError
+from ralph.core.record import Hit, Query
+from ralph.search import embeddings, meaning, rank
 from ralph.search.embeddings import Embedder, ProviderFailed
-from ralph.store import index
-from ralph.store.sources import Contents, Placed
+from ralph.storage import index
+from ralph.storage.sources import Contents, Placed
 
 ROOT = Path(__file__).parents[1]
 OWN = ROOT / "bench" / "own"

@@ -24,11 +24,10 @@ from bench.sessions import SESSION, Words
 from bench.web import asked, served
 
 from bench import speed
-from ralph import paths
-from ralph.app import index as indexes
-from ralph.search import terms
-from ralph.store import db, index, totals
-from ralph.store.queries import FAMILIES, TABLES
+from ralph.core import paths, terms
+from ralph.search import index as indexes
+from ralph.storage import db, index, totals
+from ralph.storage.queries import FAMILIES, TABLES
 
 SIZES = (10_000, 1_000_000)
 SEED = 50 * SESSION

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from ralph.capture.secret_rules import rules_mark
+from ralph.privacy.secret_rules import rules_mark
 
 CALLS = 60
 """Tool calls a session."""

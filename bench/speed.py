@@ -18,12 +18,12 @@ from pathlib import Path
 from bench.metrics import percentile
 from bench.sessions import SESSION, Words
 
-from ralph import paths
-from ralph.app import index as indexes
-from ralph.model.record import Query
+from ralph.core import paths
+from ralph.core.record import Query
+from ralph.search import index as indexes
 from ralph.search import rank
-from ralph.store import db, files
-from ralph.store.index import Index
+from ralph.storage import db, files
+from ralph.storage.index import Index
 
 QUESTIONS = 100
 APPENDS = 15

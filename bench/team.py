@@ -17,16 +17,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.sessions import Words
-from tests.team.postgres import ThrowawayServer
+from tests.support.postgres import ThrowawayServer
 
 from bench import speed, team_bulk
-from ralph import paths
-from ralph.app import index, team
-from ralph.search import rank
-from ralph.settings import Config, Shared, Team
-from ralph.store import queries, team_db
-from ralph.store.server_lookup import ServerLookup
-from ralph.store.team_server import TeamServer, connect
+from ralph.core import paths
+from ralph.core.settings import Config, Shared, Team
+from ralph.search import index, rank
+from ralph.sharing import team
+from ralph.storage import queries, team_db
+from ralph.storage.server_lookup import ServerLookup
+from ralph.storage.team_server import TeamServer, connect
 
 SIZE = 10_000
 LARGE = 20_000  # rows from which on the time of a search is compared: below, the fixed cost of the network counts

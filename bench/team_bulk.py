@@ -16,19 +16,17 @@ from pathlib import Path
 import psycopg
 from bench.sessions import Words, _vocabulary
 from bench.speed import END
-from tests.team.postgres import ThrowawayServer
+from tests.support.postgres import ThrowawayServer
 
-from ralph import paths
-from ralph.app import team
-from ralph.context import render
+from ralph.core import paths, render, terms
+from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
+from ralph.core.settings import Config, Shared, Team
 from ralph.formats.log import encode_record
-from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
-from ralph.search import terms
 from ralph.search.rank import STANDARD
-from ralph.settings import Config, Shared, Team
-from ralph.store import db, team_db
-from ralph.store.queries import row_values
-from ralph.store.server_lookup import indexed_terms
+from ralph.sharing import team
+from ralph.storage import db, team_db
+from ralph.storage.queries import row_values
+from ralph.storage.server_lookup import indexed_terms
 
 SESSION, BATCH, MACHINES = 60, 12_000, 8
 _COLUMNS = "source, project, length, seq, family, id, session, body, columns, terms"
@@ -192,7 +190,7 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
 
 def load(server: ThrowawayServer, path: Path, rows: int) -> list[str]:
     """Load so many rows of eight machines into the project `bench` and a `team.db`; return questions about them."""
-    script = resources.files("ralph.store").joinpath("team/0001.sql").read_text(encoding="utf-8")
+    script = resources.files("ralph.storage").joinpath("team/0001.sql").read_text(encoding="utf-8")
     indexes = re.findall(
         r"^CREATE (?:UNIQUE )?INDEX (records_\w+) (.*?);", script, re.MULTILINE | re.DOTALL
     )

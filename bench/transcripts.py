@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.sessions import Words
 
-from ralph import paths
-from ralph.app import index
-from ralph.capture.privacy import redact
+from ralph.core import paths
 from ralph.formats.log import parse_log
-from ralph.store import files
+from ralph.privacy.privacy import redact
+from ralph.search import index
+from ralph.storage import files
 
 COUNT, BYTES = 300, 120_000_000
 """Transcripts, and bytes of all together."""

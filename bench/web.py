@@ -22,9 +22,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bench import big
-from ralph.app import search
 from ralph.cli.servers import bind_socket
-from ralph.model.record import Query
+from ralph.core.record import Query
+from ralph.recall import search
 from ralph.web import server as site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5

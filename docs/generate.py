@@ -14,18 +14,18 @@ from pathlib import Path
 
 import click
 
-from ralph.app import json_shapes as shapes
-from ralph.app.clients import CLIENTS
-from ralph.app.feature import FeatureView
-from ralph.app.sessions import Session
-from ralph.app.tasks.task import ListedTask
 from ralph.cli.main import cli
-from ralph.config import KEYS, TRUSTED, as_json
-from ralph.formats.config_files import ConfigKey
+from ralph.core.config import KEYS, TRUSTED, as_json
+from ralph.core.config_files import ConfigKey
+from ralph.core.graph import Edge, Node, NodeType, Relation
+from ralph.core.record import MemoryKind, Origin, Outcome, Record
+from ralph.core.work import Feature, JournalEntry, Task
+from ralph.install.clients import CLIENTS
 from ralph.loop.state import EndReason, Run
-from ralph.model.graph import Edge, Node, NodeType, Relation
-from ralph.model.record import MemoryKind, Origin, Outcome, Record
-from ralph.model.work import Feature, JournalEntry, Task
+from ralph.recall import json_shapes as shapes
+from ralph.recall.sessions import Session
+from ralph.tasks.feature import FeatureView
+from ralph.tasks.task import ListedTask
 
 DOCS = Path(__file__).parent
 INTRO = """\
@@ -41,7 +41,7 @@ Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every
 JSON_INTRO = """\
 # JSON
 
-Generated from `src/ralph/app/json_shapes.py` by `make docs`. The command line (`--format json`), MCP and the pages use
+Generated from `src/ralph/recall/json_shapes.py` by `make docs`. The command line (`--format json`), MCP and the pages use
 these names. A listing is an array, a single thing an object; both are valid when there is nothing. A search hit is a
 record with `family`, `score`, `why`, `tokens` and `excerpt`, which is what the chosen layer shows.
 """

@@ -52,7 +52,7 @@ for _variable in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
 # Searches are by words, unless a test says otherwise: the model is installed for the tests of meaning.
 os.environ["RALPH_EMBEDDING_PROVIDER"] = "none"
 
-WRITER = Path(__file__).parent / "soak" / "writer.py"
+WRITER = Path(__file__).parent / "support" / "writer.py"
 NOBODY = 65534
 
 Start = Callable[..., "Program"]
@@ -95,7 +95,7 @@ def rounds() -> Callable[[int, int], int]:
 
 
 class Program:
-    """A running `tests/soak/writer.py`: the lines that it prints and reads, and its end."""
+    """A running `tests/support/writer.py`: the lines that it prints and reads, and its end."""
 
     def __init__(self, *words: object) -> None:
         self.process = subprocess.Popen(

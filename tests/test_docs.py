@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 from docs.generate import cli_page, clients_page, commands, config_page, json_page
-from tests.cases import for_each
 from tests.e2e import install_clients as pin
+from tests.support.cases import for_each
 
-from ralph.app.clients import CLIENTS
 from ralph.cli.main import HIDDEN, cli
-from ralph.config import KEYS
+from ralph.core.config import KEYS
+from ralph.install.clients import CLIENTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

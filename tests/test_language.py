@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 ROOT = Path(__file__).parents[1]
 GLOSSARY = (ROOT / "docs" / "DOMAIN.md").read_text(encoding="utf-8")

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 import ralph
-from ralph.app import slash_commands
-from ralph.app.clients import CLIENTS, Host, hook_settings
 from ralph.cli.main import COMMANDS
+from ralph.install import slash_commands
+from ralph.install.clients import CLIENTS, Host, hook_settings
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "plugin"

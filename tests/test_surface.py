@@ -1,10 +1,10 @@
-"""What people and programs see changes only on purpose: `python -m tests.surface` writes the golden files again."""
+"""What people and programs see changes only on purpose: `python -m tests.support.surface` writes the golden files again."""
 
 from pathlib import Path
 
 import pytest
-from tests import surface
-from tests.cases import for_each
+from tests.support import surface
+from tests.support.cases import for_each
 
 
 @pytest.fixture(scope="module")
@@ -15,4 +15,4 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @for_each("name", ["help.txt", "json.json", "exits.txt", "mcp.json", "http.json"])
 def test_surface_is_as_written(described: dict[str, str], name: str) -> None:
     golden = Path(surface.GOLDEN / name).read_text(encoding="utf-8")
-    assert described[name] == golden, "if the change is wanted: python -m tests.surface"
+    assert described[name] == golden, "if the change is wanted: python -m tests.support.surface"

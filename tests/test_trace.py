@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
 from tests.cli.test_chats import CLAUDE
-from tests.mcp_server.talking import Talk, talk
-from tests.web.asking import Site
+from tests.support.asking import Site
+from tests.support.runner import Project
+from tests.support.talking import Talk, talk
 
 from ralph.hooks import handler
 

@@ -104,7 +104,7 @@ def test_the_wheel_depends_on_click_yaml_and_tomlkit_alone(installed: Path) -> N
 def test_the_wheel_holds_the_texts_and_no_tests(installed: Path) -> None:
     with zipfile.ZipFile(next(installed.glob("*.whl"))) as wheel:
         names = wheel.namelist()
-    assert "ralph/context/skill.md" in names
+    assert "ralph/recall/skill.md" in names
     assert "ralph/py.typed" in names
     assert not any(name.startswith("tests") for name in names)
     for name in ("run", "handler", "answer"):

@@ -8,23 +8,23 @@ from __future__ import annotations
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ralph.errors import RalphError
-    from ralph.model.record import Link, MemoryKind, Origin, Record, Scope, Status
-    from ralph.settings import Config
-    from ralph.store.library import Library
+    from ralph.core.errors import RalphError
+    from ralph.core.record import Link, MemoryKind, Origin, Record, Scope, Status
+    from ralph.core.settings import Config
+    from ralph.storage.library import Library
 
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
-    "Config": "ralph.settings",
-    "Library": "ralph.store.library",
-    "Link": "ralph.model.record",
-    "MemoryKind": "ralph.model.record",
-    "Origin": "ralph.model.record",
-    "RalphError": "ralph.errors",
-    "Record": "ralph.model.record",
-    "Scope": "ralph.model.record",
-    "Status": "ralph.model.record",
+    "Config": "ralph.core.settings",
+    "Library": "ralph.storage.library",
+    "Link": "ralph.core.record",
+    "MemoryKind": "ralph.core.record",
+    "Origin": "ralph.core.record",
+    "RalphError": "ralph.core.errors",
+    "Record": "ralph.core.record",
+    "Scope": "ralph.core.record",
+    "Status": "ralph.core.record",
 }
 
 __all__ = [

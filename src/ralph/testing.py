@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from ralph.agents.scripted import Scripted as ScriptedAgent
-from ralph.agents.scripted import Step
+from ralph.loop.agents.scripted import Scripted as ScriptedAgent
+from ralph.loop.agents.scripted import Step
 from ralph.search.embeddings import normalize_rows, wordpiece_words
 
 if TYPE_CHECKING:

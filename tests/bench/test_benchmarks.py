@@ -16,12 +16,14 @@ from bench.retrieval import Result
 from bench.sessions import SESSION, Words
 
 from bench import baselines, loaders, metrics, retrieval, scale, speed
-from ralph.app import doctor, index, sessions
-from ralph.app.pages.explore import ListRequest, list_records
-from ralph.errors import NotFound, Unreadable, UsageError
-from ralph.model.record import Family, Hit, MemoryKind, Origin, Record, Status
+from ralph.core.errors import NotFound, Unreadable, UsageError
+from ralph.core.record import Family, Hit, MemoryKind, Origin, Record, Status
+from ralph.install import doctor
+from ralph.recall import sessions
+from ralph.search import index
 from ralph.search.embeddings import Matrix, ProviderFailed
 from ralph.testing import HashEmbedder
+from ralph.web.explore import ListRequest, list_records
 
 FLOORS = {
     "any5": 0.87,

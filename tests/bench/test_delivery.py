@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import delivery
-from ralph.errors import Unreadable
+from ralph.core.errors import Unreadable
 
 TALK = [
     {"role": "user", "text": "The exporter loses the leading zeros of part numbers in the ledger."},

@@ -2,13 +2,13 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.hooks import bash, event
-from tests.cases import for_each
+from tests.support.captured_hooks import bash, event
+from tests.support.cases import for_each
 
 from ralph.capture.commands import CommandCheck, check_of, parts
 from ralph.capture.events import Event
 from ralph.capture.pipeline import failure_line, verdict
-from ralph.model.record import ObservationKind
+from ralph.core.record import ObservationKind
 
 CHECKS = """
 test  | pytest

@@ -2,8 +2,17 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, event, recorded
-from tests.cases import for_each
+from tests.support.captured_hooks import (
+    AT,
+    EVENTS,
+    HOSTS,
+    NAMES,
+    PAYLOADS,
+    SESSION,
+    event,
+    recorded,
+)
+from tests.support.cases import for_each
 
 from ralph.capture.events import (
     Action,

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.capture.situations import EMPTY, NOTE, TEACHING, Step, observed, session
-from tests.cases import for_each
-from tests.soak.sampling import examples
+from tests.support.cases import for_each
+from tests.support.sampling import examples
+from tests.support.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 
 from ralph.capture.insights import (
     COUNT,
@@ -23,8 +23,7 @@ from ralph.capture.insights import (
     places,
     propose,
 )
-from ralph.formats.log import journal_record
-from ralph.model.record import (
+from ralph.core.record import (
     Family,
     Link,
     MemoryKind,
@@ -35,7 +34,8 @@ from ralph.model.record import (
     Scope,
     Status,
 )
-from ralph.model.work import JournalEntry
+from ralph.core.work import JournalEntry
+from ralph.formats.log import journal_record
 
 PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
 PROTO_AGAIN = "user_pb2 cannot be imported until make proto has been run"

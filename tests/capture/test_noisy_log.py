@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ralph.capture.insights import SOURCE, InsightSource, evidence, is_proven, propose
-from ralph.model.record import (
+from ralph.core.record import (
     Family,
     MemoryKind,
     ObservationKind,

@@ -6,17 +6,28 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.capture.hooks import AT, EVENTS, HOSTS, NAMES, PAYLOADS, SESSION, bash, event, recorded
-from tests.capture.samples import HUMAN_PASSWORDS, TOKENS, key_block
-from tests.cases import for_each
-from tests.soak.sampling import examples
+from tests.support.captured_hooks import (
+    AT,
+    EVENTS,
+    HOSTS,
+    NAMES,
+    PAYLOADS,
+    SESSION,
+    bash,
+    event,
+    recorded,
+)
+from tests.support.cases import for_each
+from tests.support.sampling import examples
+from tests.support.secret_samples import HUMAN_PASSWORDS, TOKENS, key_block
 
 from ralph.capture.events import Event, event_of
 from ralph.capture.pipeline import LIMIT, interpret, observe, without_injected
-from ralph.capture.privacy import redact_payload
+from ralph.core import ids
+from ralph.core.prompts import INJECTED, NOTE
+from ralph.core.record import Family, ObservationKind, Record, Scope, Status
 from ralph.formats.log import encode_line, encode_record, parse_log
-from ralph.model import INJECTED, NOTE, ids
-from ralph.model.record import Family, ObservationKind, Record, Scope, Status
+from ralph.privacy.privacy import redact_payload
 
 SECRETS = [*(tokens[0] for tokens in TOKENS.values()), key_block()]
 PRIVATE = "marmalade and toast"

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import observe
 from ralph.capture.summary import Summary, summary, text
-from ralph.context import tokens
-from ralph.model.record import Family, ObservationKind, Origin, Record
+from ralph.core import tokens
+from ralph.core.record import Family, ObservationKind, Origin, Record
 
 AT = "2026-11-15T10:00:00Z"
 

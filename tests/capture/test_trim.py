@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.samples import TOKENS
+from tests.support.secret_samples import TOKENS
 
 from ralph.capture.pipeline import LIMIT, first_line, trim
-from ralph.capture.privacy import find_secrets, redact
+from ralph.privacy.privacy import find_secrets, redact
 
 TEXTS = st.lists(
     st.sampled_from(["a", "word ", "\n", "[redacted: api key]", "x" * 90, "é", "line of text\n"])

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
 _DECIDING = ("CLAUDE_PROJECT_DIR", "NO_COLOR", "FORCE_COLOR", "VISUAL", "EDITOR")
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.agents.players import player
-from tests.cli.runner import Project
+from tests.support.players import player
+from tests.support.runner import Project
 
 GOOD = {
     "type": "result",

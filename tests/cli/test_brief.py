@@ -5,13 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.app.test_session import about, line
-from tests.cli.runner import Block, Project, numbered, shortened
+from tests.recall.test_session import about, line
+from tests.support.runner import Block, Project, numbered, shortened
 
-from ralph import config
-from ralph.app import hook_state, index
+from ralph.core import config
+from ralph.core.prompts import INJECTED
 from ralph.hooks.handler import run_event
-from ralph.model import INJECTED
+from ralph.install import hook_state
+from ralph.search import index
 
 REDIS = "mem-1705751401-a001"
 FLAGS = "mem-1705751402-a002"

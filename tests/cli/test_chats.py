@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project, command
+from tests.support.runner import Project, command
 
 CLAUDE = """\
 #!{python}

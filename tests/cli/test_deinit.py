@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project, command
 from tests.cli.test_init import git
+from tests.support.runner import Project, command
 
-from ralph.app import runs
-from ralph.discovery import find_root
+from ralph.core.discovery import find_root
+from ralph.loop import runs
 from ralph.loop.state import Run
 
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, page
+from tests.support.runner import Block, Project, page
 
-from ralph import paths
-from ralph.app import hook_state
-from ralph.app.clients import Host, InstallScope
-from ralph.app.hosts import InstallTarget, apply_plan, hook_program, plan_install
+from ralph.core import paths
+from ralph.install import hook_state
+from ralph.install.clients import Host, InstallScope
+from ralph.install.hosts import InstallTarget, apply_plan, hook_program, plan_install
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 TWO = Block("Chose Zod over Yup", "mem-1705751401-b4c5", kind="decision")

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.cli.runner import Block, Project, numbered, shortened
+from tests.support.runner import Block, Project, numbered, shortened
 
 from ralph.search import embeddings
 from ralph.search.embeddings import LocalEmbedder

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.app.test_session import line as log_line
-from tests.cases import for_each
-from tests.cli.runner import Block, Project
+from tests.recall.test_session import line as log_line
+from tests.support.cases import for_each
+from tests.support.runner import Block, Project
 
 from ralph.cli.main import GROUPS, cli
-from ralph.model import ids
+from ralph.core import ids
 
 MAX_SUMMARY = 60
 """Characters of a summary: it fits on one line of a group's page."""

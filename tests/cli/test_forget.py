@@ -1,10 +1,10 @@
 """`ralph forget` through the front door: a preview unless --yes is given, and what cannot be removed."""
 
 import pytest
-from tests.app.test_forget import S1, SECRET, raw, seen
-from tests.cli.runner import Block, Project
+from tests.learning.test_forget import S1, SECRET, raw, seen
+from tests.support.runner import Block, Project
 
-from ralph import paths
+from ralph.core import paths
 
 ID = "mem-1705751400-a3f8"
 

@@ -1,7 +1,7 @@
 """`ralph graph` as its users meet it."""
 
 import pytest
-from tests.cli.runner import Block, Project, shortened
+from tests.support.runner import Block, Project, shortened
 
 OLD, NEW = "mem-1705751400-a3f8", "mem-1705751401-b1c2"
 

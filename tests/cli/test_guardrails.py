@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from tests.cli.runner import Block, Project, page
+from tests.support.runner import Block, Project, page
 
-from ralph.app import project
-from ralph.context.tokens import estimate
+from ralph.core.tokens import estimate
+from ralph.install import project
 
 EMPTY = "# Guardrails\n\n## Fixes\n\n## Decisions\n\n## Patterns\n"
 FILE = ".ralph/guardrails.md"

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.capture.samples import TOKENS
-from tests.capture.test_corpus import cases
-from tests.cli.runner import Project, Said
-from tests.soak.sampling import every
+from tests.privacy.test_corpus import cases
+from tests.support.runner import Project, Said
+from tests.support.sampling import every
+from tests.support.secret_samples import TOKENS
 
-from ralph import paths
-from ralph.store import files
+from ralph.core import paths
+from ralph.storage import files
 
 SESSION = "46841dad-3d82-43c9-9844-3ff7d6e15733"
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.runner import Project
 from tests.cli.test_import import bring, home, observations
+from tests.support.runner import Project
 
 __all__ = ["home"]
 

@@ -6,12 +6,11 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from tests.cli.runner import Block, Project, numbered, on_a_terminal
-from tests.store.test_index import LOG, seen
+from tests.storage.test_index import LOG, seen
+from tests.support.runner import Block, Project, numbered, on_a_terminal
 
-from ralph import paths
-from ralph.model import ids
-from ralph.store.index import sole_writer
+from ralph.core import ids, paths
+from ralph.storage.index import sole_writer
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project, executable
+from tests.support.runner import Project, executable
 
-from ralph.config import load
-from ralph.discovery import find_root
+from ralph.core.config import load
+from ralph.core.discovery import find_root
 
 FILES = (
     ".agent/memories.md",

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
 
 @pytest.fixture(autouse=True)

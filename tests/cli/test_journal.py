@@ -1,11 +1,11 @@
 """`ralph loop journal`: how iterations ended."""
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
-from ralph.app import journal
-from ralph.model.record import Outcome
-from ralph.model.work import JournalEntry
+from ralph.core.record import Outcome
+from ralph.core.work import JournalEntry
+from ralph.recall import journal
 
 FIRST = JournalEntry(
     "run-1a2b3c4d", 1, Outcome.RETRIED, "t-abc123", "Parse headers", "f-00ff00", "claude", "opus", 198.3, 1.1155,

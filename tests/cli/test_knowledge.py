@@ -1,7 +1,7 @@
 """`ralph memory --in knowledge`: entries with a title and a file of their own, as people and scripts meet them."""
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
 FOLDER = ".ralph/knowledge"
 IN = ("--in", "knowledge")

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
-from ralph.app import runs
+from ralph.core.work import RunStatus
+from ralph.loop import runs
 from ralph.loop.state import EndReason, Run
-from ralph.model.work import RunStatus
 
 STEPS: list[dict[str, object]] = [
     {"say": "<journal>looked around</journal>"},

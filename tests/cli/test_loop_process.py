@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project, executable, terminal
+from tests.support.runner import Project, executable, terminal
 
-from ralph import paths
-from ralph.agents.process import is_alive, started_at
-from ralph.app import runs
-from ralph.app.tasks import board
+from ralph.core import paths
+from ralph.core.process import is_alive, started_at
+from ralph.core.work import RunStatus
+from ralph.loop import runs
 from ralph.loop.state import Run
-from ralph.model.work import RunStatus
+from ralph.storage import board
 
 AGENT = """\
 import os, sys, time

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ralph import paths
 from ralph.cli.loop_terminal import LoopTerminal
+from ralph.core import paths
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 """Made up; it only has the shape of a token."""

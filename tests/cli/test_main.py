@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, all_on_a_terminal, command, executable, numbered
+from tests.support.runner import Block, Project, all_on_a_terminal, command, executable, numbered
 
 import ralph as package
-from ralph.app.extras import EXTRAS
 from ralph.cli.main import COMMANDS
+from ralph.core.extras import EXTRAS
 
 ONE = Block("Uses barrel exports", "mem-1705751400-a3f8")
 OTHER = Block("Of another project", "mem-1705751401-b4c5")
@@ -336,8 +336,8 @@ def test_adding_a_memory_loads_neither_the_index_nor_tasks_nor_knowledge(ralph: 
     ralph("init")
     unneeded = {
         "sqlite3",
-        "ralph.model.work",
-        "ralph.app.knowledge",
+        "ralph.core.work",
+        "ralph.memory.knowledge",
         "ralph.formats.knowledge",
         "ralph.formats.log",
     }
@@ -346,5 +346,5 @@ def test_adding_a_memory_loads_neither_the_index_nor_tasks_nor_knowledge(ralph: 
 
 def test_a_search_does_not_load_the_installer(ralph: Project) -> None:
     ralph.memories(ONE)
-    unneeded = {f"ralph.app.{name}" for name in ("hosts", "clients", "slash_commands")}
+    unneeded = {f"ralph.install.{name}" for name in ("hosts", "clients", "slash_commands")}
     assert loaded_modules(ralph.root, "search", "barrel") & unneeded == set()

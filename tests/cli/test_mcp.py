@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.agents.mcp_server import program
-from tests.cli.runner import Project
+from tests.support.mcp_server import program
+from tests.support.runner import Project
 
 
 def names(ralph: Project, file: str, how: str) -> None:

@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.cli.runner import Block, Project, all_on_a_terminal, numbered, on_a_terminal, page
+from tests.support.runner import Block, Project, all_on_a_terminal, numbered, on_a_terminal, page
 
 EMPTY = "# Memories\n\n## Patterns\n\n## Decisions\n\n## Fixes\n\n## Context\n"
 MEMORY_ID = re.compile(r"mem-\d{10}-[0-9a-f]{4}")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, page
+from tests.support.runner import Block, Project, page
 
 ONE = Block(
     "Uses barrel exports",

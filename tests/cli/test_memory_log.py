@@ -5,11 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
-from ralph.app import knowledge, memory, usage
-from ralph.app.usage import Injection
-from ralph.model.record import MemoryKind
+from ralph.core.record import MemoryKind
+from ralph.memory import knowledge, memory
+from ralph.recall import usage
+from ralph.recall.usage import Injection
 
 
 @pytest.fixture

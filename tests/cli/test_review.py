@@ -1,14 +1,14 @@
 """`ralph review`: decide about insights and stale citations, and promote records."""
 
 import pytest
-from tests.app.test_insights import BUILD, note, observe
-from tests.capture.situations import TEACHING, session
 from tests.capture.test_insights import PROTO
-from tests.cli.runner import Project
 from tests.cli.test_init import git, repository
+from tests.learning.test_insights import BUILD, note, observe
+from tests.support.runner import Project
+from tests.support.situations import TEACHING, session
 
-from ralph.app import insights
-from ralph.app.tasks import task
+from ralph.learning import insights
+from ralph.tasks import task
 
 __all__ = ["repository"]
 

@@ -8,16 +8,16 @@ import termios
 import time
 from pathlib import Path
 
-from tests.cli.runner import Block, page, terminal
+from tests.support.runner import Block, page, terminal
 
-from ralph.app import memory
-from ralph.model.record import Status
+from ralph.core.record import Status
+from ralph.memory import memory
 
 ONE, TWO = "mem-1705751400-a001", "mem-1705751401-a002"
 SECONDS = 60.0
 # Whoever runs the tests may be an agent: the processes above are not asked.
 PROGRAM = """
-from ralph.app import quarantine
+from ralph.memory import quarantine
 from ralph.cli.main import run
 quarantine._parents = list
 run(["review"])

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import (
+from tests.cli.test_init import git, repository
+from tests.support.runner import (
     Block,
     Project,
     all_on_a_terminal,
@@ -18,12 +19,11 @@ from tests.cli.runner import (
     on_a_terminal,
     page,
 )
-from tests.cli.test_init import git, repository
 
-from ralph.context.tokens import estimate
-from ralph.errors import NotFound
-from ralph.formats.text import EditableDocument
-from ralph.store.library import Library
+from ralph.core.errors import NotFound
+from ralph.core.text import EditableDocument
+from ralph.core.tokens import estimate
+from ralph.storage.library import Library
 
 __all__ = ["repository"]
 

@@ -3,9 +3,9 @@
 import stat
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
-from ralph.context.tokens import estimate
+from ralph.core.tokens import estimate
 
 FILE = ".ralph/scratchpad.md"
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"

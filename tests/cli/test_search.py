@@ -6,14 +6,13 @@ import string
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, executable, numbered, on_a_terminal, shortened
-from tests.store.test_index import LOG, ended, seen
+from tests.storage.test_index import LOG, ended, seen
+from tests.support.runner import Block, Project, executable, numbered, on_a_terminal, shortened
 
-from ralph import paths
-from ralph.context.tokens import estimate
+from ralph.core import ids, paths
+from ralph.core.record import Outcome
+from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line
-from ralph.model import ids
-from ralph.model.record import Outcome
 
 LONG = "the whole story of the connection pool, with `code` and numbers. " * 200
 

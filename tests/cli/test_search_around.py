@@ -1,8 +1,8 @@
 """`ralph search --around` and a stretch of time: what happened, in its order."""
 
 import pytest
-from tests.cli.runner import Project, shortened
-from tests.store.test_index import LOG, seen
+from tests.storage.test_index import LOG, seen
+from tests.support.runner import Project, shortened
 
 
 def obs(number: int) -> str:

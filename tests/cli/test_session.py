@@ -5,8 +5,8 @@ import shlex
 import sys
 
 import pytest
-from tests.app.test_session import about, line
-from tests.cli.runner import Project
+from tests.recall.test_session import about, line
+from tests.support.runner import Project
 
 LOG = "log/sessions/{}.jsonl"
 

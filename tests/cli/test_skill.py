@@ -1,9 +1,9 @@
 """`ralph skill`: the text that teaches an agent."""
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
-from ralph.context import brief
+from ralph.recall import brief
 
 
 @pytest.mark.parametrize("words", [[], ["memories"]])

@@ -1,12 +1,12 @@
 """`ralph stats` through the front door."""
 
 import pytest
-from tests.cli.runner import Block, Project, numbered
+from tests.support.runner import Block, Project, numbered
 
-from ralph.app import usage
-from ralph.app.usage import Injection
+from ralph.core import ids
 from ralph.formats.log import encode_line
-from ralph.model import ids
+from ralph.recall import usage
+from ralph.recall.usage import Injection
 
 NOON = "2026-11-15T12:00:00Z"
 

@@ -6,11 +6,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.cli.runner import Project, command
+from tests.support.runner import Project, command
 
-from ralph.app import hook_state
+from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
-from ralph.model.record import Family, ObservationKind, Origin, Record
+from ralph.install import hook_state
 
 
 def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from tests.cli.runner import Project
+from tests.support.runner import Project
 
 PRD = json.dumps(
     {

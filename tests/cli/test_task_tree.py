@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
-from tests.git import git
+from tests.support.git import git
+from tests.support.runner import Project
 
 PRD = json.dumps({
     "project": "shop", "branchName": "refunds", "description": "Money back.",

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from tests.cli.runner import Project, command, terminal
+from tests.support.runner import Project, command, terminal
 
 YML = "summarize:\n  command: {}\n"
 

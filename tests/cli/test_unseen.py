@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.cli.runner import Block, Project
+from tests.support.cases import for_each
+from tests.support.runner import Block, Project
 
-from ralph.app import journal, knowledge
+from ralph.core.record import Outcome
+from ralph.core.work import JournalEntry
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.model.record import Outcome
-from ralph.model.work import JournalEntry
+from ralph.memory import knowledge
+from ralph.recall import journal
 
 SIGNS = ["\x1b[31m", "\x07", "\x08", "\x0b", "\x7f", "\x85", "\x9b", "\u202e", "\u2067"]
 

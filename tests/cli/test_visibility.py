@@ -1,9 +1,9 @@
 """`ralph search` within a task: by its variable or by name, with a note of what was left out, or of all tasks."""
 
 import pytest
-from tests.app import side_by_side
-from tests.app.side_by_side import ASKED, HITS, HITS_WHEN_DONE, PROJECT, TWO, Both, seen
-from tests.cli.runner import Project
+from tests.support import side_by_side
+from tests.support.runner import Project
+from tests.support.side_by_side import ASKED, HITS, HITS_WHEN_DONE, PROJECT, TWO, Both, seen
 
 SEEN_ID = "obs-1762000001-0001"
 

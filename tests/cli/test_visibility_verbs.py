@@ -4,8 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.app import side_by_side
-from tests.app.side_by_side import (
+from tests.support import side_by_side
+from tests.support.runner import Project
+from tests.support.side_by_side import (
     ASKED,
     ONE,
     ONE_ENTRY,
@@ -18,11 +19,10 @@ from tests.app.side_by_side import (
     seen,
     write,
 )
-from tests.cli.runner import Project
 
-from ralph import paths
-from ralph.app import journal
+from ralph.core import paths
 from ralph.formats.work import parse_insights
+from ralph.recall import journal
 
 TWO_ENTRY, NOBODYS = "twoentry", "nobodysentry"
 MINE, THEIRS = "jrn-run-0002-1", "jrn-run-0001-1"

@@ -20,7 +20,7 @@ from tests.e2e.clients import LONGEST_RUN, Client, Run, Running
 from tests.e2e.ralphs import Ralph
 from tests.e2e.scripted import Json, Reply, Request, Step, say, use
 
-from ralph import paths
+from ralph.core import paths
 
 VERIFIER = "# Ralph loop: verification"
 GOAL = "make the sums of the till come out right"

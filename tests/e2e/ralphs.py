@@ -21,8 +21,8 @@ from pathlib import Path
 from tests.e2e.clients import LONGEST_RUN, Client, Run
 from tests.e2e.scripted import Json, Reply, Request, use
 
-from ralph import paths
 from ralph.cli.main import run as run_command
+from ralph.core import paths
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugin"

@@ -20,10 +20,10 @@ from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import ModelServer, Pause, Reply, refuse, say, use
 from tests.e2e.test_codex import PatchingServer
 
-from ralph.agents.claude import Claude as ClaudeAgent
-from ralph.app import agents as verbs
-from ralph.model.work import Agent, Ask, StopReason
-from ralph.model.work import Reply as Answer
+from ralph.core.work import Agent, Ask, StopReason
+from ralph.core.work import Reply as Answer
+from ralph.loop.agents import choice as verbs
+from ralph.loop.agents.claude import Claude as ClaudeAgent
 
 pytestmark = pytest.mark.e2e
 

@@ -25,7 +25,7 @@ from tests.e2e.scripted import Reply, say, use
 from tests.e2e.test_chats import files
 from tests.e2e.test_codex import PatchingServer, added
 
-from ralph import paths
+from ralph.core import paths
 
 pytestmark = pytest.mark.e2e
 

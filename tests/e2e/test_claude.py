@@ -16,7 +16,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import Ralph, Seen, bash, printed, results, short, went_well, write
 from tests.e2e.scripted import Json, Reply, Request, say, together, use
 
-from ralph import paths
+from ralph.core import paths
 
 pytestmark = pytest.mark.e2e
 

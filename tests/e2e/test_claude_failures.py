@@ -15,8 +15,8 @@ from tests.e2e.ralphs import Ralph, bash, printed, went_well, write
 from tests.e2e.scripted import Pause, say
 
 import ralph as ralph_package
-from ralph import paths
-from ralph.app.hosts import interpreter_file
+from ralph.core import paths
+from ralph.install.hosts import interpreter_file
 
 pytestmark = pytest.mark.e2e
 

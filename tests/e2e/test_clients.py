@@ -14,8 +14,8 @@ from tests.e2e.other_clients import OTHERS, Other
 from tests.e2e.ralphs import Ralph
 from tests.e2e.scripted import say
 
-from ralph.app.clients import CLIENTS, Host
-from ralph.model import INJECTED
+from ralph.core.prompts import INJECTED
+from ralph.install.clients import CLIENTS, Host
 
 pytestmark = pytest.mark.e2e
 

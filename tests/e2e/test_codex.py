@@ -16,7 +16,7 @@ from tests.e2e.ralphs import Ralph
 from tests.e2e.responses_server import ResponsesServer
 from tests.e2e.scripted import Json, Reply, say, use
 
-from ralph.model import INJECTED
+from ralph.core.prompts import INJECTED
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,7 @@ from tests.e2e.messages_server import MessagesServer
 from tests.e2e.ralphs import PLUGIN, Ralph, printed, went_well
 from tests.e2e.scripted import Pause, say
 
-from ralph import paths
+from ralph.core import paths
 
 pytestmark = pytest.mark.e2e
 

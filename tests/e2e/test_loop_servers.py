@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.agents.mcp_server import program, started
 from tests.e2e.clients import Claude
 from tests.e2e.loops import Looping, begun, claim, on_path
 from tests.e2e.scripted import say
+from tests.support.mcp_server import program, started
 
 pytestmark = pytest.mark.e2e
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agents.mcp_server import program, started
 from tests.e2e import install_clients
 from tests.e2e.clients import Claude
 from tests.e2e.conftest import _program
 from tests.e2e.messages_server import MessagesServer
 from tests.e2e.scripted import say
+from tests.support.mcp_server import program, started
 
-from ralph.agents.acp import Acp
-from ralph.app import mcp_servers as servers
-from ralph.model.work import Ask, StopReason
+from ralph.core.work import Ask, StopReason
+from ralph.loop import mcp_servers as servers
+from ralph.loop.agents.acp import Acp
 
 pytestmark = pytest.mark.e2e
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.formats import laws
-from tests.formats.golden import text_of
+from tests.support import laws
+from tests.support.golden import text_of
 
-from ralph.errors import Conflict
+from ralph.core.errors import Conflict
+from ralph.core.record import MemoryKind, Record
 from ralph.formats.memories import (
     GUARDRAILS,
     MEMORIES,
@@ -16,7 +17,6 @@ from ralph.formats.memories import (
     parse_memories,
     render_memories,
 )
-from ralph.model.record import MemoryKind, Record
 
 CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 FILES = sorted([*CORPUS.glob("memories/*.md"), *CORPUS.glob("guardrails/*.md")])

@@ -8,8 +8,10 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
+from ralph.core.graph import Edge, Node, NodeType, Relation
+from ralph.core.record import MemoryKind, Record, Scope, Status
 from ralph.formats.graphiti import (
     Embeddings,
     StatedEdge,
@@ -19,8 +21,6 @@ from ralph.formats.graphiti import (
     sort_nodes,
     stated_edges,
 )
-from ralph.model.graph import Edge, Node, NodeType, Relation
-from ralph.model.record import MemoryKind, Record, Scope, Status
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 nodes = st.builds(

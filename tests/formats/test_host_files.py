@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.app.clients import CLIENTS, Host, hook_settings
-from ralph.errors import Conflict, Unreadable
+from ralph.core.errors import Conflict, Unreadable
 from ralph.formats.host_files import (
     has_current_hooks,
     is_ralph_hook,
@@ -26,6 +25,7 @@ from ralph.formats.host_files import (
     without_json_entry,
     without_toml_server,
 )
+from ralph.install.clients import CLIENTS, Host, hook_settings
 
 LAUNCHER = Path("/home/ann/.local/state/ralph/bin/ralph-hook")
 MOVED_LAUNCHER = Path("/new place/ralph/bin/ralph-hook")

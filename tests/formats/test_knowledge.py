@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats import golden
-from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
+from tests.support import golden
+from tests.support.cases import for_each
+from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy
 
-from ralph.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.record import Link, MemoryKind, Outcome, Record, Scope
 from ralph.formats.knowledge import (
     clean_tags,
     links_in,
@@ -21,7 +22,6 @@ from ralph.formats.knowledge import (
     shorten,
     slug_for,
 )
-from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "knowledge"
 FILE = """---

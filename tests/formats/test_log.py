@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats.laws import keeps_every_byte, messy
+from tests.support.cases import for_each
+from tests.support.laws import keeps_every_byte, messy
 
-from ralph.errors import Refused
+from ralph.core.errors import Refused
+from ralph.core.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Origin,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
+from ralph.core.work import JournalEntry
 from ralph.formats.log import (
     LogDocument,
     encode_line,
@@ -23,18 +35,6 @@ from ralph.formats.log import (
     parse_log,
     put_record,
 )
-from ralph.model.record import (
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Origin,
-    Outcome,
-    Record,
-    Scope,
-    Status,
-)
-from ralph.model.work import JournalEntry
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jsonl"
 CASES = sorted(path for path in GOLDEN.iterdir() if not path.name.endswith(".expected.json"))

@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.formats.golden import cases, expected, rows, text_of
-from tests.formats.laws import restores
+from tests.support.cases import for_each
+from tests.support.golden import cases, expected, rows, text_of
+from tests.support.laws import restores
 
-from ralph.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.record import Link, MemoryKind, Origin, Record
 from ralph.formats.memories import (
     GUARDRAILS,
     MEMORIES,
@@ -20,7 +21,6 @@ from ralph.formats.memories import (
     render_block,
     render_memories,
 )
-from ralph.model.record import Link, MemoryKind, Origin, Record
 
 FIX, DECISION, PATTERN, CONTEXT = (
     MemoryKind.FIX,

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy, restores
+from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy, restores
 
-from ralph.errors import Conflict, Refused
+from ralph.core.errors import Conflict, Refused
+from ralph.core.record import Link, MemoryKind, Origin, Record, kind_of
 from ralph.formats.memories import (
     GUARDRAILS,
     MEMORIES,
@@ -20,7 +21,6 @@ from ralph.formats.memories import (
     parse_memories,
     render_memories,
 )
-from ralph.model.record import Link, MemoryKind, Origin, Record, kind_of
 
 NEW_ID = "mem-1705751400-ffff"
 

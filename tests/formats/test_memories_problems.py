@@ -7,13 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.formats import laws
+from tests.support import laws
+from tests.support.cases import for_each
 
-from ralph.app import doctor, memory
+from ralph.core.record import MemoryKind, Record
+from ralph.core.text import Problem
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout, MemoriesDocument, parse_memories
-from ralph.formats.text import Problem
-from ralph.model.record import MemoryKind, Record
+from ralph.install import doctor
+from ralph.memory import memory
 
 NEW = Record(
     "mem-1705751400-ffff",
@@ -285,7 +286,7 @@ def test_a_second_store_below_the_root_is_reported(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_fifty_adds_at_once_from_eight_processes_give_fifty_ids(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from ralph.app import memory\n"
+        "import sys; from pathlib import Path; from ralph.memory import memory\n"
         "root, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])\n"
         "for number in range(first, last): memory.add(root, f'fact number {number}')\n"
     )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralph.app.merge_driver import merge_lines
+from ralph.core.record import Link, MemoryKind, Origin, Record, Status
 from ralph.formats.memories import CONFLICTS, parse_memories
 from ralph.formats.merge import Merged, merge
-from ralph.model.record import Link, MemoryKind, Origin, Record, Status
+from ralph.memory.merge_driver import merge_lines
 
 NAME = ".agent/memories.md"
 KINDS = list(MemoryKind)

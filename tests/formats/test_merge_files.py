@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.app.merge_driver import merge_lines
+from ralph.core.record import Family, MemoryKind, Outcome, Record, Scope, Status
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.merge import Merged, can_merge, merge
 from ralph.formats.pages import parse_patterns, patterns_template
 from ralph.formats.progress import parse_progress, progress_template
 from ralph.formats.work import parse_insights
-from ralph.model.record import Family, MemoryKind, Outcome, Record, Scope, Status
+from ralph.memory.merge_driver import merge_lines
 
 KNOWLEDGE, PATTERNS = ".ralph/knowledge/redis.md", ".ralph/global-patterns.md"
 PROGRESS, INSIGHTS = ".ralph/tasks/t-1/progress.txt", ".ralph/tasks/t-1/memory/insights.json"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats import golden, laws
-from tests.formats.laws import (
+from tests.support import golden, laws
+from tests.support.cases import for_each
+from tests.support.laws import (
     add_then_remove_restores,
     holds_all_of,
     keeps_every_byte,
@@ -16,7 +16,8 @@ from tests.formats.laws import (
     restores,
 )
 
-from ralph.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.record import Link, MemoryKind, Outcome, Record, Scope
 from ralph.formats.pages import (
     HEADINGS,
     REGION_END,
@@ -25,7 +26,6 @@ from ralph.formats.pages import (
     parse_patterns,
     parse_region,
 )
-from ralph.model.record import Link, MemoryKind, Outcome, Record, Scope
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILE = """# Global Codebase Patterns

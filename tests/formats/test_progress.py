@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats import golden
-from tests.formats.laws import (
+from tests.support import golden
+from tests.support.cases import for_each
+from tests.support.laws import (
     add_then_remove_restores,
     holds_all_of,
     keeps_every_byte,
@@ -16,7 +16,17 @@ from tests.formats.laws import (
     restores,
 )
 
-from ralph.errors import NotFound, Refused
+from ralph.core.errors import NotFound, Refused
+from ralph.core.record import (
+    Family,
+    Link,
+    MemoryKind,
+    ObservationKind,
+    Outcome,
+    Record,
+    Scope,
+    Status,
+)
 from ralph.formats.progress import (
     JOURNAL_KEY,
     as_block,
@@ -26,16 +36,6 @@ from ralph.formats.progress import (
     searchable_entries,
     with_pointer,
     without_pointer,
-)
-from ralph.model.record import (
-    Family,
-    Link,
-    MemoryKind,
-    ObservationKind,
-    Outcome,
-    Record,
-    Scope,
-    Status,
 )
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"

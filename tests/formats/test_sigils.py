@@ -7,8 +7,8 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats.laws import messy
+from tests.support.cases import for_each
+from tests.support.laws import messy
 
 from ralph.formats.sigils import KnowledgeSigil, Sigils, read_sigils
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats.laws import add_then_remove_restores, keeps_every_byte, messy
+from tests.support.cases import for_each
+from tests.support.laws import add_then_remove_restores, keeps_every_byte, messy
 
-from ralph.errors import Conflict, NotFound, Refused, Unreadable
-from ralph.formats.text import Problem
+from ralph.core.errors import Conflict, NotFound, Refused, Unreadable
+from ralph.core.record import Family, Link, MemoryKind, Origin, Record, Scope, Status
+from ralph.core.text import Problem
+from ralph.core.work import Claim, Feature, Task
 from ralph.formats.work import (
     FEATURE_KEYS,
     INSIGHT_KEYS,
@@ -29,8 +31,6 @@ from ralph.formats.work import (
     render_task,
     render_task_line,
 )
-from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status
-from ralph.model.work import Claim, Feature, Task
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "work"
 

@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
 from tests.hooks.test_answer import PAY, here
-from tests.hooks.world import World, call_hook
+from tests.support.cases import for_each
+from tests.support.world import World, call_hook
 
 from ralph.capture.events import Event, Happening, event_of
 from ralph.hooks.adapters import read_payload, write_answer

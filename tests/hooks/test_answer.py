@@ -10,17 +10,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, page
-from tests.context.test_recall import observed
-from tests.hooks.world import SESSION, World, handled, hook, payload, world
+from tests.recall.test_recall import observed
+from tests.support.runner import Block, page
+from tests.support.world import SESSION, World, handled, hook, payload, world
 
-from ralph import paths
-from ralph.app import index, usage
-from ralph.context import render
+from ralph.core import paths, render
+from ralph.core.prompts import INJECTED, NOTE
 from ralph.formats.log import encode_record
-from ralph.model import INJECTED, NOTE
-from ralph.store import db, hook_files
-from ralph.store.lookup import SCHEMA_VERSION
+from ralph.recall import usage
+from ralph.search import index
+from ralph.storage import db, hook_files
+from ralph.storage.lookup import SCHEMA_VERSION
 
 JWT = "mem-1705751401-a001"
 PAY = "mem-1705751402-a002"

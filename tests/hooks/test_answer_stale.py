@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import page
-from tests.git import git
 from tests.hooks.test_answer import BLOCKS, PAY, said
-from tests.hooks.world import World, call_hook, payload
+from tests.support.git import git
+from tests.support.runner import page
+from tests.support.world import World, call_hook, payload
 
-from ralph import config, paths
-from ralph.app import hook_state, index, outdated
+from ralph.core import config, paths
+from ralph.install import hook_state
+from ralph.recall import outdated
+from ralph.search import index
 
 GONE = "(cited file is gone: src/pay.ts)"
 

@@ -6,13 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.git import git
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import SESSION, World, call_hook, payload
+from tests.support.git import git
+from tests.support.world import SESSION, World, call_hook, payload
 
-from ralph import paths
-from ralph.app import memory, project
-from ralph.model.record import MemoryKind
+from ralph.core import paths
+from ralph.core.record import MemoryKind
+from ralph.install import project
+from ralph.memory import memory
 
 FACT = "The frobnicator needs grease before the nightly export."
 

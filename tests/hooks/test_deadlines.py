@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.cli.runner import Project
 from tests.conftest import _mount, _unmount
-from tests.git import git
-from tests.hooks.world import SESSION, hook, payload, world
+from tests.support.cases import for_each
+from tests.support.git import git
+from tests.support.runner import Project
+from tests.support.world import SESSION, hook, payload, world
 
-from ralph import paths
-from ralph.app import index
-from ralph.store import hook_files
+from ralph.core import paths
+from ralph.search import index
+from ralph.storage import hook_files
 
 
 def test_an_event_behind_a_held_lock_is_spilled_and_collected_once(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
-from tests.hooks.world import World, handled, payload, world
+from tests.support.runner import Project
+from tests.support.world import World, handled, payload, world
 
-from ralph.app import index, journal, runs
+from ralph.core.record import Outcome
+from ralph.core.work import JournalEntry, RunStatus
+from ralph.loop import runs
 from ralph.loop.state import Run
-from ralph.model.record import Outcome
-from ralph.model.work import JournalEntry, RunStatus
+from ralph.recall import journal
+from ralph.search import index
 
 GOAL = "remove trailing comments on def lines"
 TRACEBACK = """Traceback (most recent call last):

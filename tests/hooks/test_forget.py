@@ -5,14 +5,15 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, executable, page
-from tests.hooks.world import SESSION, World, call_hook, payload, world
+from tests.support.runner import Block, Project, executable, page
+from tests.support.world import SESSION, World, call_hook, payload, world
 
-from ralph import paths
-from ralph.app import index, knowledge, memory
-from ralph.errors import Refused
+from ralph.core import paths
+from ralph.core.errors import Refused
+from ralph.core.prompts import calls_forget
 from ralph.formats.sigils import KnowledgeSigil
-from ralph.model import calls_forget
+from ralph.memory import knowledge, memory
+from ralph.search import index
 
 SENTENCE = "The zebrafish vault opens with the quokka song"
 ID = "mem-1705751400-a3f8"
@@ -132,7 +133,7 @@ def test_a_prompt_that_calls_forget_is_neither_stored_nor_answered(
     {"tool_input": {"command": "git commit -m 'Do not forget the ralph logs'"}},
     {"tool_input": {"command": "cd /home/ralph/shop && npm test -- -t 'forget password'"}},
     {"tool_input": {"command": "ls ~/ralph-shop; ssh ralph@host cat forget"}},
-    {"tool_input": {"command": "pytest src/ralph/app/forget.py && git commit -m 'Never forget it'"}},
+    {"tool_input": {"command": "pytest src/ralph/learning/forget.py && git commit -m 'Never forget it'"}},
     {"tool_name": "Edit", "tool_input": {"file_path": "/p/a.md", "old_string": "x", "new_string": "`ralph forget ID`"}},
     {"tool_input": {"command": "cat docs/cli.md"}, "tool_response": {"stdout": "ralph forget mem-a3f8"}},
 ])  # fmt: skip

@@ -6,27 +6,27 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import page
 from tests.hooks.test_answer import BLOCKS, JWT
-from tests.hooks.world import HOOKS, World, payload, world
+from tests.support.runner import page
+from tests.support.world import HOOKS, World, payload, world
 
-from ralph.app import index
+from ralph.search import index
 
 HEAVY = {"dataclasses", "typing", "pathlib", "inspect", "contextlib"}
 RECORDING = {
-    "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.discovery", "ralph.capture",
-    "ralph.capture.secret_prefilter", "ralph.capture.secret_rules", "ralph.store", "ralph.store.hook_files",
+    "ralph", "ralph.lean", "ralph.hooks", "ralph.hooks.handler", "ralph.core", "ralph.core.discovery", "ralph.privacy",
+    "ralph.privacy.secret_prefilter", "ralph.privacy.secret_rules", "ralph.storage", "ralph.storage.hook_files",
     "__future__", "errno", "gc", "os", "os.path", "stat", "_stat", "_collections_abc", "posixpath", "genericpath", "fcntl",
 }  # fmt: skip
 RULES = {
-    f"ralph.capture.{name}"
+    f"ralph.privacy.{name}"
     for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")
 }
-RULES |= {"ralph.capture.invisible_characters", "ralph.errors"}
+RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors"}
 ANSWERING = {
-    "ralph.hooks.answer", "ralph.store.lookup", "ralph.context", "ralph.context.recall", "ralph.context.passages",
-    "ralph.context.render", "ralph.context.tokens", "ralph.model",
-    "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.search.terms",
+    "ralph.hooks.answer", "ralph.storage.lookup", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
+    "ralph.core.render", "ralph.core.tokens", "ralph.core.prompts",
+    "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.core.terms",
 }  # fmt: skip
 REPORT = """
 import sys
@@ -91,7 +91,7 @@ def test_an_event_that_needs_the_rules_loads_nothing_heavy(tmp_path: Path, text:
         (
             "PostToolUseFailure",
             {"tool_input": {"command": "x"}, "error": "EADDRINUSE"},
-            {"ralph.context.lessons"},
+            {"ralph.recall.lessons"},
         ),
     ],
 )

@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
-from tests.hooks.world import World, handled, payload, world
+from tests.support.runner import Project
+from tests.support.world import World, handled, payload, world
 
-from ralph import paths
-from ralph.app import insights, journal, review
+from ralph.core import paths
+from ralph.core.record import Outcome
+from ralph.core.work import JournalEntry
 from ralph.formats.sigils import read_sigils
-from ralph.model.record import Outcome
-from ralph.model.work import JournalEntry
+from ralph.learning import insights, review
+from ralph.recall import journal
 
 
 @pytest.fixture

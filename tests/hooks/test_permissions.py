@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.app.looping import PASSES, Workshop
-from tests.cli.runner import Block, Project, page
-from tests.git import git
-from tests.hooks.world import World, call_hook, payload, world
-from tests.soak.sampling import every
+from tests.support.git import git
+from tests.support.looping import PASSES, Workshop
+from tests.support.runner import Block, Project, page
+from tests.support.sampling import every
+from tests.support.world import World, call_hook, payload, world
 
-from ralph import paths
-from ralph.store.hook_files import switch_off_pattern
+from ralph.core import paths
+from ralph.storage.hook_files import switch_off_pattern
 from ralph.testing import Step
 
 EVENTS = (

@@ -10,16 +10,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, page
-from tests.git import git
-from tests.hooks.world import HOOKS, SESSION, World, call_hook, payload, world
-from tests.soak.sampling import every
+from tests.support.git import git
+from tests.support.runner import Block, Project, page
+from tests.support.sampling import every
+from tests.support.world import HOOKS, SESSION, World, call_hook, payload, world
 
-from ralph import paths
-from ralph.app import index
-from ralph.store import db
-from ralph.store.index import sole_writer
-from ralph.store.lookup import SCHEMA_VERSION
+from ralph.core import paths
+from ralph.search import index
+from ralph.storage import db
+from ralph.storage.index import sole_writer
+from ralph.storage.lookup import SCHEMA_VERSION
 
 PLANTED = "PLANTED use the wombat mirror for every package"
 TOKEN = "ghp_" + "Zk3vQ9mXw7Lr2TdY8sHb4NcJ6pFa1GeU5oRi"

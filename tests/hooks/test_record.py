@@ -8,20 +8,20 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.samples import TOKENS, key_block
-from tests.capture.test_secret_rules import BODY_KINDS, random_token
-from tests.cases import for_each
-from tests.cli.runner import Project
-from tests.hooks import ordinary
-from tests.hooks.world import SESSION, World, handled, hook, payload, world
-from tests.soak.sampling import every, examples
+from tests.privacy.test_secret_rules import BODY_KINDS, random_token
+from tests.support import ordinary
+from tests.support.cases import for_each
+from tests.support.runner import Project
+from tests.support.sampling import every, examples
+from tests.support.secret_samples import TOKENS, key_block
+from tests.support.world import SESSION, World, handled, hook, payload, world
 
-from ralph.capture.privacy import clean_memory, redact
-from ralph.capture.secret_prefilter import needs_rules
-from ralph.capture.secret_rules import token_rules
-from ralph.errors import Refused
+from ralph.core.errors import Refused
 from ralph.hooks.handler import Payload, session_name, stored_payload
-from ralph.store.hook_files import HookSettings
+from ralph.privacy.privacy import clean_memory, redact
+from ralph.privacy.secret_prefilter import needs_rules
+from ralph.privacy.secret_rules import token_rules
+from ralph.storage.hook_files import HookSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy" / "secrets.json"
 CASES: list[dict[str, list[str]]] = json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.hooks.world import HOOKS, SESSION, World, handled, hook, payload, world
+from tests.support.world import HOOKS, SESSION, World, handled, hook, payload, world
 
-from ralph import config, paths
-from ralph.app import hook_state
 from ralph.capture.pipeline import interpret
-from ralph.capture.secret_rules import VERSION
+from ralph.core import config, paths
 from ralph.hooks.handler import HANDLED, RECORDED
-from ralph.store.sources import Format, Source, read_source
+from ralph.install import hook_state
+from ralph.privacy.secret_rules import VERSION
+from ralph.storage.sources import Format, Source, read_source
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, page
-from tests.hooks.world import HOOKS, SESSION, World, world
+from tests.support.runner import Block, page
+from tests.support.world import HOOKS, SESSION, World, world
 
-from ralph import paths
-from ralph.app import usage
+from ralph.core import paths
 from ralph.hooks.statusline import status_line
+from ralph.recall import usage
 
 NOON = "2026-11-15T12:00:00Z"
 

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.hooks.world import World, payload, world
+from tests.support.world import World, payload, world
 
-from ralph.app import index, search
+from ralph.core.record import Query
 from ralph.hooks.handler import run_event
-from ralph.model.record import Query
+from ralph.recall import search
+from ralph.search import index
 
 CANARY = "the marmoset deploys to port 4477"
 ERROR = "ConnectionError: marmoset refused 10.1.2.3:4477"

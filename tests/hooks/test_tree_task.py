@@ -5,14 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app import side_by_side
-from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
-from tests.git import git
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import World, call_hook, payload, world
+from tests.support import side_by_side
+from tests.support.git import git
+from tests.support.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
+from tests.support.world import World, call_hook, payload, world
 
-from ralph import config, paths
-from ralph.app import filters, hook_state, index
+from ralph.core import config, paths
+from ralph.install import hook_state
+from ralph.search import filters, index
 
 
 @pytest.fixture

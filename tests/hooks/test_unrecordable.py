@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, Project, page
 from tests.conftest import SmallDisk, _mount, _unmount
-from tests.hooks.world import World, call_hook, payload, world
-from tests.soak.sampling import every
+from tests.support.runner import Block, Project, page
+from tests.support.sampling import every
+from tests.support.world import World, call_hook, payload, world
 
-from ralph import paths
-from ralph.app import index
+from ralph.core import paths
+from ralph.search import index
 
 EVENTS = ("PostToolUse", "UserPromptSubmit", "PostToolUseFailure", "Stop", "SessionEnd")
 SAID = "nothing can be recorded: "

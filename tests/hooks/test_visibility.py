@@ -5,15 +5,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.app import side_by_side
-from tests.app.side_by_side import ASKED, ONE, PROJECT, TWO, WHEN_DONE, Both, insight, seen, write
 from tests.hooks.test_answer import text_of
-from tests.hooks.world import World, call_hook, payload, world
+from tests.support import side_by_side
+from tests.support.side_by_side import (
+    ASKED,
+    ONE,
+    PROJECT,
+    TWO,
+    WHEN_DONE,
+    Both,
+    insight,
+    seen,
+    write,
+)
+from tests.support.world import World, call_hook, payload, world
 
-from ralph import paths
-from ralph.app import index
-from ralph.app.tasks import task
+from ralph.core import paths
 from ralph.formats.work import parse_insights
+from ralph.search import index
+from ralph.tasks import task
 
 LESSON = "EFROBSTUCK in src/frob.py goes away with `frobctl grease`."
 PLACES: dict[str, dict[str, object]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralph.agents.process import run as start
+from ralph.core.process import run as start
 from ralph.loop import changes
 from ralph.loop.changes import ChangeTracker, changed_files
 

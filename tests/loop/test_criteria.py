@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.agents.process import run
-from ralph.errors import NotFound, UsageError
+from ralph.core.errors import NotFound, UsageError
+from ralph.core.process import run
+from ralph.core.record import CriterionKind
 from ralph.loop.criteria import (
     MARKER,
     OUTPUT_LENGTH,
@@ -25,7 +26,6 @@ from ralph.loop.criteria import (
     output_tail,
     parse_criteria,
 )
-from ralph.model.record import CriterionKind
 
 PYTHON = sys.executable
 HANGS = (PYTHON, "-c", "import signal; signal.pause()")

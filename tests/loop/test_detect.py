@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.core.record import CriterionKind
 from ralph.loop.detect import detect_commands
-from ralph.model.record import CriterionKind
 
 TEST, BUILD, LINT, TYPES = ["test_pass", "build_success", "lint_clean", "type_check"]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ralph.core.record import CriterionKind, Outcome
+from ralph.core.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 from ralph.formats.sigils import read_sigils
 from ralph.loop import engine
 from ralph.loop.criteria import CheckResult, CriteriaVerdict, Criterion
 from ralph.loop.engine import AgentWork, Judgement, Parts
 from ralph.loop.state import EndReason, IterationResult, Limits, Run, exit_code
-from ralph.model.record import CriterionKind, Outcome
-from ralph.model.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 
 TASK = Task("t-aaaaaa", "make it work")
 TESTS = Criterion(CriterionKind.TEST_PASS, "run the tests")

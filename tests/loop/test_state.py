@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from ralph.loop.criteria import failure_signature
 from ralph.loop.state import (

@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.app.test_session import about, line, put
+from tests.recall.test_session import about, line, put
 
-from ralph.app import journal, memory
-from ralph.app.tasks import task
-from ralph.model.record import MemoryKind, ObservationKind, Outcome
-from ralph.model.work import JournalEntry
+from ralph.core.record import MemoryKind, ObservationKind, Outcome
+from ralph.core.work import JournalEntry
+from ralph.memory import memory
+from ralph.recall import journal
+from ralph.tasks import task
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import BeforeValidator
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
 from ralph.mcp.schema import Hops, Number, Text, Tool, Words, _to_words
 from ralph.mcp.server import parse_arguments
 

@@ -8,9 +8,9 @@ import mcp_types as types
 import pytest
 from mcp.client import ClientRequestContext
 from mcp.client.session import ElicitationFnT
-from tests.mcp_server.talking import ERAS, LEGACY, MODERN, Talk, talk
+from tests.support.talking import ERAS, LEGACY, MODERN, Talk, talk
 
-from ralph.app import memory
+from ralph.memory import memory
 
 WORDS = "ECONNREFUSED: run docker compose up first"
 

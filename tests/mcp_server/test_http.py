@@ -18,10 +18,10 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from tests.cases import for_each
-from tests.cli.runner import Project
 from tests.mcp_server.conftest import build_project
-from tests.mcp_server.talking import Talk
+from tests.support.cases import for_each
+from tests.support.runner import Project
+from tests.support.talking import Talk
 
 from ralph.cli.servers import bind_socket
 

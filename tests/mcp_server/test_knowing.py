@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
-from tests.mcp_server.talking import ERAS, Talk, talk
+from tests.support.runner import Project
+from tests.support.talking import ERAS, Talk, talk
 
-from ralph.app import feature, journal, knowledge, memory
-from ralph.model.record import Outcome
-from ralph.model.work import JournalEntry
+from ralph.core.record import Outcome
+from ralph.core.work import JournalEntry
+from ralph.memory import knowledge, memory
+from ralph.recall import journal
+from ralph.tasks import feature
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import mcp_types as types
 import pytest
-from tests.cli.runner import Project
-from tests.mcp_server.talking import ERAS, Talk, talk, text
+from tests.support.runner import Project
+from tests.support.talking import ERAS, Talk, talk, text
 
-from ralph.app import knowledge, memory
-from ralph.model.record import MemoryKind
+from ralph.core.record import MemoryKind
+from ralph.memory import knowledge, memory
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 

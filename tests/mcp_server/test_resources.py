@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from mcp import MCPError
 from mcp_types import TextContent, TextResourceContents
-from tests.mcp_server.talking import ERAS, Talk, talk
+from tests.support.talking import ERAS, Talk, talk
 
-from ralph.app import hook_state, memory
+from ralph.install import hook_state
 from ralph.mcp.server import LISTED
+from ralph.memory import memory
 
 
 async def content(talk: Talk, uri: str) -> str:

@@ -6,10 +6,10 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import MCPError
-from tests.mcp_server.talking import ERAS, LEGACY, Talk, talk
+from tests.support.talking import ERAS, LEGACY, Talk, talk
 
-from ralph.app import memory
-from ralph.store import files
+from ralph.memory import memory
+from ralph.storage import files
 
 
 def test_while_one_call_waits_another_is_answered(root: Path) -> None:

@@ -14,12 +14,12 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from tests.agents.living import living
-from tests.mcp_server.talking import Talk
+from tests.support.living import living
+from tests.support.talking import Talk
 
-from ralph import paths
-from ralph.app import memory
-from ralph.store import hook_files
+from ralph.core import paths
+from ralph.memory import memory
+from ralph.storage import hook_files
 
 SERVE = (sys.executable, "-m", "ralph", "mcp", "serve")
 HELLO = {

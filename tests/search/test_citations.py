@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.model.record import MemoryKind, Origin, Record
+from ralph.core.record import MemoryKind, Origin, Record
 from ralph.search import citations
 from ralph.search.citations import CitationKind
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
 from ralph.search import embeddings
 from ralph.search.embeddings import (
     BATCH,

@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from tests.cases import for_each
+from tests.support.cases import for_each
 
-from ralph.model.record import (
+from ralph.core import terms
+from ralph.core.record import (
     Family,
     Link,
     MemoryKind,
@@ -23,9 +24,9 @@ from ralph.model.record import (
     SearchResult,
     Status,
 )
-from ralph.search import rank, terms
-from ralph.store.index import Index, discard, in_memory
-from ralph.store.sources import Contents, Placed
+from ralph.search import rank
+from ralph.storage.index import Index, discard, in_memory
+from ralph.storage.sources import Contents, Placed
 
 TODAY = date(2025, 6, 1)
 

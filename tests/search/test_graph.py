@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.search.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
-from tests.soak.sampling import examples
+from tests.support.cases import for_each
+from tests.support.graphs import all_edges, all_nodes, graph_of, indexed, made_of, said
+from tests.support.sampling import examples
 
-from ralph.model.graph import NodeType, Relation
-from ralph.model.record import (
+from ralph.core.graph import NodeType, Relation
+from ralph.core.record import (
     Family,
     Link,
     MemoryKind,
@@ -22,10 +22,10 @@ from ralph.model.record import (
     Record,
     Status,
 )
-from ralph.model.work import Task
+from ralph.core.work import Task
 from ralph.search import graph as walking
 from ralph.search.graph import WalkRules, find_mentions, node_of, project_files
-from ralph.store import graph as stored
+from ralph.storage import graph as stored
 
 NAMES = "abcdefgh"
 

@@ -8,16 +8,17 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
 from tests.search.test_engine import indexed, memory
-from tests.soak.sampling import examples
+from tests.support.cases import for_each
+from tests.support.sampling import examples
 
-from ralph.model.record import MemoryKind, Record
-from ralph.search import question, terms
+from ralph.core import terms
+from ralph.core.record import MemoryKind, Record
+from ralph.core.terms import EVERYDAY_WORDS
+from ralph.search import question
 from ralph.search.question import HALF, WeightedWord
-from ralph.search.terms import EVERYDAY_WORDS
-from ralph.store.index import in_memory
-from ralph.store.sources import Contents, Placed
+from ralph.storage.index import in_memory
+from ralph.storage.sources import Contents, Placed
 
 TEXTS = (
     "parseHttpHeader splits at a colon",

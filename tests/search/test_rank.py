@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.cases import for_each
-from tests.formats.laws import messy
 from tests.search.test_engine import NOISE, indexed, memory, observation
-from tests.soak.sampling import examples
+from tests.support.cases import for_each
+from tests.support.laws import messy
+from tests.support.sampling import examples
 
-from ralph.model.record import Family, Link, MemoryKind, Query, Record, Status
+from ralph.core import terms
+from ralph.core.record import Family, Link, MemoryKind, Query, Record, Status
 from ralph.search import rank as ranking
-from ralph.search import terms
 from ralph.search.rank import STANDARD, RankedRow, Ranking, Recipe, explain, gate, rank
-from ralph.store import lookup
-from ralph.store.index import in_memory
-from ralph.store.lookup import RecordRow
-from ralph.store.queries import filter_of
-from ralph.store.sources import Contents, Placed
+from ralph.storage import lookup
+from ralph.storage.index import in_memory
+from ralph.storage.lookup import RecordRow
+from ralph.storage.queries import filter_of
+from ralph.storage.sources import Contents, Placed
 
 TODAY = "2025-06-01"
 
@@ -357,7 +357,7 @@ def test_a_time_that_is_none_is_never_fresh_and_never_an_error(when: str) -> Non
 def test_the_ranking_loads_next_to_nothing() -> None:
     heavy = (
         "dataclasses typing json inspect pathlib contextlib datetime sqlite3 "
-        "ralph.model.record ralph.store.queries"
+        "ralph.core.record ralph.storage.queries"
     )
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import ralph.search.rank;"

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Program, Start
-from tests.soak.writer import BLOCK, MARK, a_token, add, line_of, text_of
+from tests.support.writer import BLOCK, MARK, a_token, add, line_of, text_of
 
 from ralph.formats.memories import parse_memories
-from ralph.store import files
-from ralph.store.library import Library
+from ralph.storage import files
+from ralph.storage.library import Library
 
 Rounds = Callable[[int, int], int]
 

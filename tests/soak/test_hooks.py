@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.hooks import recorder
-from tests.hooks.world import World, world
+from tests.support import recorder
+from tests.support.world import World, world
 
-from ralph.store import files
+from ralph.storage import files
 
 Rounds = Callable[[int, int], int]
 

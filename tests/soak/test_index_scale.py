@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.store.test_index import index_of, put, seen
+from tests.storage.test_index import index_of, put, seen
 
-from ralph import paths
-from ralph.app import index
-from ralph.app.search import search
-from ralph.model.record import Query
+from ralph.core import paths
+from ralph.core.record import Query
+from ralph.recall.search import search
+from ralph.search import index
 
 A_SESSION = 500
 SUBJECTS = [

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from ralph import paths
-from ralph.agents import process
-from ralph.app import runs
-from ralph.app.tasks import board, task
-from ralph.app.tasks.board import status_of
+from ralph.core import paths, process
+from ralph.core.work import RunStatus, TaskStatus
 from ralph.formats.log import parse_log
-from ralph.model.work import RunStatus, TaskStatus
+from ralph.loop import runs
+from ralph.storage import board
+from ralph.storage.board import status_of
+from ralph.tasks import task
 
 Rounds = Callable[[int, int], int]
 ENDED = re.compile(

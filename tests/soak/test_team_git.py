@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.git import git
+from tests.support.git import git
 
-from ralph.app import hosts, merge_registration
+from ralph.core.record import AT, SECTIONS, Link, MemoryKind, Origin, Record
 from ralph.formats.knowledge import parse_knowledge, render_knowledge
 from ralph.formats.memories import CONFLICTS, GUARDRAILS, parse_memories, render_memories
 from ralph.formats.pages import parse_patterns, parse_region, patterns_template
-from ralph.model.record import AT, SECTIONS, Link, MemoryKind, Origin, Record
+from ralph.install import hosts, merge_registration
 
 MEMORIES, RAILS, PATTERNS = (
     ".agent/memories.md",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.team.machines import Fleet
-    from tests.team.postgres import ThrowawayServer
+    from tests.support.machines import Fleet
+    from tests.support.postgres import ThrowawayServer
 
 collect_ignore_glob = [] if find_spec("psycopg") else ["test_*.py"]
 """Without the extra `team` there is nothing to test here."""
@@ -19,7 +19,7 @@ collect_ignore_glob = [] if find_spec("psycopg") else ["test_*.py"]
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[ThrowawayServer]":
     """PostgreSQL of the wheel, or of the version in RALPH_POSTGRES."""
-    from tests.team.machines import start_server
+    from tests.support.machines import start_server
 
     server = start_server(os.environ.get("RALPH_POSTGRES", ""))
     try:
@@ -31,6 +31,6 @@ def postgres() -> "Iterator[ThrowawayServer]":
 @pytest.fixture
 def fleet(postgres: "ThrowawayServer", tmp_path: Path) -> "Fleet":
     """A database with the schema, and machines to share through it."""
-    from tests.team.machines import Fleet
+    from tests.support.machines import Fleet
 
     return Fleet(postgres, tmp_path)

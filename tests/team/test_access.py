@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.cases import for_each
-from tests.team.machines import Fleet, Machine, iteration, observation, session
+from tests.support.cases import for_each
+from tests.support.machines import Fleet, Machine, iteration, observation, session
 
-from ralph.app import team
-from ralph.errors import RalphError, UsageError
-from ralph.store import team_server
-from ralph.store.team_server import ServerError, check_url
+from ralph.core.errors import RalphError, UsageError
+from ralph.sharing import team
+from ralph.storage import team_server
+from ralph.storage.team_server import ServerError, check_url
 
 NAME = "vault-of-initech"
 SECRET = ("zyxwvut", "quuxly", "frobnicate")

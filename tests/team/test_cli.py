@@ -7,13 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp import Client
-from tests.cli.runner import Project, executable
-from tests.team.machines import Fleet
-from tests.web.asking import Site
+from tests.support.asking import Site
+from tests.support.machines import Fleet
+from tests.support.runner import Project, executable
 
-from ralph.app import team
+from ralph.core.settings import Config, Team
 from ralph.mcp.server import build
-from ralph.settings import Config, Team
+from ralph.sharing import team
 
 
 def machine(fleet: Fleet, name: str) -> Project:

@@ -6,15 +6,14 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.team.machines import Fleet, Machine, iteration, observation
+from tests.support.machines import Fleet, Machine, iteration, observation
 
-from ralph.app import index
-from ralph.model import ids
-from ralph.model.record import Query
-from ralph.search import question, rank
+from ralph.core import ids
+from ralph.core.record import Query
+from ralph.search import index, question, rank
 from ralph.search.rank import STANDARD
-from ralph.store import lookup, queries
-from ralph.store.server_lookup import ServerLookup
+from ralph.storage import lookup, queries
+from ralph.storage.server_lookup import ServerLookup
 
 WORDS = [
     "timeout",

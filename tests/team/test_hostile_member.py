@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import psycopg
 import pytest
-from tests.team.machines import Fleet, observation
+from tests.support.machines import Fleet, observation
 
-from ralph import paths
-from ralph.app import team
-from ralph.app.team_rows import machine_name
-from ralph.store import files
-from ralph.store.team_server import LARGEST, PushedRow, ServerError, SourceRefused, TeamServer
+from ralph.core import paths
+from ralph.sharing import team
+from ralph.sharing.team_rows import machine_name
+from ralph.storage import files
+from ralph.storage.team_server import LARGEST, PushedRow, ServerError, SourceRefused, TeamServer
 
 SOURCE = ("rules", "digest", 0, 0, "main", "abc")
 COLUMNS = "zirconium\n\n\n"

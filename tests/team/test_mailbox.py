@@ -8,20 +8,19 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.capture.samples import TOKENS
-from tests.team.machines import EVERYTHING, Fleet, iteration, observation, session
+from tests.support.machines import EVERYTHING, Fleet, iteration, observation, session
+from tests.support.secret_samples import TOKENS
 
-from ralph import paths
-from ralph.app import index, team
-from ralph.app.forget import ForgetRequest, forget, plan_forget
-from ralph.app.team_rows import RowCleaner
-from ralph.errors import NotFound, RalphError
-from ralph.model import ids
-from ralph.model.record import Query
-from ralph.search import rank
-from ralph.settings import Privacy, Shared, Team
-from ralph.store import team_db
-from ralph.store.team_server import ServerError
+from ralph.core import ids, paths
+from ralph.core.errors import NotFound, RalphError
+from ralph.core.record import Query
+from ralph.core.settings import Privacy, Shared, Team
+from ralph.learning.forget import ForgetRequest, forget, plan_forget
+from ralph.search import index, rank
+from ralph.sharing import team
+from ralph.sharing.team_rows import RowCleaner
+from ralph.storage import team_db
+from ralph.storage.team_server import ServerError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "privacy"
 

@@ -10,12 +10,13 @@ from typing import TypeVar
 
 import psycopg
 import pytest
-from tests.team.machines import EVERYTHING, Fleet, Machine, iteration, observation, session
+from tests.support.machines import EVERYTHING, Fleet, Machine, iteration, observation, session
 
-from ralph import paths
-from ralph.app import index, team
-from ralph.app.team_rows import SharedRows
-from ralph.errors import RalphError
+from ralph.core import paths
+from ralph.core.errors import RalphError
+from ralph.search import index
+from ralph.sharing import team
+from ralph.sharing.team_rows import SharedRows
 
 T = TypeVar("T")
 SOURCES = Path(__file__).parents[2]

@@ -1,8 +1,8 @@
 """The rich project, once a process, and a way to ask its server; a file that changes it makes its own."""
 
 import pytest
-from tests.web import sample
-from tests.web.asking import Site
+from tests.support import sample
+from tests.support.asking import Site
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.web import sample
-from tests.web.asking import Site
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site
+from tests.support.cases import for_each
+from tests.support.sample import Sample
 from tests.web.test_board import ORDER
 
-from ralph import paths
-from ralph.app import memory
-from ralph.errors import Refused
-from ralph.store.sources import source_names
+from ralph.core import paths
+from ralph.core.errors import Refused
+from ralph.memory import memory
+from ralph.storage.sources import source_names
 
 MEMORIES = ".agent/memories.md"
 
@@ -157,7 +157,7 @@ def test_the_plan_is_what_is_written(window: Site, shop: Sample) -> None:
     plan = window.post("/api/changes/plan", **body)
     before = (shop.root / MEMORIES).read_text(encoding="utf-8")
     window.post("/api/changes/apply", **body, stamps=stamps(plan))
-    from ralph.app.review import unified_diff
+    from ralph.learning.review import unified_diff
 
     after = unified_diff(MEMORIES, before, (shop.root / MEMORIES).read_text(encoding="utf-8"))
     planned, written = (

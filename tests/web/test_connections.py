@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.cli.test_web import address, start, status
 from tests.mcp_server.test_http import serving
-from tests.web.serving import TOKEN, Served, changing, served
+from tests.support.serving import TOKEN, Served, changing, served
 
-from ralph.app import project
+from ralph.install import project
 from ralph.web.connections import LimitedProtocol
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.web import sample
-from tests.web.asking import Site
+from tests.support import sample
+from tests.support.asking import Site
 
-from ralph import paths
+from ralph.core import paths
 
 HANG = "why do the tests hang when redis is down?"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from tests.conftest import ordinary_user
-from tests.web import sample
-from tests.web.asking import Site
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site
+from tests.support.sample import Sample
 from tests.web.test_changes import MEMORIES, clean, everything, stamps
 
-from ralph.store import files
+from ralph.storage import files
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
-from tests.web.serving import Served, changing, served
+from tests.support.serving import Served, changing, served
 
-from ralph.app import project
-from ralph.app.tasks import task
+from ralph.install import project
+from ralph.tasks import task
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.web import sample
-from tests.web.asking import Site
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site
+from tests.support.sample import Sample
 
-from ralph import paths
-from ralph.store.index import sole_writer
+from ralph.core import paths
+from ralph.storage.index import sole_writer
 
 
 @pytest.fixture

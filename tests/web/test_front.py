@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 STATIC = Path(__file__).parents[2] / "src" / "ralph" / "web" / "static"
 LONGEST = 400

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.web import sample
-from tests.web.asking import Site
+from tests.support import sample
+from tests.support.asking import Site
 
-from ralph.app import memory
-from ralph.model.record import MemoryKind
+from ralph.core.record import MemoryKind
+from ralph.memory import memory
 
 
 class TestParts:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.cases import for_each
-from tests.web.serving import TOKEN, Served, served
+from tests.support.cases import for_each
+from tests.support.serving import TOKEN, Served, served
 
 from ralph.web import requests
 from ralph.web import server as guard

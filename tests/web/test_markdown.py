@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cases import for_each
+from tests.support.cases import for_each
 
 from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
 

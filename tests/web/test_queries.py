@@ -4,10 +4,10 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.cases import for_each
-from tests.hostile_queries import QUERIES
-from tests.web.asking import Site
-from tests.web.serving import served
+from tests.support.asking import Site
+from tests.support.cases import for_each
+from tests.support.hostile_queries import QUERIES
+from tests.support.serving import served
 
 PATHS = (
     "/api/records",

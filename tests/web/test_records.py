@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from tests.cases import for_each
-from tests.soak.sampling import every
-from tests.web import sample
-from tests.web.asking import Site, tags
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site, tags
+from tests.support.cases import for_each
+from tests.support.sample import Sample
+from tests.support.sampling import every
 
-from ralph.app.pages import detail
+from ralph.web import detail
 
 ROW = {
     "id",

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.web import sample
-from tests.web.asking import Site, tags
-from tests.web.sample_live import ENDED, Live
+from tests.support import sample
+from tests.support.asking import Site, tags
+from tests.support.sample_live import ENDED, Live
 from tests.web.test_markdown import TAGS
 
 

@@ -5,13 +5,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.web import sample, sample_texts
-from tests.web.sample_live import ENDED, Live
+from tests.support import sample, sample_texts
+from tests.support.sample_live import ENDED, Live
 
-from ralph.app import doctor, index, memory, usage
+from ralph.core import ids
 from ralph.formats.memories import parse_memories
-from ralph.model import ids
-from ralph.store import hook_files
+from ralph.install import doctor
+from ralph.memory import memory
+from ralph.recall import usage
+from ralph.search import index
+from ralph.storage import hook_files
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.web import sample
-from tests.web.asking import Site, tags
+from tests.support import sample
+from tests.support.asking import Site, tags
 from tests.web.test_markdown import TAGS
 
 from ralph.hooks.handler import run_event

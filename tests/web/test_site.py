@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from tests.web.asking import PORT, Site
+from tests.support.asking import PORT, Site
 
 from ralph.cli.servers import bind_socket
-from ralph.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
+from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable, UsageError
 from ralph.web import requests
 from ralph.web.requests import ApiRequest, route
 

@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.runner import Block, page
-from tests.web import sample
-from tests.web.asking import Site
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site
+from tests.support.runner import Block, page
+from tests.support.sample import Sample
 
-from ralph.app import memory, outdated
-from ralph.app import search as searching
-from ralph.model.record import Query
+from ralph.core.record import Query
+from ralph.memory import memory
+from ralph.recall import outdated
+from ralph.recall import search as searching
 
 OLD, NEW, PAST = "fix-1705751400-a001", "fix-1705751401-a002", "fix-1705751402-a003"
 

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.cases import for_each
-from tests.web import sample
-from tests.web.asking import Site
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.asking import Site
+from tests.support.cases import for_each
+from tests.support.sample import Sample
 
-from ralph.app import knowledge
+from ralph.memory import knowledge
 from ralph.web import requests
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from ralph.model.record import NO_EXTRA
+from ralph.core.record import NO_EXTRA
 
 Json = Mapping[str, object]
 

@@ -20,12 +20,9 @@ from typing import TypeGuard
 
 from ralph.capture.commands import CommandCheck, Words, check_of, parts, programs
 from ralph.capture.pipeline import first_line, trim
-from ralph.capture.similarity import TextMatcher
 from ralph.capture.summary import error_line, is_edit, is_prompt
-from ralph.formats.sigils import without_sigils
-from ralph.formats.text import normalise_text
-from ralph.model.ids import parse_time
-from ralph.model.record import (
+from ralph.core.ids import parse_time
+from ralph.core.record import (
     Family,
     MemoryKind,
     ObservationKind,
@@ -35,6 +32,9 @@ from ralph.model.record import (
     Status,
     kind_of,
 )
+from ralph.core.similarity import TextMatcher
+from ralph.core.text import normalise_text
+from ralph.formats.sigils import without_sigils
 
 EVIDENCE = "evidence"
 PLACES = "places"

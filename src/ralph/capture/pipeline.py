@@ -18,19 +18,9 @@ from typing import Any
 
 from ralph.capture.commands import CommandCheck, check_of, parts, programs
 from ralph.capture.events import Action, Event, FileEdit, Happening, event_of, outline, whole_number
-from ralph.capture.invisible_characters import remove_codes
-from ralph.capture.privacy import (
-    PrivatePaths,
-    Redactor,
-    has_private_parts,
-    map_texts,
-    redact,
-    redact_members,
-)
-from ralph.capture.secret_rules import rules_mark
-from ralph.capture.secrets import MARKER
 from ralph.capture.summary import choose_error_line
-from ralph.model import (
+from ralph.core.ids import parse_time
+from ralph.core.prompts import (
     FORGET_COMMAND,
     INJECTED,
     NOTE,
@@ -39,8 +29,18 @@ from ralph.model import (
     human_prompt,
     is_own_prompt,
 )
-from ralph.model.ids import parse_time
-from ralph.model.record import Family, ObservationKind, Origin, Record, Scope, Status
+from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
+from ralph.privacy.invisible_characters import remove_codes
+from ralph.privacy.privacy import (
+    PrivatePaths,
+    Redactor,
+    has_private_parts,
+    map_texts,
+    redact,
+    redact_members,
+)
+from ralph.privacy.secret_rules import rules_mark
+from ralph.privacy.secrets import MARKER
 
 _LOOP_ID = re.compile(r"[A-Za-z0-9-]{1,80}")
 _TOOL_EVENTS = (Happening.POST_TOOL_USE, Happening.POST_TOOL_USE_FAILURE)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from ralph.model.record import ObservationKind, Record
+from ralph.core.record import ObservationKind, Record
 from ralph.search.question import has_form, shorten
 
 _EDIT_TOOLS = frozenset(

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ralph.capture.events import Json, response_text
-from ralph.model.record import NO_EXTRA
+from ralph.core.record import NO_EXTRA
 
 PROMPT = "UserPromptSubmit"
 TOOL = "PostToolUse"

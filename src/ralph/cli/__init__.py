@@ -1,1 +1,1 @@
-"""The command line. A command parses its words, calls one function of `ralph.app` and prints."""
+"""The command line: a command parses its arguments, calls one function and prints the result."""

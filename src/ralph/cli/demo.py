@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import click
 
-from ralph.agents import process
 from ralph.cli.options import Command, Invocation
-from ralph.context.brief import SKILL
-from ralph.errors import RalphError
-from ralph.store import files
+from ralph.core import process
+from ralph.core.errors import RalphError
+from ralph.recall.brief import SKILL
+from ralph.storage import files
 
 _RALPH = [
     sys.executable,

@@ -7,11 +7,6 @@ from typing import Any
 
 import click
 
-from ralph.app import graph as verbs
-from ralph.app.filters import full_id, node_types, relations, short_ids, when
-from ralph.app.graph import HOPS, LIMIT, GraphOverview, NodeView
-from ralph.app.json_shapes import edge_json, mark_weak, node_json, record_json
-from ralph.app.memory import Change
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation, read_words
 from ralph.cli.output import (
@@ -25,9 +20,14 @@ from ralph.cli.output import (
     say,
     warn,
 )
-from ralph.errors import UsageError
-from ralph.model import ids
-from ralph.model.graph import Edge, Node
+from ralph.core import ids
+from ralph.core.errors import UsageError
+from ralph.core.graph import Edge, Node
+from ralph.memory.memory import Change
+from ralph.recall import graph as verbs
+from ralph.recall.graph import HOPS, LIMIT, GraphOverview, NodeView
+from ralph.recall.json_shapes import edge_json, mark_weak, node_json, record_json
+from ralph.search.filters import full_id, node_types, relations, short_ids, when
 from ralph.search.graph import ReachedNode
 
 _MAX_HOPS = 6

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import click
 
-from ralph.app import forget as forgetting
-from ralph.app import index, meaning
-from ralph.app.filters import full_id, when
-from ralph.app.forget import ForgetPlan, ForgetRequest
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation, read_text
 from ralph.cli.output import bar, cut, one_line, print_json, say, warn
-from ralph.errors import UsageError
-from ralph.settings import Embedding, Provider
-from ralph.store.index import Synced
+from ralph.core.errors import UsageError
+from ralph.core.settings import Embedding, Provider
+from ralph.learning import forget as forgetting
+from ralph.learning.forget import ForgetPlan, ForgetRequest
+from ralph.search import index, meaning
+from ralph.search.filters import full_id, when
+from ralph.storage.index import Synced
 
 _EXCERPT_WIDTH = 80  # columns of a record's text in a preview
 

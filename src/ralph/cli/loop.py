@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import paths
-from ralph.app import json_shapes, runs
-from ralph.app.json_shapes import journal_json
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import LoopTerminal
 from ralph.cli.options import Group, Invocation, read_text
@@ -31,14 +28,18 @@ from ralph.cli.output import (
     print_table,
     say,
 )
-from ralph.config import CRITERIA, load
-from ralph.errors import NothingYet, Refused, UsageError
+from ralph.core import paths
+from ralph.core.config import CRITERIA, load
+from ralph.core.errors import NothingYet, Refused, UsageError
+from ralph.core.work import JournalEntry, RunStatus
+from ralph.loop import runs
 from ralph.loop.state import Run, exit_code
-from ralph.model.work import JournalEntry, RunStatus
-from ralph.store import files
+from ralph.recall import json_shapes
+from ralph.recall.json_shapes import journal_json
+from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.app.loop import LoopRequest
+    from ralph.loop.loop import LoopRequest
 
 _POLL_SECONDS = 0.3  # between two looks at a running loop
 _START_POLL_SECONDS = 0.1  # between two looks whether a detached run has started
@@ -129,7 +130,7 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     ended: 0 done, 10 a task failed, 12 too many iterations, 13 time, 14 cost, 15 no progress, 16
     thrashing, 17 no agent, 18 stopped, 130 Ctrl-C (docs/loop.md lists them all).
     """
-    from ralph.app import loop as verbs
+    from ralph.loop import loop as verbs
 
     for name, value in (
         ("the goal", options["goal"]),
@@ -185,7 +186,7 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     The run was stopped, interrupted or killed, or reached one of its limits. Without RUN, this is
     the newest one.
     """
-    from ralph.app import loop as verbs
+    from ralph.loop import loop as verbs
 
     request = _request(options)
     terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.patterns)
@@ -202,7 +203,7 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
 
 
 def _request(options: dict[str, Any]) -> LoopRequest:
-    from ralph.app.loop import LoopRequest
+    from ralph.loop.loop import LoopRequest
 
     given = {name: value for name, value in options.items() if value is not None}
     given["criteria"] = tuple(given.get("criteria", ()))
@@ -240,8 +241,8 @@ def stop(call: Invocation, run_id: str, now: bool) -> None:
 
 def _detach(call: Invocation, request: LoopRequest) -> None:
     """Start the run in a separate process, and wait until it has started."""
-    from ralph.app import loop as verbs
-    from ralph.app.quarantine import accept_titles
+    from ralph.loop import loop as verbs
+    from ralph.memory.quarantine import accept_titles
 
     root = call.root
     _mark_dead_runs(call)
@@ -296,7 +297,7 @@ def _mark_dead_runs(call: Invocation) -> None:
     """Record the end of runs whose process is gone, and print which they are."""
     if all(runs.lives(call.root, run) for run in runs.running(call.root)):
         return  # the usual case, which needs no config
-    from ralph.app import loop
+    from ralph.loop import loop
 
     say(*map(loop.describe_dead_run, runs.recover(call.root, call.patterns)))
 
@@ -510,8 +511,8 @@ def journal_(
     with an entry's id, only that one. `ralph search --only journal` finds entries by words, and
     with --since and --type by time and outcome.
     """
-    from ralph.app import journal
-    from ralph.context.brief import journal_block
+    from ralph.recall import journal
+    from ralph.recall.brief import journal_block
 
     is_entry = journal.is_entry_id(name)
     if is_entry and iteration is not None:
@@ -535,7 +536,7 @@ def journal_(
 
 
 def _print_journal(call: Invocation, within: str, limit: int, form: str) -> None:
-    from ralph.app import journal
+    from ralph.recall import journal
 
     def row(entry: JournalEntry) -> Sequence[object]:
         return (
@@ -576,7 +577,7 @@ def agents_(call: Invocation, name: str, check: bool, command: str, form: str) -
 
     With --check, the exit code is 1 if one of them does not answer.
     """
-    from ralph.app import agents
+    from ralph.loop.agents import choice as agents
 
     if (name and not check) or (command and not name):
         raise UsageError(

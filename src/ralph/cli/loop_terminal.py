@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ralph import paths
 from ralph.cli.options import can_ask
 from ralph.cli.output import visible
-from ralph.errors import WriteFailed
-from ralph.store import files
+from ralph.core import paths
+from ralph.core.errors import WriteFailed
+from ralph.storage import files
 
 if TYPE_CHECKING:
-    from ralph.app.loop_parts import LoopPrinter
+    from ralph.loop.parts import LoopPrinter
 
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -76,7 +76,7 @@ class LoopTerminal:
 
     def printer(self) -> LoopPrinter:
         """Return the functions that the loop calls."""
-        from ralph.app.loop_parts import LoopPrinter
+        from ralph.loop.parts import LoopPrinter
 
         return LoopPrinter(
             self.print_line, self.show, lambda: self._interrupts > 0, self.feedback, self.calm
@@ -133,7 +133,7 @@ class LoopTerminal:
     def _write_log(self, text: str) -> None:
         if not text:
             return
-        from ralph.capture.privacy import redact
+        from ralph.privacy.privacy import redact
 
         line = redact(text, self._patterns).text.removesuffix("\n") + "\n"
         log = paths.run_output(self.root, self.run)

@@ -20,7 +20,7 @@ import click
 
 from ralph import __version__
 from ralph.cli.options import Group, Invocation
-from ralph.errors import RalphError, UsageError
+from ralph.core.errors import RalphError, UsageError
 
 INTERRUPTED = 130
 
@@ -336,7 +336,7 @@ def _describe_os_error(error: OSError) -> _ErrorReport:
 
 def _missing_extra(error: ModuleNotFoundError) -> UsageError | None:
     """Return the error that names the extra which brings a missing module, if one does."""
-    from ralph.app.extras import EXTRAS, missing_extra
+    from ralph.core.extras import EXTRAS, missing_extra
 
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:

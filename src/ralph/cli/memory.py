@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph import paths
-from ralph.app import memory
-from ralph.app.json_shapes import describe_author, mark_weak, memory_json, status_word
-from ralph.app.memory import Change, SavedMemory
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Fn, Group, Invocation, can_ask, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
-from ralph.context.render import scope_mark
-from ralph.errors import Conflict, NotFound, Refused, Unreadable, UsageError
+from ralph.core import ids, paths
+from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
+from ralph.core.record import MemoryKind, Query, Record, SearchResult, Status
+from ralph.core.render import scope_mark
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
-from ralph.model import ids
-from ralph.model.record import MemoryKind, Query, Record, SearchResult, Status
+from ralph.memory import memory
+from ralph.memory.memory import Change, SavedMemory
+from ralph.recall.json_shapes import describe_author, mark_weak, memory_json, status_word
 from ralph.search.rank import WEAK, describe_replacements
-from ralph.store.library import NAMES, Library, Stored
+from ralph.storage.library import NAMES, Library, Stored
 
 if TYPE_CHECKING:
-    from ralph.app.project import SignMigration
+    from ralph.install.project import SignMigration
 
 LIMIT = 5  # results of a search, unless the caller asks for all
 _TAGS_WIDTH = 24  # terminal columns for the tags in a table
@@ -89,7 +88,7 @@ def _parse_files(ctx: click.Context, param: click.Parameter, value: str) -> tupl
 
 
 def _parse_day(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    from ralph.app.filters import when
+    from ralph.search.filters import when
 
     if value is None:
         return ""
@@ -351,7 +350,7 @@ def _print_list(
 
 def _markdown(records: Iterable[Record], kinds: Sequence[MemoryKind] = MEMORIES.kinds) -> str:
     """Render memories in sections by type, and knowledge entries after them."""
-    from ralph.context import knowledge
+    from ralph.memory import knowledge_match as knowledge
 
     memories = []
     entries = []
@@ -382,7 +381,7 @@ def show(call: Invocation, name: str, form: str, as_of: str) -> None:
     """
     stored = memory.show(call.root, name)
     if as_of:
-        from ralph.app.history import record_at
+        from ralph.learning.history import record_at
 
         stored = stored._replace(record=record_at(call.root, stored.record, as_of))
     if form == "json":
@@ -426,7 +425,7 @@ def _links(record: Record, call: Invocation) -> dict[str, str]:
     """Return the `[[links]]` of a knowledge entry, and the entries that link to it."""
     if not record.id.startswith(_KNOWLEDGE_PREFIX):
         return {}
-    from ralph.app import knowledge
+    from ralph.memory import knowledge
 
     targets = []
     sources = []
@@ -450,8 +449,8 @@ def log(call: Invocation, name: str, form: str) -> None:
 
     Each change has its author, its date and a diff, from git and the logs.
     """
-    from ralph.app import history
-    from ralph.app.filters import full_id
+    from ralph.learning import history
+    from ralph.search.filters import full_id
 
     with contextlib.suppress(NotFound):
         name = memory.show(call.root, name).record.id
@@ -510,7 +509,7 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
 def _rescued(text: str, error: Exception, call: Invocation) -> str:
     """Return text from an editor that could not be stored, without the secrets it may contain."""
     if isinstance(error, Refused):
-        from ralph.capture import privacy
+        from ralph.privacy import privacy
 
         text = privacy.redact(text, call.patterns).text
     return visible(text)
@@ -568,7 +567,7 @@ def supersede(call: Invocation, old: str, new: tuple[str, ...], why: str) -> Non
     NEW is an id, or the text of a new memory. OLD stays in its file but is not injected again, and
     searches list it after its successor.
     """
-    from ralph.app import outdated
+    from ralph.recall import outdated
 
     saved = outdated.supersede(
         call.root, old, " ".join(new), why=why, by=call.author, patterns=call.patterns
@@ -632,7 +631,7 @@ def migrate(call: Invocation, allow_secret: bool) -> int:
 
     A backup of the file is kept. The exit code is 1 if some Signs cannot be converted.
     """
-    from ralph.app import project
+    from ralph.install import project
 
     migrations = project.migrate_signs(call.root, allow_secret=allow_secret, patterns=call.patterns)
     for migration in migrations:

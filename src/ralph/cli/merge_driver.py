@@ -11,7 +11,7 @@ import click
 
 from ralph.cli.options import Command, Invocation
 from ralph.cli.output import warn
-from ralph.errors import RalphError, UsageError
+from ralph.core.errors import RalphError, UsageError
 
 _DEFAULT_MARKER_SIZE = 7  # characters of a conflict marker, as in git
 _MERGE_BY_LINES = UsageError.exit_code
@@ -44,7 +44,7 @@ def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) ->
     if register:
         raise _usage_error()
     merging = _parse_versions(versions)
-    from ralph.app import merge_driver as driver
+    from ralph.memory import merge_driver as driver
 
     try:
         merged = driver.merge_files(*merging)
@@ -57,7 +57,7 @@ def merge_driver(call: Invocation, versions: tuple[str, ...], register: bool) ->
 
 
 def _register(call: Invocation) -> None:
-    from ralph.app import merge_registration
+    from ralph.install import merge_registration
 
     done = merge_registration.register(call.root, os.environ)
     if done.config:

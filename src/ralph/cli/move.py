@@ -14,11 +14,11 @@ from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Invocation
 from ralph.cli.output import one_line, say
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ralph.app.histories import Place
-    from ralph.app.imports import Found
+    from ralph.sharing.histories import Place
+    from ralph.sharing.imports import Found
 
 FORMATS = ("json", "markdown", "agents-md", "claude-memory", "basic-memory")
 
@@ -58,8 +58,9 @@ def import_(
     are proposed in `ralph review`. With PATH, import what `ralph export` wrote there. `--from git`
     proposes decisions and reverts from git's history.
     """
-    from ralph.app import filters, imports, index
-    from ralph.app.histories import FINDERS, Place
+    from ralph.search import filters, index
+    from ralph.sharing import imports
+    from ralph.sharing.histories import FINDERS, Place
 
     opt.exclude({"PATH": path, "--from": sources})
     names = imports.sources_named(
@@ -70,7 +71,7 @@ def import_(
     place = Place(call.root, os.environ)
     really = yes and not dry_run
     if path is not None:
-        from ralph.app.exports import import_records
+        from ralph.sharing.exports import import_records
 
         found = [import_records(call.root, path, place.notes, really=really, by=call.author)]
     else:
@@ -90,8 +91,8 @@ def _import_sources(
     call: Invocation, names: Sequence[str], place: Place, *, since: str, really: bool
 ) -> list[Found]:
     """Import the histories of agents, and propose the memories of other tools."""
-    from ralph.app import imports
-    from ralph.app.histories import FINDERS
+    from ralph.sharing import imports
+    from ralph.sharing.histories import FINDERS
 
     agents = []
     tools = []
@@ -144,7 +145,7 @@ def export(call: Invocation, name: str, path: Path | None, force: bool) -> None:
     output; claude-memory and basic-memory to a folder. `ralph import PATH` imports the same records
     again.
     """
-    from ralph.app import exports
+    from ralph.sharing import exports
 
     if path is not None and str(path) != "-":
         count = exports.write_export(call.root, name, path, force=force)
@@ -165,7 +166,7 @@ def backup(call: Invocation, path: Path) -> None:
 
     The file has everything that cannot be derived from other files.
     """
-    from ralph.app import exports
+    from ralph.sharing import exports
 
     count = exports.backup(call.root, path)
     click.echo(f"Wrote {count} files to {one_line(str(path))}")
@@ -184,7 +185,7 @@ def restore(call: Invocation, path: Path, yes: bool) -> None:
     This checks the backup and shows what would change; with --yes, it writes the files. Files that
     are replaced are kept as copies.
     """
-    from ralph.app import exports
+    from ralph.sharing import exports
 
     files = exports.restore(call.root, path, really=yes, by=call.author)
     changed = [file for file in files if file.state in ("new", "replaced", exports.LEFT)]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import click
 
-from ralph import discovery, paths
 from ralph.cli.output import one_line, say, warn
-from ralph.errors import RalphError, Unreadable, UsageError
-from ralph.model.record import MemoryKind
+from ralph.core import discovery, paths
+from ralph.core.errors import RalphError, Unreadable, UsageError
+from ralph.core.record import MemoryKind
 
 if TYPE_CHECKING:
-    from ralph.settings import Config
+    from ralph.core.settings import Config
 
 T = TypeVar("T")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -85,7 +85,7 @@ class Invocation:
                 hint="change to a project's folder, or name one with --root",
             )
         if paths.has_old_state(root):
-            from ralph.app.project import move_old_state
+            from ralph.install.project import move_old_state
 
             with contextlib.suppress(OSError):
                 say(*move_old_state(root))
@@ -94,7 +94,7 @@ class Invocation:
     @cached_property
     def config(self) -> Config:
         """The effective config; its warnings are printed once."""
-        from ralph.config import load
+        from ralph.core.config import load
 
         loaded = load(self.root, env=os.environ)
         warn(*loaded.warnings)
@@ -108,7 +108,7 @@ class Invocation:
     @property
     def author(self) -> str:
         """Who calls: `human` or `agent`."""
-        from ralph.app.quarantine import author
+        from ralph.memory.quarantine import author
 
         return author(os.environ, is_terminal=can_ask())
 
@@ -149,13 +149,13 @@ def _visible_task(ctx: click.Context, call: Invocation, task: str, all_tasks: bo
     exclude({"--task": task, "--all-tasks": all_tasks})
     if task or all_tasks or ctx.invoked_subcommand:
         return task
-    from ralph.app import filters
+    from ralph.search import filters
 
     return filters.current_task(call.root, os.environ)
 
 
 def _count_writes() -> int:
-    files = sys.modules.get("ralph.store.files")
+    files = sys.modules.get("ralph.storage.files")
     if files is None:  # a command that never loaded this module has written nothing
         return 0
     count: int = files.count_writes()
@@ -164,7 +164,7 @@ def _count_writes() -> int:
 
 def _update_index(call: Invocation) -> None:
     """Update the index after a command that wrote something, unless another process does."""
-    from ralph.store import files
+    from ralph.storage import files
 
     with contextlib.suppress(RalphError, OSError):
         lock = paths.index_file(call.root).with_suffix(".db-lock")
@@ -174,7 +174,7 @@ def _update_index(call: Invocation) -> None:
         if handle is None:  # check before the import: it takes longer than most commands
             return
         os.close(handle)
-        from ralph.app import index
+        from ralph.search import index
 
         index.of(call.root).sync(within=index.MOMENT)
 
@@ -401,13 +401,13 @@ def kind(help_text: str, **settings: Any) -> Callable[[Fn], Fn]:
 def _parse_kinds(
     ctx: click.Context, param: click.Parameter, value: Sequence[str]
 ) -> tuple[MemoryKind, ...]:
-    from ralph.app.memory import kinds_named
+    from ralph.memory.memory import kinds_named
 
     return tuple(dict.fromkeys(kinds_named(split_commas(value))))
 
 
 def _parse_kind(ctx: click.Context, param: click.Parameter, value: str | None) -> MemoryKind | None:
-    from ralph.app.memory import kinds_named
+    from ralph.memory.memory import kinds_named
 
     if value is None:
         return None

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import click
 
-from ralph.model import ids
+from ralph.core import ids
 
 T = TypeVar("T")
 

@@ -16,19 +16,29 @@ from typing import Any, NamedTuple
 
 import click
 
-from ralph import discovery, paths
-from ralph.app import config as settings
-from ralph.app import hook_state, merge_registration, project, quarantine
-from ralph.app import hosts as installation
-from ralph.app.clients import Host, InstallScope, client_rows, is_there
-from ralph.app.extras import add_command, has_extra, missing_extra
-from ralph.app.hosts import InstallPlan, InstallTarget
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Invocation, can_ask, exclude, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
-from ralph.config import ConfigSource, Layer, Loaded, Trusted, as_json, key_named, load, sources
-from ralph.errors import ConfigError, Refused, UsageError
+from ralph.core import discovery, paths
+from ralph.core.config import (
+    ConfigSource,
+    Layer,
+    Loaded,
+    Trusted,
+    as_json,
+    key_named,
+    load,
+    sources,
+)
+from ralph.core.errors import ConfigError, Refused, UsageError
+from ralph.core.extras import add_command, has_extra, missing_extra
+from ralph.install import hook_state, merge_registration, project
+from ralph.install import hosts as installation
+from ralph.install.clients import Host, InstallScope, client_rows, is_there
+from ralph.install.hosts import InstallPlan, InstallTarget
+from ralph.memory import quarantine
+from ralph.storage import config as settings
 
 _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
 
@@ -130,7 +140,7 @@ def _mention_import(call: Invocation) -> None:
     """Print in one line what `ralph import` would find, unless something was already imported."""
     if paths.import_ledger(call.folder).exists():
         return
-    from ralph.app.histories import count_sessions
+    from ralph.sharing.histories import count_sessions
 
     for text in count_sessions(call.folder, os.environ):
         say(f"note: {text}; `ralph import` shows them")
@@ -149,7 +159,7 @@ def deinit(call: Invocation, yes: bool) -> None:
     removes it. Files that Ralph did not create stay, and git's history keeps what was committed.
     `ralph uninstall --all` removes Ralph from your coding agents.
     """
-    from ralph.app import deinit as verbs
+    from ralph.install import deinit as verbs
 
     plan = verbs.plan_deinit(call.root, os.environ)
     click.echo(f"Project: {one_line(str(plan.root))}")
@@ -623,7 +633,7 @@ def _revoke_trust(call: Invocation) -> None:
 
 def _approve(call: Invocation, *, yes: bool) -> int:
     """Show the values and logs that need trust, and record that a person approves them."""
-    from ralph.app import mcp_servers as servers
+    from ralph.loop import mcp_servers as servers
 
     values = (
         *load(call.root, env=os.environ).trusted_values,

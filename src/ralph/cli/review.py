@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from ralph.app import inbox, insights, memory, review
-from ralph.app.filters import full_id
-from ralph.app.inbox import ReviewItem
-from ralph.app.review import Target
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, pass_call, read_text
 from ralph.cli.output import one_line, print_fields, print_json, print_raw, print_rows, warn
-from ralph.errors import RalphError
-from ralph.model import ids
+from ralph.core import ids
+from ralph.core.errors import RalphError
+from ralph.learning import inbox, insights, review
+from ralph.learning.inbox import ReviewItem
+from ralph.learning.review import Target
+from ralph.memory import memory
+from ralph.search.filters import full_id
 
 if TYPE_CHECKING:
-    from ralph.app.pages.changes import ChangeHistory
+    from ralph.web.changes import ChangeHistory
 
 _STATES = ("proposed", "accepted", "rejected", "promoted", "all")
 
@@ -158,7 +159,7 @@ class _Decision(NamedTuple):
 
 def _decide_by_key(call: Invocation, items: Sequence[ReviewItem]) -> None:
     """Show one item after the other and do what a key says; `u` undoes the last decision."""
-    from ralph.app.pages.changes import ChangeHistory
+    from ralph.web.changes import ChangeHistory
 
     history = ChangeHistory(call.root)
     decisions: list[_Decision] = []
@@ -196,8 +197,8 @@ def _print_choice(item: ReviewItem, progress: str, keys: Mapping[str, str]) -> N
 
 def _apply_decision(call: Invocation, history: ChangeHistory, item: ReviewItem, verb: str) -> str:
     """Apply a decision, print what it did, and return the name of its undo."""
-    from ralph.app.pages.changes import ChangeRequest, apply_planned
     from ralph.cli.memory import open_editor
+    from ralph.web.changes import ChangeRequest, apply_planned
 
     target = item.other
     if verb == "promote":

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ralph.app import search as verbs
-from ralph.app.filters import kinds, short_ids, when
-from ralph.app.json_shapes import hit_json, record_json
-from ralph.app.search import SearchAnswer
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude, read_words, split_commas
 from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visible, warn
-from ralph.errors import UsageError
-from ralph.model.record import Detail, Family, Query
+from ralph.core.errors import UsageError
+from ralph.core.record import Detail, Family, Query
+from ralph.core.settings import Inject
+from ralph.recall import search as verbs
+from ralph.recall.json_shapes import hit_json, record_json
+from ralph.recall.search import SearchAnswer
+from ralph.search.filters import kinds, short_ids, when
 from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
-from ralph.settings import Inject
 
 if TYPE_CHECKING:
-    from ralph.context.knowledge import Match
+    from ralph.memory.knowledge_match import Match
 
 LIMIT = 5  # results of a search, unless the caller asks for more
 AROUND = 20  # records shown by --around, unless the caller asks for more
@@ -179,8 +179,8 @@ def _detail_named(layer: str) -> Detail:
 
 
 def _search_tasks(call: Invocation, text: str, chosen: _SearchOptions) -> None:
-    from ralph.app.tasks import task as tasks
     from ralph.cli.task import print_tasks
+    from ralph.tasks import task as tasks
 
     if len(chosen.only) > 1:
         raise UsageError(
@@ -220,7 +220,7 @@ def _search_records(call: Invocation, query: Query, chosen: _SearchOptions) -> N
     names_amount = chosen.limit is not None or chosen.everything
     fit = chosen.form != "json" and not names_amount
     if chosen.team:
-        from ralph.app import team_search
+        from ralph.sharing import team_search
 
         answer = team_search.search(call.root, query, call.config.team, fit=fit)
         print_answer(answer, chosen.form, explain=chosen.explain)
@@ -337,7 +337,7 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
     alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree) records
     of other unfinished tasks are left out.
     """
-    from ralph.app import hook_state
+    from ralph.install import hook_state
 
     chosen = _ContextOptions(**options)
     if chosen.knowledge:
@@ -364,7 +364,7 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
 
 
 def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextOptions) -> _Preview:
-    from ralph.app import context as injected_context
+    from ralph.recall import context as injected_context
 
     inject = call.config.memories.inject
     if inject is not Inject.AUTO and not chosen.best:
@@ -395,8 +395,8 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
 
 def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
-    from ralph.app import hosts
-    from ralph.app.context import brief_session, state_of
+    from ralph.install import hosts
+    from ralph.recall.context import brief_session, state_of
 
     brief = brief_session(
         call.root,
@@ -421,7 +421,7 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
 
 def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOptions) -> None:
     """Print why each record is included and, unless --best chose them, why others are not."""
-    from ralph.app import context as injected_context
+    from ralph.recall import context as injected_context
 
     included = [record.id for record in preview.records]
     omitted: Sequence[Mapping[str, str]] = ()
@@ -444,8 +444,8 @@ def _explain_preview(call: Invocation, preview: _Preview, chosen: _ContextOption
 
 
 def _print_knowledge(call: Invocation, words: str, chosen: _ContextOptions) -> None:
-    from ralph.app import knowledge
-    from ralph.context.knowledge import render
+    from ralph.memory import knowledge
+    from ralph.memory.knowledge_match import render
 
     matches = knowledge.match(
         call.root, words, feature=chosen.feature, files=split_commas(chosen.files)
@@ -473,6 +473,6 @@ def _knowledge_json(match: Match) -> dict[str, object]:
 @click.argument("name", default="memories", type=click.Choice(["memories"]))
 def skill(call: Invocation, name: str) -> None:
     """Print the guide that teaches agents to use the memory."""
-    from ralph.context import brief
+    from ralph.recall import brief
 
     click.echo(brief.skill_text().rstrip("\n"))

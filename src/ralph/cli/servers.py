@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 
 import click
 
-from ralph.app.extras import needs_extra
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Group, Invocation
 from ralph.cli.output import one_line, print_rows, say, warn
-from ralph.errors import Conflict, Refused, UsageError
-from ralph.model.work import McpServer, ServerStatus, Transport
+from ralph.core.errors import Conflict, Refused, UsageError
+from ralph.core.extras import needs_extra
+from ralph.core.work import McpServer, ServerStatus, Transport
 
 if TYPE_CHECKING:
-    from ralph.app.mcp_servers import ServerState
+    from ralph.loop.mcp_servers import ServerState
 
 _PORT = click.IntRange(0, 65535)
 _MAX_PENDING_CONNECTIONS = 128
@@ -72,7 +72,7 @@ def web(call: Invocation, port: int, no_open: bool, link: bool) -> None:
     The printed address works once; --link prints another one.
     """
     with needs_extra("web", "`ralph web`"):
-        from ralph.app import quarantine
+        from ralph.memory import quarantine
         from ralph.web import server as site
 
     def open_address(address: str) -> None:
@@ -159,7 +159,7 @@ def status(call: Invocation, refresh: bool, form: str) -> None:
 
     A result is at most five minutes old. Servers named in .mcp.json need `ralph trust`.
     """
-    from ralph.app import mcp_servers as verbs
+    from ralph.loop import mcp_servers as verbs
 
     states, problems = verbs.server_status(
         call.root, os.environ, refresh=refresh, patterns=call.patterns, needed=True

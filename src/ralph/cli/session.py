@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.app import chat_log
-from ralph.app import sessions as verbs
-from ralph.app.chat_log import Mode
-from ralph.app.filters import when
-from ralph.app.json_shapes import history_json, session_json
-from ralph.app.sessions import Session
-from ralph.app.tasks import board
 from ralph.cli import options as opt
 from ralph.cli.loop_terminal import handling_signals
 from ralph.cli.options import Group, Invocation, read_text
@@ -32,12 +25,19 @@ from ralph.cli.output import (
     warn,
 )
 from ralph.cli.search import print_answer
-from ralph.errors import NothingYet, RalphError
-from ralph.model.record import Detail
-from ralph.model.work import StopReason
+from ralph.core.errors import NothingYet, RalphError
+from ralph.core.record import Detail
+from ralph.core.work import StopReason
+from ralph.recall import chat_log
+from ralph.recall import sessions as verbs
+from ralph.recall.chat_log import Mode
+from ralph.recall.json_shapes import history_json, session_json
+from ralph.recall.sessions import Session
+from ralph.search.filters import when
+from ralph.storage import board
 
 if TYPE_CHECKING:
-    from ralph.app.chats import ChatReply, ChatRequest
+    from ralph.loop.chats import ChatReply, ChatRequest
 
 _INTERRUPTED = 130
 _SHORT_ID = 12  # characters of an id in tables; commands take them in place of the id
@@ -264,7 +264,7 @@ def new(call: Invocation, message: str, task: str, mode: str, form: str, **agent
 
     The agent's answer is printed. "-" reads the message from standard input.
     """
-    from ralph.app import chats
+    from ralph.loop import chats
 
     text = read_text(message)
     with _listening(call, form, chats.ChatRequest(task=task, mode=Mode(mode), **agent)) as request:
@@ -282,7 +282,7 @@ def resume(call: Invocation, session_id: str, message: str, form: str, **agent: 
 
     It continues in the mode in which it was started, and the agent's answer is printed.
     """
-    from ralph.app import chats
+    from ralph.loop import chats
 
     text = read_text(message)
     with _listening(call, form, chats.ChatRequest(**agent)) as request:
@@ -296,7 +296,7 @@ def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[Ch
 
     Ctrl-C stops the turn; a second one exits immediately.
     """
-    from ralph.app import hook_state
+    from ralph.install import hook_state
 
     signals: list[int] = []
     last_character = "\n"

@@ -11,19 +11,21 @@ from typing import Any
 
 import click
 
-from ralph.app import doctor as verbs
-from ralph.app import inbox, outdated, runs
-from ralph.app import usage as usage_verbs
-from ralph.app.doctor import Finding, Repair
-from ralph.app.filters import full_id
-from ralph.app.lists import Watcher
-from ralph.app.outdated import CitationReport
 from ralph.cli import options as opt
 from ralph.cli.options import Command, Invocation, exclude
 from ralph.cli.output import one_line, print_json, visible
-from ralph.config import ConfigProblem, load
-from ralph.errors import UsageError
+from ralph.core.config import ConfigProblem, load
+from ralph.core.errors import UsageError
+from ralph.install import doctor as verbs
+from ralph.install.doctor import Finding, Repair
+from ralph.learning import inbox
+from ralph.loop import runs
+from ralph.recall import outdated
+from ralph.recall import usage as usage_verbs
+from ralph.recall.outdated import CitationReport
 from ralph.search.citations import STALE, CitationState
+from ralph.search.filters import full_id
+from ralph.web.lists import Watcher
 
 _WATCH_SECONDS = 1.0  # between two looks for changes
 _CONTINUATION = "\n" + " " * 14  # a further line of a field, below its value

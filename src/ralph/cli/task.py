@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ralph.app import feature as features
-from ralph.app.feature import FeatureView
-from ralph.app.json_shapes import feature_json, task_json
-from ralph.app.tasks import task as verbs
-from ralph.app.tasks.board import REASON, UnreadableFile, task_file
-from ralph.app.tasks.task import ListedTask, TaskChange, TaskView
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Group, Invocation, can_ask, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
-from ralph.model.work import Claim, TaskStatus
+from ralph.core.work import Claim, TaskStatus
+from ralph.recall.json_shapes import feature_json, task_json
+from ralph.storage.board import REASON, UnreadableFile, task_file
+from ralph.tasks import feature as features
+from ralph.tasks import task as verbs
+from ralph.tasks.feature import FeatureView
+from ralph.tasks.task import ListedTask, TaskChange, TaskView
 
 if TYPE_CHECKING:
-    from ralph.app.worktree import WorktreeProblem
+    from ralph.tasks.worktree import WorktreeProblem
 
 _STATUS = click.Choice([status.value for status in TaskStatus])
 _MAX_BLOCKERS = 3  # tasks in the column WAITS FOR of a table
@@ -179,7 +179,7 @@ def _print_unread(unread: Sequence[UnreadableFile], call: Invocation) -> None:
 @opt.formats("table", "json")
 def show(call: Invocation, task_id: str, form: str) -> None:
     """Show one task in full, with its blockers, parts and stories."""
-    from ralph.app import worktree
+    from ralph.tasks import worktree
 
     view = verbs.show(call.root, task_id)
     problem = worktree.problem_of(call.root, view.listed.task)
@@ -276,7 +276,7 @@ def start(call: Invocation, task_id: str, in_worktree: bool) -> None:
     if not in_worktree:
         _print_change(verbs.start(call.root, task_id))
         return
-    from ralph.app.tasks import progress
+    from ralph.tasks import progress
 
     created = progress.start_in_worktree(call.root, task_id, tell=say)
     state = "created" if created.new else "already there"
@@ -318,7 +318,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
     What the task learned is added to AGENTS.md. The merge is refused if there are uncommitted
     changes or conflicts; entries that both sides added to a memory file are all kept.
     """
-    from ralph.app import worktree as merging
+    from ralph.tasks import worktree as merging
 
     result = merging.merge(call.root, task_id, commit=commit, verify=not no_verify, tell=say)
     warn(*map(visible, result.notes))
@@ -327,7 +327,7 @@ def merge(call: Invocation, task_id: str, commit: bool, no_verify: bool) -> None
             f"Nothing to merge: {one_line(result.into)} has all of {one_line(result.branch)}"
         )
         return
-    from ralph.app.loop_parts import count_noun
+    from ralph.loop.parts import count_noun
 
     count = f"{count_noun(len(result.commits), 'commit')}, {count_noun(len(result.files), 'file')}"
     click.echo(f"Merged {one_line(result.branch)} into {one_line(result.into)}: {count}")
@@ -348,7 +348,7 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
     The task and its memory stay. You are asked before anything is lost that exists only there.
     Uncommitted memory is never dropped.
     """
-    from ralph.app import worktree
+    from ralph.tasks import worktree
 
     lost = worktree.losses(call.root, task_id)
     if lost and not yes and can_ask():
@@ -366,7 +366,9 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
-@click.option("--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives.")
+@click.option(
+    "--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives."
+)
 @opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Mark a task as failed.
@@ -446,7 +448,7 @@ def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None
     The user stories of a prd.json become tasks. "-" reads standard input. Importing twice adds
     nothing.
     """
-    from ralph.app.tasks import transfer
+    from ralph.tasks import transfer
 
     if str(file) == "-":
         text = read_text("-")
@@ -476,7 +478,7 @@ def import_(call: Invocation, file: Path, allow_secret: bool, form: str) -> None
 @cli.command("export", examples=["ralph task export > tasks.jsonl"])
 def export(call: Invocation) -> None:
     """Print every task as a line of JSON, for another project."""
-    from ralph.app.tasks import transfer
+    from ralph.tasks import transfer
 
     output.print_raw(transfer.export(call.root))
 

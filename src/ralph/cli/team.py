@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from ralph.app import team
-from ralph.app.team import PushResult
 from ralph.cli import options as opt
 from ralph.cli.options import Group, Invocation
 from ralph.cli.output import ago, bar, one_line, print_fields, print_json, say, warn
-from ralph.context.render import line_text
+from ralph.core.render import line_text
 from ralph.formats.log import parse_log
+from ralph.sharing import team
+from ralph.sharing.team import PushResult
 
 
 @click.group(

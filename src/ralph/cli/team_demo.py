@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ralph.app.extras import needs_extra
 from ralph.cli.demo import Stage
-from ralph.errors import UsageError
+from ralph.core.errors import UsageError
+from ralph.core.extras import needs_extra
 
 
 class _Machine(Stage):

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ralph.formats.json_text import dump_json
-from ralph.formats.text import DATE
-from ralph.model.graph import Edge, Node, Relation, parse_relation
-from ralph.model.record import Record
+from ralph.core.graph import Edge, Node, Relation, parse_relation
+from ralph.core.json_text import dump_json
+from ralph.core.record import Record
+from ralph.core.text import DATE
 
 # --- exports -----------------------------------------------------------------------------------
 

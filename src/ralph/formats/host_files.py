@@ -13,8 +13,8 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ralph.errors import Conflict, Unreadable
-from ralph.formats.json_text import (
+from ralph.core.errors import Conflict, Unreadable
+from ralph.core.json_text import (
     JsonMember,
     JsonNode,
     check_json,
@@ -23,7 +23,7 @@ from ralph.formats.json_text import (
     read_json,
     same_json,
 )
-from ralph.formats.text import BOM, Problem, newline_of
+from ralph.core.text import BOM, Problem, newline_of
 
 SERVER_NAME = "ralph"
 STATUS_LINE = ("statusLine",)

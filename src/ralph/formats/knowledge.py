@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ralph.errors import Conflict, Refused
-from ralph.formats import text as markdown
-from ralph.formats.config_files import ConfigNode, YamlError, read_yaml
-from ralph.formats.text import BOM, Entry, Problem, TextDocument
-from ralph.model import ids
-from ralph.model.record import Link, MemoryKind, Record, Status, kind_of
+from ralph.core import ids
+from ralph.core import text as markdown
+from ralph.core.config_files import ConfigNode, YamlError, read_yaml
+from ralph.core.errors import Conflict, Refused
+from ralph.core.record import Link, MemoryKind, Record, Status, kind_of
+from ralph.core.text import BOM, Entry, Problem, TextDocument
 
 KNOWLEDGE_LABEL = "knowledge"
 TRUNCATED = "[truncated]"

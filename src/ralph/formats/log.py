@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ralph.errors import Refused
-from ralph.formats.json_text import dump_line, read_members
-from ralph.formats.text import BOM, Entry, Problem
-from ralph.model.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
-from ralph.model.work import JournalEntry
+from ralph.core.errors import Refused
+from ralph.core.json_text import dump_line, read_members
+from ralph.core.record import KINDS, USUAL, Family, Link, Origin, Outcome, Record, Scope, Status
+from ralph.core.text import BOM, Entry, Problem
+from ralph.core.work import JournalEntry
 
 LOG_VERSION = 1
 JOURNAL_PREFIX = "jrn"

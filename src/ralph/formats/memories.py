@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ralph.errors import Refused
-from ralph.formats import text as markdown
-from ralph.formats.text import BOM, DATE, Entry, Line, LineRole, Problem
-from ralph.model import ids
-from ralph.model.graph import Relation
-from ralph.model.record import (
+from ralph.core import ids
+from ralph.core import text as markdown
+from ralph.core.errors import Refused
+from ralph.core.graph import Relation
+from ralph.core.record import (
     AT,
     SECTIONS,
     Link,
@@ -31,6 +30,7 @@ from ralph.model.record import (
     kind_of,
     label_of,
 )
+from ralph.core.text import BOM, DATE, Entry, Line, LineRole, Problem
 
 SIGN_LABEL = "Sign"
 CONFLICTS = "conflicts"

@@ -18,9 +18,11 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
-from ralph.errors import RalphError, Refused
-from ralph.formats import text as markdown
-from ralph.formats.json_text import dump_file
+from ralph.core import text as markdown
+from ralph.core.errors import RalphError, Refused
+from ralph.core.json_text import dump_file
+from ralph.core.record import Family, Record, Status
+from ralph.core.text import BOM, Entry, normalise_text
 from ralph.formats.memories import (
     CANONICAL_RUN,
     CONFLICTS,
@@ -31,8 +33,6 @@ from ralph.formats.memories import (
 )
 from ralph.formats.pages import PatternsDocument, RegionDocument, parse_patterns, parse_region
 from ralph.formats.progress import ProgressDocument, is_progress_pattern, parse_progress
-from ralph.formats.text import BOM, Entry, normalise_text
-from ralph.model.record import Family, Record, Status
 
 MergeLines = Callable[[str, str, str], tuple[str, int]]
 """Merges base, ours and theirs by lines, as `git merge-file` does.

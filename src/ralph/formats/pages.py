@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.errors import Refused
-from ralph.formats import text as markdown
-from ralph.formats.text import BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
-from ralph.model import ids
-from ralph.model.record import MemoryKind, Record, kind_of, label_of
+from ralph.core import ids
+from ralph.core import text as markdown
+from ralph.core.errors import Refused
+from ralph.core.record import MemoryKind, Record, kind_of, label_of
+from ralph.core.text import BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
 
 # --- global-patterns.md ------------------------------------------------------------------------
 

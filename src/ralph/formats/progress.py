@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ralph.errors import Refused
-from ralph.formats import text as markdown
-from ralph.formats.text import BLANK, BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
-from ralph.model import ids
-from ralph.model.record import (
+from ralph.core import ids
+from ralph.core import text as markdown
+from ralph.core.errors import Refused
+from ralph.core.record import (
     Family,
     Link,
     MemoryKind,
@@ -30,6 +29,7 @@ from ralph.model.record import (
     kind_of,
     label_of,
 )
+from ralph.core.text import BLANK, BOM, Bullet, Entry, Line, LineRole, Problem, TextDocument
 
 PATTERNS = "Codebase Patterns"
 JOURNAL_KEY = "journal"

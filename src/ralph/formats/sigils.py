@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ralph.core.text import Line, LineRole, scan_lines
 from ralph.formats.knowledge import clean_tags, code_spans
-from ralph.formats.text import Line, LineRole, scan_lines
 
 COMPLETE = "COMPLETE"
 FAILURE = "FAILURE"

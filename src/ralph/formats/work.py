@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from ralph.errors import Conflict, Refused
-from ralph.formats import json_text
-from ralph.formats.json_text import JsonMember, JsonNode, JsonReader, Members, Path
-from ralph.formats.text import BOM, Entry, Problem, TextDocument, find_entry, sort_problems
-from ralph.model.ids import derived
-from ralph.model.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
-from ralph.model.work import Claim, Feature, Story, Task
+from ralph.core import json_text
+from ralph.core.errors import Conflict, Refused
+from ralph.core.ids import derived
+from ralph.core.json_text import JsonMember, JsonNode, JsonReader, Members, Path
+from ralph.core.record import Family, Link, MemoryKind, Origin, Record, Scope, Status, kind_of
+from ralph.core.text import BOM, Entry, Problem, TextDocument, find_entry, sort_problems
+from ralph.core.work import Claim, Feature, Story, Task
 
 TASK_KEYS = tuple(field.name for field in fields(Task) if field.name != "extra")
 FEATURE_KEYS = tuple(field.name for field in fields(Feature) if field.name != "extra")

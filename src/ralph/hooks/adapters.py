@@ -12,7 +12,7 @@ import os
 import time
 
 from ralph.lean import TYPE_CHECKING
-from ralph.store import hook_files
+from ralph.storage import hook_files
 
 if TYPE_CHECKING:
     from typing import Any

@@ -13,17 +13,17 @@ import json
 import os
 import time
 
-from ralph import discovery
+from ralph.core import discovery
 from ralph.hooks.handler import Payload, session_name
 from ralph.lean import TYPE_CHECKING, record
-from ralph.store import hook_files
+from ralph.storage import hook_files
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
 
-    from ralph.context.recall import Recalled, RecallOptions
     from ralph.hooks.handler import Project
+    from ralph.recall.recall import Recalled, RecallOptions
 
 SUBAGENT_TOKENS = 600  # maximum for a subagent
 MOST_CHARACTERS = 9_500  # hosts replace a longer answer by a preview
@@ -124,7 +124,7 @@ def _read_request(host: str, moment: str, payload: Payload, project: Project) ->
 
 def _question(host: str, payload: Payload) -> str:
     """Return a person's prompt, without the markers of redacted secrets."""
-    from ralph.context.recall import human_question  # only for prompts
+    from ralph.recall.recall import human_question  # only for prompts
 
     prompt = payload.text("prompt")
     if host == "gemini" and prompt.lstrip().startswith(_GEMINI_CONTEXTS):
@@ -208,7 +208,7 @@ def _recall(
     error: str,
     options: RecallOptions,
 ) -> Recalled:
-    from ralph.context import recall  # only when there is an index to ask
+    from ralph.recall import recall  # only when there is an index to ask
 
     if request.question:
         return recall.recall_for_prompt(connection, request.question, options)
@@ -219,7 +219,7 @@ def _recall(
 
 
 def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> RecallOptions:
-    from ralph.context import recall  # only when there is an index to ask
+    from ralph.recall import recall  # only when there is an index to ask
 
     settings = project.settings
     today = hook_files.timestamp()[:10]

@@ -14,15 +14,15 @@ import gc
 import os
 import sys
 
-from ralph import discovery
-from ralph.capture.secret_prefilter import may_match_glob, needs_rules
+from ralph.core import discovery
 from ralph.lean import TYPE_CHECKING
-from ralph.store import hook_files
+from ralph.privacy.secret_prefilter import may_match_glob, needs_rules
+from ralph.storage import hook_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ralph.store.hook_files import HookSettings
+    from ralph.storage.hook_files import HookSettings
 
 RECORDED = (
     "PostToolUse",
@@ -165,7 +165,7 @@ def _handle(
         payload = _record(host, event, payload, project, env, set_deadline)
     if event == "SessionEnd":
         _prepare_app(event, set_deadline)
-        from ralph.app.hook import update_index
+        from ralph.hooks.events import update_index
 
         update_index(project.root, event)
         return b""
@@ -208,7 +208,7 @@ def _handle_in_app(
     if payload.cut and project.root:
         payload = _redact_in_time(payload, project, event, set_deadline) or payload
     _prepare_app(event, set_deadline)
-    from ralph.app.hook import handle_event
+    from ralph.hooks.events import handle_event
 
     printed = handle_event(
         project.folder, host, event, payload.raw, env=env, project=bool(project.root)
@@ -223,7 +223,7 @@ def _load_settings(
     if project.load_settings(env) is not None:
         return True
     _prepare_app(event, set_deadline)
-    from ralph.app.hook import refresh_settings
+    from ralph.hooks.events import refresh_settings
 
     refresh_settings(project.root, event, env)
     return project.load_settings(env) is not None
@@ -237,7 +237,7 @@ def _prepare_app(event: str, set_deadline: Callable[[float], None]) -> None:
         import site
 
         site.main()
-        from ralph.store import files
+        from ralph.storage import files
 
         files.set_patience(_LOCK_SECONDS)
 
@@ -256,7 +256,7 @@ def _set_deadline(seconds: float) -> None:
     """Raise DeadlineExceeded after some seconds; a later call replaces an earlier one."""
     import signal  # it loads enum, which recording must not
 
-    from ralph.errors import DeadlineExceeded
+    from ralph.core.errors import DeadlineExceeded
 
     def give_up(_number: int, _frame: object) -> None:
         raise DeadlineExceeded("took too long and was given up")
@@ -619,7 +619,7 @@ def _append_line(project: Project, name: str, line: bytes) -> None:
     except hook_files.Unsure:
         from pathlib import Path  # only for links and file systems without locks
 
-        from ralph.store import files
+        from ralph.storage import files
 
         path = Path(project.state, discovery.LOG, "sessions", name)
         files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
@@ -629,7 +629,7 @@ def session_name(session: str) -> str:
     """Return the name of a session's files; an unusual id must not become a path."""
     if len(session) <= _MAX_ID and _ID_CHARACTERS.issuperset(session):
         return session
-    from ralph.model import ids  # few sessions have such an id
+    from ralph.core import ids  # few sessions have such an id
 
     return ids.derived("session", session)
 
@@ -701,7 +701,7 @@ def _redact_in_time(
     has_user_rules = bool(settings.patterns or settings.paths)
     if len(payload.raw) <= _MAX_UNREDACTED_BYTES and not has_user_rules:
         return _redacted(payload, settings)
-    from ralph.errors import DeadlineExceeded  # only where the rules may take long
+    from ralph.core.errors import DeadlineExceeded  # only where the rules may take long
 
     for seconds in _REDACTION_SECONDS:
         set_deadline(seconds)
@@ -771,7 +771,7 @@ def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
     """
     import json  # most events do not need it
 
-    from ralph.capture.privacy import mentions_private_path, redact_payload
+    from ralph.privacy.privacy import mentions_private_path, redact_payload
 
     value = json.loads(payload.raw, parse_constant=lambda _: None)
     if not isinstance(value, dict):
@@ -783,7 +783,7 @@ def _redacted(payload: Payload, settings: HookSettings) -> Payload | None:
 
 def _without_texts(payload: Payload, *, forgets: bool = False) -> Payload:
     """Return an event with only its tool, file and exit code, as far as these need no rules."""
-    from ralph.model import FORGET_COMMAND
+    from ralph.core.prompts import FORGET_COMMAND
 
     members: dict[str, object] = {}
     for name in (*_HOST_MEMBERS, "hook_event_name", "tool_name"):
@@ -859,7 +859,7 @@ def _calls_forget(payload: Payload) -> bool:
     tool = payload.text("tool_name")
     if b"forget" not in payload.raw.lower() or tool in _FILE_TOOLS:
         return False
-    from ralph.model import PROSE, calls_forget  # few events have the word
+    from ralph.core.prompts import PROSE, calls_forget  # few events have the word
 
     if "ralph" in tool.lower() and "forget" in tool.lower():
         return True

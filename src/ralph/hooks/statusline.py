@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
-from ralph import discovery
+from ralph.core import discovery
 from ralph.hooks.handler import Payload, Project
 from ralph.lean import TYPE_CHECKING, record
-from ralph.store import hook_files
+from ralph.storage import hook_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

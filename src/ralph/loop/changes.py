@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from ralph import discovery
+from ralph.core import discovery
+from ralph.core.work import never_stop
 from ralph.loop.criteria import Runner
-from ralph.model.work import never_stop
 
 MOST_FILES = 100_000  # how many files a snapshot covers
 _LARGEST = 16_000_000  # a larger file is identified by its time and size

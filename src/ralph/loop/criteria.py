@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.errors import NotFound, UsageError
-from ralph.formats.text import scan_lines
-from ralph.model.record import CriterionKind
-from ralph.model.work import ProcessResult, never_stop
+from ralph.core.errors import NotFound, UsageError
+from ralph.core.record import CriterionKind
+from ralph.core.text import scan_lines
+from ralph.core.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
 TIMEOUT = 600.0  # seconds for a criterion without its own timeout

@@ -15,8 +15,8 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 
+from ralph.core.record import CriterionKind
 from ralph.loop.criteria import Criterion
-from ralph.model.record import CriterionKind
 
 TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
 _Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why

@@ -1,6 +1,6 @@
 """The loop: prompt, agent, sigils, checks, journal, and again until it is done or must not go on.
 
-What touches the world is in `Parts`, which `app/loop_parts.py` makes. However an iteration ends, it is journaled. The
+What touches the world is in `Parts`, which `loop/parts.py` makes. However an iteration ends, it is journaled. The
 state is saved after every step, and every part may be called again with the same arguments after a crash.
 """
 
@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ralph.core.ids import timestamp
+from ralph.core.record import Outcome
+from ralph.core.work import Ask, JournalEntry, Reply, StopReason, Task
 from ralph.formats.sigils import Sigils
 from ralph.loop.criteria import CriteriaVerdict, failure_signature
 from ralph.loop.state import (
@@ -22,9 +25,6 @@ from ralph.loop.state import (
     find_limit,
     retry_delay,
 )
-from ralph.model.ids import timestamp
-from ralph.model.record import Outcome
-from ralph.model.work import Ask, JournalEntry, Reply, StopReason, Task
 
 ATTEMPTS = 5  # how often an agent is tried that cannot be reached
 FEEDBACK = "Feedback: "  # how a person's feedback begins in the journal

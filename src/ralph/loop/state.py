@@ -1,6 +1,6 @@
 """The state of a run, the reasons why it may end, and the limits that end it.
 
-`app/runs.py` appends each new Run to a log, which is enough to go on after a crash. No progress is the same failure on
+`loop/runs.py` appends each new Run to a log, which is enough to go on after a crash. No progress is the same failure on
 the same disk several times; thrashing is a disk that repeats a few states.
 """
 
@@ -14,8 +14,8 @@ from pathlib import PurePath
 from traceback import extract_tb
 from typing import NamedTuple, Self
 
-from ralph.model.record import Outcome
-from ralph.model.work import RunStatus
+from ralph.core.record import Outcome
+from ralph.core.work import RunStatus
 
 _SUCCESS = RunStatus.SUCCESS
 _STOPPED = RunStatus.STOPPED

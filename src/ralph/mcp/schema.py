@@ -18,15 +18,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ralph import paths
-from ralph.app import filters, quarantine
-from ralph.app.json_shapes import record_json
-from ralph.config import load
-from ralph.context import render
-from ralph.model import NOTE
-from ralph.model.record import Record
-from ralph.settings import Config
-from ralph.store.library import Stored
+from ralph.core import paths, render
+from ralph.core.config import load
+from ralph.core.prompts import NOTE
+from ralph.core.record import Record
+from ralph.core.settings import Config
+from ralph.memory import quarantine
+from ralph.recall.json_shapes import record_json
+from ralph.search import filters
+from ralph.storage.library import Stored
 
 Schema = dict[str, Any]
 _MAX_TEXT = 100_000

@@ -32,14 +32,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from ralph import __version__, discovery, paths
-from ralph.app import hook_state, memory
-from ralph.context import render
-from ralph.errors import RalphError, Refused, UsageError
+from ralph import __version__
+from ralph.core import discovery, paths, render
+from ralph.core.errors import RalphError, Refused, UsageError
+from ralph.core.ids import derived
+from ralph.core.record import Record
+from ralph.install import hook_state
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
-from ralph.model.ids import derived
-from ralph.model.record import Record
+from ralph.memory import memory
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -14,26 +14,28 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from ralph.app import context as injected_context
-from ralph.app import graph, hook_state, journal, knowledge, memory, quarantine, sessions
-from ralph.app import search as searching
-from ralph.app.filters import full_id, kinds, node_types, relations, when
-from ralph.app.json_shapes import journal_json, mark_weak, session_json, task_json
-from ralph.app.search import SearchAnswer, ShownHit
-from ralph.app.sessions import Session
-from ralph.app.tasks import board
-from ralph.app.tasks import task as tasks
-from ralph.app.tasks.task import ListedTask
-from ralph.context import knowledge as pages
-from ralph.context import render
-from ralph.context.brief import journal_block
-from ralph.errors import NotFound, UsageError
+from ralph.core import render
+from ralph.core.errors import NotFound, UsageError
+from ralph.core.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
+from ralph.core.settings import Inject
+from ralph.core.work import TaskStatus
+from ralph.install import hook_state
 from ralph.mcp import schema as s
 from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
-from ralph.model.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
-from ralph.model.work import TaskStatus
+from ralph.memory import knowledge, memory, quarantine
+from ralph.memory import knowledge_match as pages
+from ralph.recall import context as injected_context
+from ralph.recall import graph, journal, sessions
+from ralph.recall import search as searching
+from ralph.recall.brief import journal_block
+from ralph.recall.json_shapes import journal_json, mark_weak, session_json, task_json
+from ralph.recall.search import SearchAnswer, ShownHit
+from ralph.recall.sessions import Session
+from ralph.search.filters import full_id, kinds, node_types, relations, when
 from ralph.search.rank import WEAK, describe_replacements
-from ralph.settings import Inject
+from ralph.storage import board
+from ralph.tasks import task as tasks
+from ralph.tasks.task import ListedTask
 
 LIMIT = 5
 LAST = 20
@@ -218,7 +220,7 @@ def search(
     words = replace(words, limit=limit, layer=detail, task=call.task)
     fit = limit == LIMIT
     if team:
-        from ralph.app import team_search
+        from ralph.sharing import team_search
 
         answer = team_search.search(call.root, words, call.config.team, fit=fit)
     else:
@@ -552,7 +554,7 @@ def graph_neighbors(
 @tool()
 def status(call: ToolCall) -> ToolAnswer:
     """What is remembered here, in numbers."""
-    from ralph.app import doctor  # few need it, and it takes long to import
+    from ralph.install import doctor  # few need it, and it takes long to import
 
     state = doctor.project_status(call.root, call.env)
     lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in state.items()]

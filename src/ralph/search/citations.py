@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from ralph.model.record import Record
+from ralph.core.record import Record
 
 MAX_CITATIONS = 40  # citations of one record that are checked
 

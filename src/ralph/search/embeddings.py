@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from ralph.errors import RalphError, UsageError
+from ralph.core.errors import RalphError, UsageError
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

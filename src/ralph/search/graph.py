@@ -16,9 +16,7 @@ from itertools import chain
 from math import log2
 from typing import NamedTuple
 
-from ralph.formats.graphiti import stated_edges
-from ralph.formats.knowledge import links_in
-from ralph.model.graph import (
+from ralph.core.graph import (
     TYPE_OF_KIND,
     Edge,
     Node,
@@ -28,10 +26,12 @@ from ralph.model.graph import (
     entity_type,
     parse_relation,
 )
-from ralph.model.record import Family, MemoryKind, Record, Status
-from ralph.store import db, queries, sessions
-from ralph.store import graph as stored
-from ralph.store.graph import EdgeRow, Fact, SourceFacts, TitledNode
+from ralph.core.record import Family, MemoryKind, Record, Status
+from ralph.formats.graphiti import stated_edges
+from ralph.formats.knowledge import links_in
+from ralph.storage import db, queries, sessions
+from ralph.storage import graph as stored
+from ralph.storage.graph import EdgeRow, Fact, SourceFacts, TitledNode
 
 _DECAY = 0.5  # a score is multiplied by this with each hop
 _DERIVED_WEIGHTS = {  # of an edge that Ralph derived; a stated edge has the weight 1

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 
+from ralph.core import terms
 from ralph.lean import TYPE_CHECKING
-from ralph.search import terms
-from ralph.store import lookup
+from ralph.storage import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from sqlite3 import Connection
 
-    from ralph.store.lookup import RankingStore
+    from ralph.storage.lookup import RankingStore
 
 PRINTED = -1
 """The paragraph number of what a tool printed, within a long text."""

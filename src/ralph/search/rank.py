@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from ralph.core import terms
 from ralph.lean import TYPE_CHECKING, record
-from ralph.search import question, terms
-from ralph.store import lookup
-from ralph.store.lookup import is_memory, is_observation
+from ralph.search import question
+from ralph.storage import lookup
+from ralph.storage.lookup import is_memory, is_observation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from sqlite3 import Connection
 
-    from ralph.model.record import Hit, Query, Record, SearchResult
+    from ralph.core.record import Hit, Query, Record, SearchResult
     from ralph.search.question import WeightedWord
-    from ralph.store.lookup import Filter, RankingStore, RecordRow
+    from ralph.storage.lookup import Filter, RankingStore, RecordRow
 
     Meaning = Callable[[str, Sequence[int]], Mapping[int, float]]
     """Returns the cosine similarity of records to a text, by key.
@@ -311,9 +312,9 @@ def search(
     that pass the filters. If no word matches, the records that contain the text literally are
     returned, newest first.
     """
-    from ralph.model import ids
-    from ralph.model.record import SearchResult
-    from ralph.store import queries
+    from ralph.core import ids
+    from ralph.core.record import SearchResult
+    from ralph.storage import queries
 
     text = query.text.strip()
     if not text:
@@ -343,8 +344,8 @@ def search(
 
 def _newest(connection: Connection, query: Query) -> SearchResult:
     """Return the newest records that pass the filters of a query without text."""
-    from ralph.model.record import Hit, SearchResult
-    from ralph.store import queries
+    from ralph.core.record import Hit, SearchResult
+    from ralph.storage import queries
 
     keys = queries.newest_keys(connection, query, query.limit)
     found = queries.records(connection, keys)
@@ -357,8 +358,8 @@ def _newest(connection: Connection, query: Query) -> SearchResult:
 
 def _with_id(connection: Connection, query: Query, text: str) -> SearchResult:
     """Return the records whose id is the text of the query."""
-    from ralph.model.record import Hit, SearchResult
-    from ralph.store import queries
+    from ralph.core.record import Hit, SearchResult
+    from ralph.storage import queries
 
     keys = queries.keys_of(connection, text, query)
     found = queries.records(connection, keys[: query.limit])
@@ -369,8 +370,8 @@ def _containing_literally(
     connection: Connection, query: Query, text: str, keep: Filter
 ) -> SearchResult | None:
     """Return the records that contain every part of the text as written, or None."""
-    from ralph.model.record import Hit, SearchResult
-    from ralph.store import queries
+    from ralph.core.record import Hit, SearchResult
+    from ralph.storage import queries
 
     keys = lookup.containing(connection, queries.safe(text).split(), keep)
     if not keys:
@@ -389,7 +390,7 @@ def make_hits(
     recipe: Recipe = STANDARD,
 ) -> tuple[Hit, ...]:
     """Return the hits of a ranking whose records the query accepts."""
-    from ralph.model.record import Hit
+    from ralph.core.record import Hit
 
     injectable: list[RankedRow] = []
     if not ranked.weak:

@@ -17,16 +17,17 @@ from markdown_it import MarkdownIt
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import history, hook_state, insights, lists
-from ralph.app.chat_log import ToolUse
-from ralph.app.context import preview
-from ralph.app.json_shapes import record_json
-from ralph.app.pages import changes, dashboard, detail, explore, graph_view
-from ralph.app.pages import runs as run_pages
-from ralph.app.pages.changes import ChangeRequest
 from ralph.capture.insights import COUNT, evidence
-from ralph.errors import NotFound, UsageError
-from ralph.model.record import Family, MemoryKind, ObservationKind, Outcome
+from ralph.core.errors import NotFound, UsageError
+from ralph.core.record import Family, MemoryKind, ObservationKind, Outcome
+from ralph.install import hook_state
+from ralph.learning import history, insights
+from ralph.recall.chat_log import ToolUse
+from ralph.recall.context import preview
+from ralph.recall.json_shapes import record_json
+from ralph.web import changes, dashboard, detail, explore, graph_view, lists
+from ralph.web import runs as run_pages
+from ralph.web.changes import ChangeRequest
 from ralph.web.requests import MAX_PAGE_SIZE, RELOAD, ApiRequest, route
 
 Json = Mapping[str, object]

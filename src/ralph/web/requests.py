@@ -24,9 +24,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralph import __version__
-from ralph.app import index
-from ralph.config import load
-from ralph.errors import (
+from ralph.core.config import load
+from ralph.core.errors import (
     Conflict,
     NotFound,
     RalphError,
@@ -35,8 +34,9 @@ from ralph.errors import (
     UsageError,
     WriteFailed,
 )
-from ralph.settings import Config
-from ralph.store.db import Busy
+from ralph.core.settings import Config
+from ralph.search import index
+from ralph.storage.db import Busy
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500

@@ -33,13 +33,13 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ralph import paths
-from ralph.app.lists import Row, Watcher
-from ralph.app.pages.changes import ChangeHistory
-from ralph.errors import NotFound, RalphError
-from ralph.store import files
+from ralph.core import paths
+from ralph.core.errors import NotFound, RalphError
+from ralph.storage import files
 from ralph.web import api
+from ralph.web.changes import ChangeHistory
 from ralph.web.connections import connection_options
+from ralph.web.lists import Row, Watcher
 from ralph.web.requests import message_response
 
 _POLL_SECONDS = 1.0

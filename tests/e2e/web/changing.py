@@ -11,8 +11,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from ralph import paths
-from ralph.store.sources import source_names
+from ralph.core import paths
+from ralph.storage.sources import source_names
 
 
 def everything(root: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e import install_browser
 from tests.e2e.install_clients import Unavailable
 from tests.e2e.web.explorer import LONGEST, Look, Reader, Site, Windows
-from tests.web import sample
+from tests.support import sample
 
 
 class OpenReader(Protocol):

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page
-from tests.web import sample
-from tests.web.sample import Clock, Maker, Sample
+from tests.support import sample
+from tests.support.sample import Clock, Maker, Sample
 
-from ralph.app import knowledge, memory
-from ralph.app.tasks import task as progress
-from ralph.model.record import MemoryKind
+from ralph.core.record import MemoryKind
+from ralph.memory import knowledge, memory
+from ralph.tasks import task as progress
 
 SCRIPT = "<script>window.hacked = 'script'</script>"
 IMAGE = "<img src=x onerror=\"window.hacked = 'image'\">"

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page, expect
 from tests.e2e.web.explorer import LONGEST, Reader, Site
 
-from ralph import paths
+from ralph.core import paths
 
 LOADING = ".loading, .skeleton"
 expect.set_options(timeout=LONGEST * 1000 / 3)  # as patient as the windows are

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import PROJECT, Look, Reader, Site, keep
 from tests.e2e.web.shop import LOADING, Shop, loaded, painted
-from tests.web import sample
+from tests.support import sample
 
 pytestmark = pytest.mark.e2e
 

@@ -14,13 +14,13 @@ from tests.e2e.web.changing import Change, everything
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, keep
 from tests.e2e.web.shop import loaded
-from tests.web import sample
-from tests.web.sample import Sample
+from tests.support import sample
+from tests.support.sample import Sample
 from tests.web.test_board import ORDER
 
-from ralph import paths
-from ralph.app import memory
-from ralph.errors import Refused
+from ralph.core import paths
+from ralph.core.errors import Refused
+from ralph.memory import memory
 
 pytestmark = pytest.mark.e2e
 

@@ -20,9 +20,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import ARTEFACTS, Reader, Site, keep
-from tests.web import sample
+from tests.support import sample
 
-from ralph.app import index
+from ralph.search import index
 
 pytestmark = pytest.mark.e2e
 

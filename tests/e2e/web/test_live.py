@@ -15,9 +15,9 @@ from tests.e2e.clients import PLAIN
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, keep
 from tests.e2e.web.shop import loaded
-from tests.web import sample
-from tests.web.sample import HOME
-from tests.web.sample_live import Live
+from tests.support import sample
+from tests.support.sample import HOME
+from tests.support.sample_live import Live
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.e2e.web.conftest import OpenReader
 from tests.e2e.web.explorer import Reader, Site, keep
 from tests.e2e.web.shop import Shop
-from tests.web import sample
+from tests.support import sample
 
 pytestmark = pytest.mark.e2e
 

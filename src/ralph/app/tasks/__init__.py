@@ -1,1 +1,0 @@
-"""Tasks: the board, the verbs of `ralph task`, their progress and PRD, import and export."""

@@ -1,1 +1,0 @@
-"""Hits in, a brief within budget out."""

@@ -1,0 +1,1 @@
+"""The foundation: values, errors, ids, paths, settings and text."""

@@ -1,0 +1,337 @@
+"""Fit records into a budget of tokens, and trim items with one of four strategies.
+
+Entries are always complete. Kinds take turns (fix, decision, pattern, context) so that none is
+crowded out, newest first within a kind; an entry that is too large is skipped. A larger budget
+never keeps fewer tokens, and a budget of 0 keeps everything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from ralph.core.record import MemoryKind, ObservationKind, Outcome, Record
+from ralph.core.text import parse_heading, scan_lines
+from ralph.core.tokens import estimate
+
+if TYPE_CHECKING:
+    from ralph.core.text import Line
+
+Render = Callable[[tuple[int, ...], int], str]
+"""Renders the selected records (indices in file order) and the number of those left out."""
+
+TURNS = (MemoryKind.FIX, MemoryKind.DECISION, MemoryKind.PATTERN, MemoryKind.CONTEXT)
+"""The kinds in the order in which they take turns; kinds of other families follow by name."""
+RELATED = 0.25  # share of the best score below which an item is dropped
+KEY_POINTS = frozenset((*Outcome, ObservationKind.ERROR, ObservationKind.SUCCESS, MemoryKind.FIX))
+"""The kinds that say how something ended."""
+_KEY_POINT_LAYER = 2  # the detail at which key points are shown
+
+# A guess of what a record costs, in tokens.
+_CHARACTERS_PER_TOKEN = 4
+_TOKENS_PER_RECORD = 20
+# Far above the budget, rendering everything to see whether it fits would only be slow.
+_HOPELESS_FACTOR = 4
+_HOPELESS_TOKENS = 10_000
+_SEARCH_PRECISION = 100  # the search for the best fit stops at this part of the budget
+
+
+# --- complete records ----------------------------------------------------------------------------
+
+
+def useful_order(
+    records: Sequence[Record], use: Callable[[Record], int] = lambda record: 0
+) -> list[int]:
+    """Return the indices of the records, most useful first.
+
+    Kinds take turns; within a kind, `use` decides, then age.
+    """
+    keys = [(use(record), record.added_at, index) for index, record in enumerate(records)]
+    groups: dict[str, list[int]] = {}
+    for _, _, index in sorted(keys, reverse=True):
+        groups.setdefault(records[index].kind, []).append(index)
+    ordered_groups = [groups[kind] for kind in sorted(groups, key=_turn)]
+    order: list[int] = []
+    for one_of_each_kind in zip_longest(*ordered_groups):
+        order += [index for index in one_of_each_kind if index is not None]
+    return order
+
+
+def _turn(kind: str) -> tuple[int, str]:
+    if kind in TURNS:
+        return TURNS.index(kind), kind
+    return len(TURNS), kind
+
+
+def fill(
+    records: Sequence[Record],
+    costs: Sequence[int],
+    budget: int | None,
+    order: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """Return the indices of the most useful records whose costs stay within the budget.
+
+    Room for the smallest record of each kind is reserved.
+    """
+    if not budget or sum(costs) <= budget:
+        return tuple(range(len(records)))
+    if order is None:
+        order = useful_order(records)
+    kinds = [record.kind.value for record in records]
+    reserved = _reserve_smallest(kinds, costs, budget)
+    room = budget - sum(reserved.values())
+    shown: list[int] = []
+    for index in order:
+        own_reserve = reserved.get(kinds[index], 0)
+        if costs[index] <= room + own_reserve:
+            room += own_reserve - costs[index]
+            reserved.pop(kinds[index], None)
+            shown.append(index)
+    return tuple(sorted(shown))
+
+
+def _reserve_smallest(kinds: Sequence[str], costs: Sequence[int], budget: int) -> dict[str, int]:
+    """Return the cost of the smallest record of each kind, for as many kinds as fit."""
+    smallest: dict[str, int] = {}
+    for kind, cost in zip(kinds, costs, strict=True):
+        smallest[kind] = min(cost, smallest.get(kind, cost))
+    room = budget
+    reserved: dict[str, int] = {}
+    for kind in sorted(smallest, key=_turn):
+        if smallest[kind] <= room:
+            reserved[kind] = smallest[kind]
+            room -= smallest[kind]
+    return reserved
+
+
+def fit(
+    records: Sequence[Record], budget: int | None, render: Render
+) -> tuple[str, tuple[int, ...]]:
+    """Return the rendered text that fits into the budget, and the indices of what it shows.
+
+    A binary search over guessed costs finds how many records fit; the text is "" if not even the
+    note about those left out does.
+    """
+    count = len(records)
+    everything = tuple(range(count))
+    if not budget:
+        return render(everything, 0), everything
+    costs = [len(record.text) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_RECORD for record in records]
+    if sum(costs) <= _HOPELESS_FACTOR * budget + _HOPELESS_TOKENS:
+        text = render(everything, 0)
+        if estimate(text) <= budget:
+            return text, everything
+    best = render((), count)
+    if estimate(best) > budget:
+        return "", ()
+    shown: tuple[int, ...] = ()
+    order = useful_order(records)
+    fits = 0
+    too_much = 2 * budget
+    while too_much - fits > max(1, budget // _SEARCH_PRECISION):
+        aim = (fits + too_much) // 2
+        chosen = fill(records, costs, aim, order)
+        text = render(chosen, count - len(chosen))
+        if estimate(text) <= budget:
+            fits = aim
+            best = text
+            shown = chosen
+        else:
+            too_much = aim
+    return best, shown
+
+
+def guardrails_budget(budget: int, cost: int, others: int) -> int:
+    """Return what guardrails may use of a budget: half of it, or what `others` leave.
+
+    Never 0, which means unlimited, unless the budget is unlimited.
+    """
+    if not budget:
+        return 0
+    allowed = max(budget // 2, budget - others)
+    return max(1, min(cost, allowed))
+
+
+# --- the end of a text ---------------------------------------------------------------------------
+
+
+def fit_tail(text: str, budget: int | None) -> tuple[str, tuple[str, ...]]:
+    """Return the end of a markdown text within the budget, and the titles of headings left out.
+
+    It starts at a heading or a paragraph where that costs at most half of what would fit, and
+    outside a fence if possible.
+    """
+    if not budget or estimate(text) <= budget:
+        return text, ()
+    lines = list(scan_lines(text))
+    start = _tail_start(text, lines, budget)
+    tail = ""
+    if start < len(lines):
+        tail = text[lines[start].start :]
+    if not tail.strip():
+        tail = _end_of_last_line(text, budget)
+        start = len(lines)
+    titles: list[str] = []
+    for line in lines[:start]:
+        heading = parse_heading(line)
+        if heading is not None and heading[1]:
+            titles.append(heading[1])
+    return tail, tuple(titles)
+
+
+def _tail_start(text: str, lines: Sequence[Line], budget: int) -> int:
+    """Return the number of the line at which the tail of a text should start."""
+
+    def first_within(most: int) -> int:
+        """Return the first line from which on the text costs at most this."""
+        return bisect_left(
+            range(len(lines)), -most, key=lambda number: -estimate(text[lines[number].start :])
+        )
+
+    start = first_within(budget)
+    if start == len(lines):
+        return start
+    half = estimate(text[lines[start].start :]) // 2
+    outside_fences = [
+        number for number in range(start, first_within(half)) if lines[number].is_markdown
+    ]
+    for number in outside_fences:
+        if parse_heading(lines[number]):
+            return number
+    for number in outside_fences:
+        if number and lines[number - 1].blank and not lines[number].blank:
+            return number
+    if outside_fences:
+        return outside_fences[0]
+    return start
+
+
+def _end_of_last_line(text: str, budget: int) -> str:
+    """Return the last words of the last line, which does not fit alone."""
+    line = text.rstrip().rpartition("\n")[2]
+    first = bisect_left(range(len(line)), -budget, key=lambda start: -estimate(line[start:]))
+    if first:
+        space = line.find(" ", first)
+        if 0 <= space < len(line) - 1:
+            return line[space + 1 :]
+    return line[first:]
+
+
+# --- strategies ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetItem:
+    """Something that may be shown: its cost at each layer, from 1 on, its date, score and kind.
+
+    More detail never costs less.
+    """
+
+    costs: tuple[int, ...]
+    date: str = ""
+    score: float = 0.0
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItem:
+    """An item that is shown: its index, its layer (from 1) and its cost."""
+
+    index: int
+    layer: int
+    tokens: int
+
+
+def ascending_costs(costs: Sequence[int]) -> tuple[int, ...]:
+    """Raise each cost to the one before it: a short text may cost more cut than complete."""
+    return tuple(max(costs[: number + 1]) for number in range(len(costs)))
+
+
+def recency(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
+    """Keep the newest items in full; a short old one may fit where a longer newer one does not."""
+    wanted = [(index, len(items[index].costs)) for index in _newest_first(items)]
+    return _take(items, wanted, budget)
+
+
+def relevance(
+    items: Sequence[BudgetItem], budget: int, *, least: float = RELATED
+) -> tuple[ShownItem, ...]:
+    """Keep the related items, best first: one line each, then more detail while there is room."""
+    best = max((item.score for item in items), default=0.0)
+    ranked: list[int] = []
+    for index in _newest_first(items):
+        score = items[index].score
+        if score > 0 and score >= least * best:
+            ranked.append(index)
+    ranked.sort(key=lambda index: -items[index].score)
+    lines = _take(items, [(index, 1) for index in ranked], budget)
+    room = float("inf")
+    if budget > 0:
+        room = budget - sum(line.tokens for line in lines)
+    kept: list[ShownItem] = []
+    for line in lines:
+        costs = items[line.index].costs
+        layer = 1
+        for more_detailed in range(2, len(costs) + 1):
+            if costs[more_detailed - 1] - line.tokens <= room:
+                layer = more_detailed
+        cost = costs[layer - 1]
+        room -= cost - line.tokens
+        kept.append(ShownItem(line.index, layer, cost))
+    return tuple(kept)
+
+
+def compression(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
+    """Keep all items, the oldest in less and less detail; only then drop the oldest."""
+    order = _newest_first(items)
+    layers = {index: len(items[index].costs) for index in order}
+    total = sum(items[index].costs[-1] for index in order)
+    for layer in range(max(layers.values(), default=0), 0, -1):
+        for index in reversed(order):
+            if 0 < budget < total and layers[index] == layer:
+                costs = items[index].costs
+                total -= costs[layer - 1]
+                if layer > 1:
+                    total += costs[layer - 2]
+                layers[index] = layer - 1
+    kept: list[ShownItem] = []
+    for index in order:
+        layer = layers[index]
+        if layer:
+            kept.append(ShownItem(index, layer, items[index].costs[layer - 1]))
+    return tuple(kept)
+
+
+def selective(items: Sequence[BudgetItem], budget: int) -> tuple[ShownItem, ...]:
+    """Keep only how things ended: successes and failures in short, newest first."""
+    wanted: list[tuple[int, int]] = []
+    for index in _newest_first(items):
+        if items[index].kind in KEY_POINTS:
+            wanted.append((index, min(_KEY_POINT_LAYER, len(items[index].costs))))
+    return _take(items, wanted, budget)
+
+
+STRATEGIES: Mapping[str, Callable[[Sequence[BudgetItem], int], tuple[ShownItem, ...]]] = {
+    strategy.__name__: strategy for strategy in (recency, relevance, compression, selective)
+}
+
+
+def _newest_first(items: Sequence[BudgetItem]) -> list[int]:
+    return sorted(range(len(items)), key=lambda index: (items[index].date, index), reverse=True)
+
+
+def _take(
+    items: Sequence[BudgetItem], wanted: Iterable[tuple[int, int]], budget: int
+) -> tuple[ShownItem, ...]:
+    """Take the wanted items, each at its layer, that fit into what is left of the budget."""
+    kept: list[ShownItem] = []
+    room = budget
+    for index, layer in wanted:
+        cost = items[index].costs[layer - 1]
+        if budget <= 0 or cost <= room:
+            kept.append(ShownItem(index, layer, cost))
+            room -= cost
+    return tuple(kept)

@@ -1,0 +1,542 @@
+"""Load the settings: `ralph.core.settings` defines the keys, files and the environment give the values.
+
+Layers are merged in order, and a later layer overrides an earlier one. `.ralph/config.sh` is parsed
+and never executed. Some values that a project sets (see `TRUSTED`) take effect only once the user's
+trust file lists them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ralph.core import config_files, paths
+from ralph.core.config_files import ConfigKey, ConfigNode, ValueMismatch, ValueType
+from ralph.core.errors import ConfigError, UsageError
+from ralph.core.record import CriterionKind
+from ralph.core.settings import Config, CriterionSetting
+
+
+class Layer(StrEnum):
+    """Where a value may come from, lowest precedence first."""
+
+    DEFAULT = "default"
+    USER = "user config"
+    SHELL = ".ralph/config.sh"
+    TOML = ".ralph.toml"
+    PROJECT = "ralph.yml"
+    LOCAL = "ralph.local.yml"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+def _named_fields(section: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted name and the dataclass field of every key in a section."""
+    for member in fields(section):
+        if "section" in member.metadata:
+            subsection = member.metadata["section"]
+            yield from _named_fields(member.default, f"{prefix}{subsection}.")
+        else:
+            yield prefix + member.name, member
+
+
+def _keys(section: Any) -> Iterator[ConfigKey]:
+    for name, member in _named_fields(section):
+        limits = dict(member.metadata["limits"])
+        limits.pop("trusted", None)
+        if "parts" in limits:
+            make_part = limits["parts"]
+            limits["make"] = make_part
+            limits["parts"] = tuple(_keys(make_part()))
+        kind = member.metadata["kind"]
+        yield ConfigKey(name, kind, member.default, member.metadata["doc"], **limits)
+
+
+def _build(section: Any, values: Mapping[str, object], prefix: str = "") -> Any:
+    """Return a section with every key set to its value in `values`."""
+    members = {}
+    for member in fields(section):
+        subsection = member.metadata.get("section")
+        if subsection:
+            members[member.name] = _build(member.default, values, f"{prefix}{subsection}.")
+        else:
+            members[member.name] = values[prefix + member.name]
+    return type(section)(**members)
+
+
+def _trust_tests() -> dict[str, Callable[[object], bool]]:
+    tests = {}
+    for name, member in _named_fields(Config()):
+        limits = member.metadata["limits"]
+        if "trusted" in limits:
+            tests[name] = limits["trusted"]
+    return tests
+
+
+def _section_names(key_names: Iterable[str]) -> set[str]:
+    sections = set()
+    for name in key_names:
+        section = name.rpartition(".")[0]
+        while section:
+            sections.add(section)
+            section = section.rpartition(".")[0]
+    return sections
+
+
+_IGNORED = (
+    ConfigKey(
+        "execution.learn",
+        ValueType.FLAG,
+        True,
+        "Accepted and ignored: learning is always on.",
+        ignored=True,
+    ),
+    *(
+        ConfigKey(
+            f"context.shares.{name}",
+            ValueType.FRACTION,
+            share,
+            "Accepted and ignored: `ralph.context_budget` limits the whole prompt.",
+            ignored=True,
+            highest=1,
+        )
+        for name, share in (("system", 0.10), ("task", 0.35), ("response", 0.40))
+    ),
+)
+KEYS = (*_keys(Config()), *_IGNORED)
+BY_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS}
+TRUSTED: Mapping[str, Callable[[object], bool]] = _trust_tests()
+"""The keys that need trust when a project sets them, and which of their values do."""
+_SECTIONS = _section_names(BY_NAME)
+_SECTION_VARIABLES = tuple(f"RALPH_{section.upper()}_" for section in _SECTIONS)
+_FOREIGN = frozenset(
+    {
+        "cli",
+        "event_loop",
+        "core",
+        "hats",
+        "events",
+        "tasks",
+        "skills",
+        "features",
+        "hooks",
+        "adapters",
+        "tui",
+        "RObot",
+    }
+)
+"""Sections of ralph-orchestrator, which also reads a `ralph.yml`."""
+_PROJECT_LAYERS = (Layer.SHELL, Layer.TOML, Layer.PROJECT, Layer.LOCAL)
+_PRIVATE_KEYS = ("privacy.patterns", "privacy.paths")
+_MAX_SHOWN_CHARACTERS = 200
+_MIN_SUFFIX_SIMILARITY = 0.75  # difflib ratio at which the last part of a key counts as a typo
+PERSONAL = "set it in your own config (`ralph config KEY VALUE --user`) or in the environment"
+CRITERIA = "ralph.success_criteria"
+TRUST = "`ralph trust` shows the value and records that you trust it"
+trust_file = paths.trust_file
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """Where a value was set: the layer, the file or variable, and the line (0: none)."""
+
+    layer: Layer
+    where: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        if self.line:
+            return f"{self.where}:{self.line}"
+        return self.where or self.layer.value
+
+
+class ConfigProblem(ConfigError):
+    """A problem in the config: raised when it is fatal, otherwise reported as a warning."""
+
+    def __init__(self, place: ConfigSource, what: str, *, hint: str = "") -> None:
+        super().__init__(f"{place}: {what}", hint=hint)
+        self.place = place
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedValue:
+    """A command or server that a project's file names, and whether the user trusts it."""
+
+    key: str
+    value: object
+    place: ConfigSource
+    trusted: bool
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of the value. A different value must be trusted separately."""
+        import hashlib
+
+        text = json.dumps(as_json(self.value), ensure_ascii=True, sort_keys=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Trusted:
+    """One line of the trust file: a key's value in the project with this real path."""
+
+    root: str
+    key: str
+    digest: str
+    at: str = ""
+
+
+def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSource, Path], ...]:
+    """Return the files that `load` reads, lowest layer first, and how messages name them."""
+    found = []
+    user_file = paths.user_config_file(env)
+    if user_file is not None:
+        found.append((ConfigSource(Layer.USER, str(user_file)), user_file))
+    if root is not None:
+        for layer, path in zip(_PROJECT_LAYERS, paths.settings_files(root), strict=True):
+            found.append((ConfigSource(layer, layer.value), path))
+    return tuple(found)
+
+
+def load(root: Path | None, *, env: Mapping[str, str]) -> Loaded:
+    """Merge all layers.
+
+    Raises ConfigError if a value is wrong or a file cannot be read.
+    """
+    loaded = Loaded(root, env)
+    loaded.merge_layers()
+    return loaded
+
+
+def parse_trust(text: str) -> tuple[Trusted, ...]:
+    """Return the values in a trust file. A file that Ralph did not write trusts nothing."""
+    if not text.strip():
+        return ()
+    names = [member.name for member in fields(Trusted)]
+    try:
+        rows = json.loads(text)["trusted"]
+        return tuple(Trusted(**{name: str(row[name]) for name in names}) for row in rows)
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return ()
+
+
+class PrivacyPatterns(tuple[str, ...]):
+    """A project's patterns. The search for secrets switches `off` a pattern that takes too long."""
+
+    places: tuple[str, str]  # the boundary of the state folder, and the state folder
+    off: set[str]
+
+
+class Loaded:
+    """The value and the source of each key, the warnings, and the values that need trust."""
+
+    def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
+        self.root = root
+        self.env = env
+        self.trusted_values: list[TrustedValue] = []
+        self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
+        self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
+        self.complaints: list[ConfigProblem] = []
+
+    @cached_property
+    def config(self) -> Config:
+        """The effective settings, without the patterns that timed out on this machine."""
+        values = dict(self.values)
+        patterns = values["privacy.patterns"]
+        if self.root is not None and isinstance(patterns, tuple) and patterns:
+            values["privacy.patterns"] = self._usable_patterns(self.root, patterns)
+        config: Config = _build(Config(), values)
+        return config
+
+    def _usable_patterns(self, root: Path, patterns: tuple[str, ...]) -> PrivacyPatterns:
+        slow: list[str] = []
+        with contextlib.suppress(ConfigProblem):
+            text = _read(paths.slow_patterns_file(root), ConfigSource(Layer.DEFAULT))
+            slow = (text or "").split("\n")
+        usable = PrivacyPatterns(
+            pattern for pattern in patterns if _escape_line(pattern) not in slow
+        )
+        usable.places = (str(paths.state_boundary(root)), str(paths.state_folder(root)))
+        usable.off = set()
+        return usable
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The messages of the problems that are not fatal."""
+        return tuple(problem.message for problem in self.complaints)
+
+    @property
+    def json_values(self) -> dict[str, object]:
+        """Every key with its effective value, in JSON types."""
+        return {name: as_json(value) for name, value in self.values.items()}
+
+    def merge_layers(self) -> None:
+        """Read all layers. What the main checkout marks private is private in its worktrees."""
+        for place, path in sources(self.root, self.env):
+            self.read(place, path)
+        if self.root is not None:
+            self._add_private_of_main_checkout(self.root)
+        self._read_environment()
+
+    def _add_private_of_main_checkout(self, root: Path) -> None:
+        main_files = paths.config_files(paths.main_checkout(root))
+        if paths.settings_files(root) == main_files:
+            return
+        main = Loaded(None, self.env)
+        for layer, path in zip(_PROJECT_LAYERS, main_files, strict=True):
+            main.read(ConfigSource(layer, str(path)), path)
+        for name in _PRIVATE_KEYS:
+            ours = self.values[name]
+            theirs = main.values[name]
+            if not isinstance(ours, tuple) or not isinstance(theirs, tuple):
+                continue
+            if not set(theirs) <= set(ours):
+                self.values[name] = tuple(dict.fromkeys((*ours, *theirs)))
+                self.origins[name] = main.origins[name]
+
+    def _read_environment(self) -> None:
+        key_of_variable = {key.variable: key for key in KEYS}
+        for name, value in self.env.items():
+            if name in key_of_variable:
+                self._put_text(key_of_variable[name], value, ConfigSource(Layer.ENVIRONMENT, name))
+            elif name.startswith(_SECTION_VARIABLES):
+                self._report(ConfigSource(Layer.ENVIRONMENT), _unknown(name, key_of_variable))
+
+    def _report(self, place: ConfigSource, what: str, hint: str = "") -> None:
+        self.complaints.append(ConfigProblem(place, what, hint=hint))
+
+    def _put(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> None:
+        if place.layer in _PROJECT_LAYERS and not self._project_may_set(key, node, place):
+            return
+        if not key.ignored:
+            self.values[key.name] = check_setting(key, node, place)
+            self.origins[key.name] = place
+
+    def _project_may_set(self, key: ConfigKey, node: ConfigNode, place: ConfigSource) -> bool:
+        """Return whether a value in a project's file takes effect; report it if it does not."""
+        if key.name in TRUSTED:
+            value = check_setting(key, node, place)
+            needs_trust = TRUSTED[key.name](value)
+            if not needs_trust or self._is_trusted(key.name, value, place):
+                return True
+            what = f"{key.name} is ignored here: a project's value is not used until you trust it"
+            self._report(place, what, TRUST)
+            if key.name == CRITERIA and isinstance(value, tuple):
+                # Criteria that name no command need no trust.
+                self.values[key.name] = tuple(item for item in value if not item.command)
+            return False
+        if key.personal:
+            what = f"{key.name} is ignored here: a project cannot decide this for its users"
+            self._report(place, what, PERSONAL)
+            return False
+        return True
+
+    def _is_trusted(self, name: str, value: object, place: ConfigSource) -> bool:
+        """Look a value up in the trust file, and note the answer in `trusted_values`."""
+        wanted = TrustedValue(name, value, place, trusted=False)
+        trusted = (name, wanted.digest) in self._trusted_digests()
+        self.trusted_values.append(replace(wanted, trusted=trusted))
+        return trusted
+
+    def _trusted_digests(self) -> set[tuple[str, str]]:
+        path = trust_file(self.env)
+        if path is None or self.root is None:
+            return set()
+        text = _read(path, ConfigSource(Layer.USER, str(path))) or ""
+        folders = (self.root, paths.main_checkout(self.root))
+        roots = {os.path.realpath(folder) for folder in folders}
+        return {(row.key, row.digest) for row in parse_trust(text) if row.root in roots}
+
+    def read(self, place: ConfigSource, path: Path) -> None:
+        """Read one file, if it exists."""
+        text = _read(path, place)
+        if text is None:
+            return
+        if place.layer is Layer.SHELL:
+            self._read_shell(place, text)
+            return
+        parse = config_files.parse_yaml
+        if place.layer is Layer.TOML:
+            parse = config_files.parse_toml
+        try:
+            parsed = parse(text, place.where)
+        except ConfigError as error:
+            line, _, what = error.message.removeprefix(f"{place.where}:").partition(": ")
+            raise ConfigProblem(replace(place, line=int(line)), what, hint=error.hint) from error
+        for problem in parsed.problems:
+            if problem.level == "warning":
+                self._report(replace(place, line=problem.line), _printable(problem.what))
+        self._read_table(place, parsed.entries, "")
+
+    def _read_shell(self, file: ConfigSource, text: str) -> None:
+        key_of_variable = {}
+        for key in KEYS:
+            if key.name.startswith("memories."):
+                key_of_variable[key.variable.removeprefix("RALPH_")] = key
+        for name, node in config_files.parse_shell(text):
+            place = replace(file, line=node.line)
+            if name in key_of_variable and isinstance(node.value, str):
+                self._put_text(key_of_variable[name], node.value, place)
+            elif name in key_of_variable:
+                self._report(place, f"{name} is ignored: not a literal, and nothing is executed")
+            elif name.startswith("MEMORIES_"):
+                self._report(place, _unknown(name, key_of_variable))
+
+    def _read_table(
+        self, file: ConfigSource, entries: Mapping[str, ConfigNode], prefix: str
+    ) -> None:
+        for part, node in entries.items():
+            name = prefix + part
+            place = replace(file, line=node.line)
+            is_foreign = name in _FOREIGN and file.layer is Layer.PROJECT
+            if node.value is None or is_foreign:
+                continue
+            if name not in BY_NAME and name not in _SECTIONS:
+                self._report(place, _unknown(name, (*BY_NAME, *sorted(_SECTIONS))))
+            elif name in BY_NAME:
+                self._put(BY_NAME[name], node, place)
+            elif isinstance(node.value, Mapping):
+                self._read_table(file, node.value, name + ".")
+            else:
+                raise _mismatch(name, ValueMismatch("a section of `key: value` lines", node), place)
+
+    def _put_text(self, key: ConfigKey, text: str, place: ConfigSource) -> None:
+        if text.strip() or isinstance(key.default, tuple):
+            self._put(key, from_text(key, text), place)
+
+
+def from_text(key: ConfigKey, text: str) -> ConfigNode:
+    """Parse a value from a variable or the command line.
+
+    A list is JSON, YAML in brackets, or separated by commas.
+    """
+    word = text.strip()
+    if isinstance(key.default, tuple):
+        return _list_from_text(key, word)
+    if key.kind is ValueType.FLAG and word in ("0", "1"):
+        return ConfigNode(word == "1")
+    if key.kind is ValueType.TEXT:
+        return ConfigNode(text, source=text)
+    return ConfigNode(config_files.parse_scalar(word), source=text)
+
+
+def _list_from_text(key: ConfigKey, word: str) -> ConfigNode:
+    if word.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            return config_files.config_node(json.loads(word))
+        is_regex = key.name.endswith("patterns")  # a regex may begin with a bracket
+        if word.endswith("]") and not is_regex:
+            word = word[1:-1]
+    items = [item.strip().strip("\"'") for item in word.split(",")]
+    return ConfigNode(tuple(ConfigNode(item) for item in items if item))
+
+
+def check_setting(key: ConfigKey, node: ConfigNode, place: ConfigSource) -> object:
+    """Return the value for a key.
+
+    Raises ConfigProblem, with the place, if the value is wrong.
+    """
+    try:
+        value = config_files.check_value(key, node)
+    except ValueMismatch as error:
+        raise _mismatch(key.name, error, place) from error
+    if isinstance(value, tuple) and any(_lacks_command(item) for item in value):
+        missing = ValueMismatch("a command for the type custom", ConfigNode(None))
+        raise _mismatch(key.name, missing, place)
+    return value
+
+
+def _lacks_command(item: object) -> bool:
+    if not isinstance(item, CriterionSetting):
+        return False
+    return item.type is CriterionKind.CUSTOM and not item.command
+
+
+def _mismatch(name: str, error: ValueMismatch, place: ConfigSource) -> ConfigProblem:
+    return ConfigProblem(
+        replace(place, line=error.line or place.line),
+        f"{name}: {_printable(str(error))}",
+        hint="correct the value; `ralph config --files` lists the files that are read",
+    )
+
+
+def _read(path: Path, place: ConfigSource) -> str | None:
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "is not a regular file")  # a FIFO would wait for a writer
+        return path.read_bytes().decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        hint = "save the file as UTF-8"
+        raise ConfigProblem(replace(place, line=line), "not UTF-8 text", hint=hint) from error
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        hint = "check its type and permissions"
+        raise ConfigProblem(replace(place, line=1), what, hint=hint) from error
+
+
+def key_named(name: str) -> ConfigKey:
+    """Return the key with this name.
+
+    Raises UsageError, with the closest name, if there is none.
+    """
+    key = BY_NAME.get(name)
+    if key is None:
+        raise UsageError(_unknown(name), hint="`ralph config` lists every key")
+    if key.ignored:
+        raise UsageError(f"{name} is accepted and ignored", hint="`ralph config` lists every key")
+    return key
+
+
+def _unknown(name: str, names: Iterable[str] = BY_NAME) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, names, 1)
+    if not close:
+        name_of_suffix = {other.rpartition(".")[2]: other for other in names}
+        suffix = name.rpartition(".")[2]
+        for match in get_close_matches(suffix, name_of_suffix, 1, _MIN_SUFFIX_SIMILARITY):
+            close.append(name_of_suffix[match])
+    message = f"unknown key {_printable(name)}"
+    if close:
+        message += f"; did you mean {close[0]}?"
+    return message
+
+
+def _printable(text: str) -> str:
+    line = "".join(char if char.isprintable() else "?" for char in text)
+    if len(line) > _MAX_SHOWN_CHARACTERS:
+        return line[: _MAX_SHOWN_CHARACTERS - 3] + "..."
+    return line
+
+
+def _escape_line(value: str) -> str:
+    """Escape a value as `hook_files.escape` does for the file of slow patterns."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def as_json(value: object) -> object:
+    """Return a value in JSON and YAML types; of a criterion, only what differs from the default."""
+    if isinstance(value, tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, CriterionSetting):
+        members = {}
+        for member in fields(value):
+            item = getattr(value, member.name)
+            if item or member.name == "type":
+                members[member.name] = as_json(item)
+        return members
+    if isinstance(value, StrEnum):
+        return value.value
+    return value

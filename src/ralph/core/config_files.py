@@ -1,0 +1,463 @@
+"""The readers of configuration files: YAML and KEY=VALUE with the line of every value, and TOML.
+
+A value has the type that its key declares. A mismatch is reported with the file and the line.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple, cast
+
+from ralph.core.errors import ConfigError
+from ralph.core.text import BOM, Problem
+
+FLOW_ROOT = "flow-root"
+Value = str | int | float | bool | None | tuple["ConfigNode", ...] | Mapping[str, "ConfigNode"]
+
+_MAX_DEPTH = 50  # containers within containers
+_MAX_SHOWN_VALUE = 40  # characters of a value in an error
+_NO_LIMIT = 10**12  # the highest number of a setting without a limit
+_UNPRINTABLE = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
+_TRUE = {"true", "yes", "on"}
+_FALSE = {"false", "no", "off"}
+_NULL = {"", "~", "null"}
+_SCALAR_STYLES = {None: "plain", "": "plain", "|": "literal", ">": "literal"}
+_TOML_LINE = re.compile(r"\(at line (\d+)")
+_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
+_SHELL_PIECE = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^\s'\"\\;&|<>()]+)", re.DOTALL)
+_SHELL_ESCAPE = re.compile(r'\\([\\"$`\n])')
+_SHELL_EXPANSION = re.compile(r"[$`]")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigNode:
+    """A value and its key with their positions.
+
+    A `shared` node has an anchor or a tag, and must not be edited.
+    """
+
+    value: Value
+    line: int = 0
+    source: str = ""
+    start: int = 0
+    end: int = 0
+    key_start: int = 0
+    key_end: int = 0
+    style: str = ""
+    shared: bool = False
+
+
+class ParsedConfig(NamedTuple):
+    """The root mapping of a file, and its problems."""
+
+    entries: Mapping[str, ConfigNode]
+    problems: tuple[Problem, ...] = ()
+
+
+def config_node(value: object, line: int = 0) -> ConfigNode:
+    """Return a Python value as a tree of nodes; a value of an unknown type becomes text."""
+    if isinstance(value, Mapping):
+        members = {str(name): config_node(item, line) for name, item in value.items()}
+        return ConfigNode(members, line)
+    if isinstance(value, list | tuple):
+        return ConfigNode(tuple(config_node(item, line) for item in value), line)
+    if isinstance(value, str | int | float | None):
+        return ConfigNode(value, line)
+    return ConfigNode(str(value), line)
+
+
+# --- YAML --------------------------------------------------------------------------------------
+
+
+class YamlError(ValueError):
+    """A text is not YAML; `line` says where."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+def parse_yaml(text: str, where: str) -> ParsedConfig:
+    """Return the settings in a YAML text; raises ConfigError, which names `where:line`."""
+    try:
+        root, problems = read_yaml(text.removeprefix(BOM))
+    except YamlError as error:
+        raise ConfigError(
+            f"{where}:{error.line}: not valid YAML: {error}",
+            hint="fix this line, or quote a value that has special characters",
+        ) from error
+    if root.value is None:
+        return ParsedConfig({}, ())
+    if not isinstance(root.value, Mapping):
+        raise ConfigError(
+            f"{where}:{root.line}: expected settings, got {_describe_value(root)}",
+            hint="write `key: value` lines; see `ralph config`",
+        )
+    if root.style != "block" or root.shared:
+        problems.append(Problem(root.line, "the file is one flow value", "", "note", FLOW_ROOT))
+    return ParsedConfig(root.value, tuple(problems))
+
+
+def read_yaml(text: str) -> tuple[ConfigNode, list[Problem]]:
+    """Return the root of a YAML text with all positions, and duplicate keys as problems.
+
+    Raises YamlError when the text is not YAML, or uses aliases.
+    """
+    reader = _YamlReader(text)
+    forbidden = _UNPRINTABLE.search(text)
+    if forbidden is not None:
+        what = f"the character U+{ord(forbidden[0]):04X} is not allowed in it"
+        raise reader.error(forbidden.start(), what)
+    # `ralph init` writes a file of comments. As long as nobody sets anything, YAML is not loaded.
+    if all(line.lstrip(" ")[:1] in ("", "#") for line in text.splitlines()):
+        return ConfigNode(None), []
+    root = reader.compose()
+    if root is None:
+        return ConfigNode(None), []
+    node = reader.convert(root, 1)
+    return node, reader.problems
+
+
+class _YamlReader:
+    """Converts the nodes that PyYAML composes into nodes with values and positions."""
+
+    def __init__(self, text: str) -> None:
+        self.problems: list[Problem] = []
+        self._text = text
+        self._line_breaks = [match.start() for match in re.finditer("\n", text)]
+        self._converted: set[int] = set()
+
+    def compose(self) -> Any:
+        import yaml
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            return yaml.compose(self._text, Loader=loader)
+        except yaml.MarkedYAMLError as failure:
+            mark = failure.problem_mark or failure.context_mark
+            index = mark.index if mark else 0
+            raise self.error(index, failure.problem or failure.context or "") from failure
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as failure:
+            raise self.error(0, str(failure)) from failure
+
+    def error(self, index: int, what: str) -> YamlError:
+        return YamlError(self._line_of(index), " ".join(what.split()))
+
+    def _line_of(self, index: int) -> int:
+        return bisect_left(self._line_breaks, index) + 1
+
+    def convert(self, node: Any, depth: int) -> ConfigNode:
+        start = node.start_mark.index
+        if id(node) in self._converted:  # aliases of aliases would grow without bound
+            raise self.error(
+                start,
+                "an alias repeats this value, and aliases are not supported: "
+                "write the value itself",
+            )
+        if depth > _MAX_DEPTH:
+            raise self.error(start, f"nested deeper than {_MAX_DEPTH} levels")
+        self._converted.add(id(node))
+        if isinstance(node.value, str):
+            return self._convert_scalar(node)
+        value: Value
+        if node.id == "sequence":
+            items = [self.convert(item, depth + 1) for item in node.value]
+            value = tuple(items)
+        else:
+            members = self._convert_members(node, depth)
+            items = list(members.values())
+            value = members
+        return ConfigNode(
+            value,
+            self._line_of(start),
+            start=start,
+            end=self._container_end(node, items),
+            style="flow" if node.flow_style else "block",
+            shared=self._is_shared(start),
+        )
+
+    def _convert_scalar(self, node: Any) -> ConfigNode:
+        start = node.start_mark.index
+        shared = self._is_shared(start)
+        style = _SCALAR_STYLES.get(node.style, "quoted")
+        value: Value = node.value
+        if style == "plain" and not shared:
+            value = parse_scalar(node.value)
+        return ConfigNode(
+            value,
+            self._line_of(start),
+            node.value,
+            start,
+            node.end_mark.index,
+            style=style,
+            shared=shared,
+        )
+
+    def _convert_members(self, node: Any, depth: int) -> dict[str, ConfigNode]:
+        members: dict[str, ConfigNode] = {}
+        for key_node, item_node in node.value:
+            key = self.convert(key_node, depth + 1)
+            item = self.convert(item_node, depth + 1)
+            if isinstance(key.value, tuple | Mapping):
+                raise self.error(key.start, "a key must be a word, not a list or mapping")
+            name = key.source
+            previous = members.get(name)
+            if previous is not None:
+                what = f"{name}: also at line {previous.line}; the last one counts"
+                self.problems.append(
+                    Problem(key.line, what, "remove one of them", code="duplicate-key")
+                )
+            members[name] = replace(
+                item,
+                line=key.line,
+                key_start=key.start,
+                key_end=key.end,
+                shared=item.shared or key.shared,
+            )
+        return members
+
+    def _container_end(self, node: Any, items: list[ConfigNode]) -> int:
+        """Return the end of a container; a block ends with its last value, not below it."""
+        if items and not node.flow_style:
+            return max(item.end for item in items)
+        end: int = node.end_mark.index
+        return end
+
+    def _is_shared(self, start: int) -> bool:
+        return self._text[start : start + 1] in ("&", "!")  # an anchor or a tag
+
+
+def parse_scalar(text: str) -> str | int | float | bool | None:
+    """Return the value of an unquoted word."""
+    word = text.lower()
+    if word in _NULL:
+        return None
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    if _INT.fullmatch(text):
+        return int(text.replace("_", ""))
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def _describe_value(node: ConfigNode) -> str:
+    if isinstance(node.value, Mapping):
+        return "a mapping"
+    if isinstance(node.value, tuple):
+        return "a list"
+    if node.value is None:
+        return "nothing"
+    if isinstance(node.value, bool) and not node.source:
+        return "true" if node.value else "false"
+    text = repr(node.source or node.value)
+    if len(text) > _MAX_SHOWN_VALUE:
+        text = text[: _MAX_SHOWN_VALUE - len("...")] + "..."
+    return text
+
+
+# --- TOML and shell ----------------------------------------------------------------------------
+
+
+def parse_toml(text: str, where: str) -> ParsedConfig:
+    """Return the settings in a TOML text, without lines.
+
+    Raises ConfigError, which names `where:line`.
+    """
+    import tomllib
+
+    body = text.removeprefix(BOM).replace("\r\n", "\n")
+    try:
+        table = tomllib.loads(body)
+    except (ValueError, RecursionError) as error:
+        match = _TOML_LINE.search(str(error))
+        line = int(match[1]) if match else body.count("\n") + 1
+        what = " ".join(str(error).partition(" (at ")[0].split()) or "nested too deeply"
+        raise ConfigError(
+            f"{where}:{line}: not valid TOML: {what}", hint="fix this line, or quote the value"
+        ) from error
+    return ParsedConfig({name: config_node(value) for name, value in table.items()})
+
+
+class _ShellWord(NamedTuple):
+    """The word after an assignment, its end, and whether a shell would use it as written."""
+
+    text: str
+    end: int
+    is_literal: bool
+
+
+def parse_shell(text: str) -> tuple[tuple[str, ConfigNode], ...]:
+    """Return the assignments in a shell file; None where a shell would have to expand a value."""
+    assignments: list[tuple[str, ConfigNode]] = []
+    position = 0
+    line = 1
+    counted_to = 0
+    while True:
+        match = _ASSIGNMENT.search(text, position)
+        if match is None:
+            return tuple(assignments)
+        line += text.count("\n", counted_to, match.start(1))
+        counted_to = match.start(1)
+        word = _read_shell_word(text, match.end())
+        position = word.end
+        assignments.append((match[1], ConfigNode(word.text if word.is_literal else None, line)))
+
+
+def _read_shell_word(text: str, position: int) -> _ShellWord:
+    word = ""
+    is_literal = True
+    while (piece := _SHELL_PIECE.match(text, position)) is not None:
+        single, double, escaped, unquoted = piece.groups()
+        if double is not None:
+            word += _SHELL_ESCAPE.sub(r"\1", double)
+        else:
+            word += single or escaped or unquoted or ""
+        if _SHELL_EXPANSION.search(double or unquoted or ""):
+            is_literal = False
+        position = piece.end()
+    if position < len(text) and text[position] not in " \t\r\n;&|":
+        is_literal = False
+    return _ShellWord(word, position, is_literal)
+
+
+# --- settings ----------------------------------------------------------------------------------
+
+
+class ValueType(StrEnum):
+    """The types that the value of a key can have."""
+
+    FLAG = "true or false"
+    NUMBER = "a whole number"
+    FRACTION = "a number"
+    TEXT = "text"
+    CHOICE = "one"
+    TEXTS = "a list of texts"
+    CHOICES = "a list"
+    PATTERNS = "a list of regular expressions"
+    TABLES = "a list of mappings"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting: its name, its type, its default, and a line of documentation."""
+
+    name: str
+    kind: ValueType
+    default: object
+    doc: str
+    choices: tuple[StrEnum, ...] = ()
+    lowest: float = 0
+    highest: float = _NO_LIMIT
+    parts: tuple[ConfigKey, ...] = ()
+    make: Callable[..., object] = dict
+    ignored: bool = False
+    personal: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides the setting."""
+        return "RALPH_" + self.name.upper().replace(".", "_")
+
+    @property
+    def expected(self) -> str:
+        """The expected value, in words."""
+        if self.choices:
+            return f"{self.kind.value} of {', '.join(self.choices)}"
+        if self.kind not in (ValueType.NUMBER, ValueType.FRACTION):
+            return self.kind.value
+        limit = f"to {self.highest:g}"
+        if self.highest >= _NO_LIMIT:
+            limit = "up"
+        return f"{self.kind.value} from {self.lowest:g} {limit}"
+
+
+class ValueMismatch(Exception):
+    """A value does not have the type of its key; `ralph.core.config` adds the file."""
+
+    def __init__(self, expected: str, node: ConfigNode) -> None:
+        super().__init__(f"expected {expected}, got {_describe_value(node)}")
+        self.line = node.line
+
+
+def check_value(key: ConfigKey, node: ConfigNode) -> object:
+    """Return the value for a key; raises ValueMismatch when it does not have its type."""
+    value = node.value
+    check_item = _ITEM_CHECKS.get(key.kind)
+    if check_item is not None and isinstance(value, tuple):
+        return tuple(check_item(key, item) for item in value)
+    if key.kind is ValueType.TEXT:
+        return _check_text(key, node)
+    if key.kind is ValueType.CHOICE:
+        return _check_choice(key, node)
+    if key.kind is ValueType.FLAG and isinstance(value, bool):
+        return value
+    if _is_number_for(key, value) and key.lowest <= cast("float", value) <= key.highest:
+        return value
+    raise ValueMismatch(key.expected, node)
+
+
+def _is_number_for(key: ConfigKey, value: Value) -> bool:
+    if isinstance(value, bool):
+        return False
+    if key.kind is ValueType.NUMBER:
+        return isinstance(value, int)
+    return key.kind is ValueType.FRACTION and isinstance(value, int | float)
+
+
+def _check_text(key: ConfigKey, node: ConfigNode) -> str:
+    """Return text as it was typed: `1.10` and `yes` in YAML are texts here."""
+    if isinstance(node.value, str) or (node.source and isinstance(node.value, int | float)):
+        return node.source or str(node.value)
+    raise ValueMismatch(key.expected, node)
+
+
+def _check_choice(key: ConfigKey, node: ConfigNode) -> StrEnum:
+    word = (node.source or str(node.value)).strip().lower()
+    for choice in key.choices:
+        if choice.value == word:
+            return choice
+    raise ValueMismatch(key.expected, node)
+
+
+def _check_pattern(key: ConfigKey, node: ConfigNode) -> str:
+    text = _check_text(key, node)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueMismatch(f"a regular expression ({error})", node) from error
+    return text
+
+
+def _check_table(key: ConfigKey, node: ConfigNode) -> object:
+    parts = {part.name: part for part in key.parts}
+    first = key.parts[0].name
+    members: Mapping[str, ConfigNode] = {first: node}
+    if isinstance(node.value, Mapping):
+        members = node.value
+    for name, item in members.items():
+        if name not in parts:
+            raise ValueMismatch(f"one of the keys {', '.join(parts)}", ConfigNode(name, item.line))
+    if first not in members:
+        raise ValueMismatch(f"a mapping with {first}", node)
+    return key.make(**{name: check_value(parts[name], item) for name, item in members.items()})
+
+
+_ITEM_CHECKS: Mapping[ValueType, Callable[[ConfigKey, ConfigNode], object]] = {
+    ValueType.TEXTS: _check_text,
+    ValueType.CHOICES: _check_choice,
+    ValueType.PATTERNS: _check_pattern,
+    ValueType.TABLES: _check_table,
+}

@@ -1,0 +1,194 @@
+"""Ids: minted for what Ralph writes, derived from the text for what others wrote.
+
+This is the only module that reads the clock or randomness. Everything else is a function of its
+arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from ralph.core.errors import Conflict, NotFound
+
+ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
+"""An id in a file: a word, a Unix time, and hex digits or other alphanumerics."""
+
+_SHORTENABLE = re.compile(
+    r"(?P<kind>[^\W\d_]\w*)-(?P<rest>(?:\d+-)?[0-9A-Za-z]*\d[0-9A-Za-z]*|(?:\d+-)?[0-9a-f]+)"
+)
+"""An id that is random or a hash. A name such as `know-release-steps` is never shortened."""
+SHORTEST_TAIL = 4  # characters
+_MAX_CANDIDATES = 5  # ids that an error about an ambiguous one lists
+_MILLISECOND_DIGITS = 13  # digits of a Unix time in milliseconds
+_EARLIEST_SECONDS = 100_000_000  # 1973; a smaller number in an id is not a time
+_DATE_CHARACTERS = 10  # of YYYY-MM-DD
+_SLUG_BREAK = re.compile(r"[\W_]+")
+
+
+def now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+def today() -> str:
+    """Return the current date in UTC, as it is written in files."""
+    return now().date().isoformat()
+
+
+def first_day(recent: int) -> str:
+    """Return the first of the last `recent` days, or "" if `recent` is 0 (no limit)."""
+    if recent <= 0:
+        return ""
+    day = now().date()
+    days_back = min(recent, day.toordinal() - 1)
+    return (day - timedelta(days=days_back)).isoformat()
+
+
+def timestamp(moment: datetime | None = None, precision: str = "seconds") -> str:
+    """Return a time in UTC, by default the current one, as RFC 3339 text."""
+    return (moment or now()).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime | None:
+    """Parse an RFC 3339 time, UTC by default; return None if the text is not one."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if not moment.tzinfo:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def mint(prefix: str) -> str:
+    """Return a new id `{prefix}-{unix}-{4 hex}`. The writer checks it for collisions."""
+    return f"{prefix}-{int(now().timestamp())}-{os.urandom(2).hex()}"
+
+
+def short(prefix: str, size: int = 3) -> str:
+    """Return a new id `{prefix}-{hex}` for a task, feature or run. The writer checks it."""
+    return f"{prefix}-{os.urandom(size).hex()}"
+
+
+def mint_like(record_id: str) -> str:
+    """Return a new id with the prefix and time of another, so that its record keeps its date."""
+    return f"{record_id.rpartition('-')[0]}-{os.urandom(2).hex()}"
+
+
+def date_of(record_id: str) -> str:
+    """Return the date in an id (in seconds or milliseconds), or ""."""
+    return _moment_of(record_id)[:_DATE_CHARACTERS]
+
+
+def instant(record_id: str, created_at: str) -> str:
+    """Return when a record was added.
+
+    A date without a time is completed by the time in the id, if that is on the same day.
+    """
+    if len(created_at) != _DATE_CHARACTERS:
+        return created_at
+    moment = _moment_of(record_id)
+    if moment[:_DATE_CHARACTERS] == created_at:
+        return moment
+    return created_at
+
+
+def _moment_of(record_id: str) -> str:
+    match = ID.fullmatch(record_id)
+    if match is None:
+        return ""
+    digits = match["unix"]
+    try:
+        seconds = float(int(digits))
+        if len(digits) == _MILLISECOND_DIGITS:
+            seconds /= 1000
+        if seconds < _EARLIEST_SECONDS:
+            return ""
+        return timestamp(datetime.fromtimestamp(seconds, UTC), "milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def slug(text: str, limit: int = 80) -> str:
+    """Return the lowercase words of a text, in any script, joined by hyphens and cut at one."""
+    words = _SLUG_BREAK.sub("-", text.lower()).strip("-")
+    if len(words) <= limit:
+        return words
+    return words[: limit + 1].rpartition("-")[0] or words[:limit]
+
+
+def derived(prefix: str, text: str) -> str:
+    """Return an id that depends only on the text."""
+    import hashlib
+
+    return f"{prefix}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def short_ids(all_ids: Iterable[str]) -> dict[str, str]:
+    """Map each id to its kind and the shortest unique tail of at least four characters."""
+    matches = _match_shortenable(all_ids)
+    uses: Counter[tuple[str, str]] = Counter()
+    for match in matches:
+        kind, rest = match.groups()
+        for start in range(len(rest) - SHORTEST_TAIL + 1):
+            uses[kind, rest[start:]] += 1
+    shortened: dict[str, str] = {}
+    for match in matches:
+        kind, rest = match.groups()
+        shortened[match[0]] = f"{kind}-{_shortest_unique_tail(kind, rest, uses)}"
+    return shortened
+
+
+def _match_shortenable(all_ids: Iterable[str]) -> list[re.Match[str]]:
+    matches = []
+    for record_id in set(all_ids):
+        match = _SHORTENABLE.fullmatch(record_id)
+        if match is not None:
+            matches.append(match)
+    return matches
+
+
+def _shortest_unique_tail(kind: str, rest: str, uses: Counter[tuple[str, str]]) -> str:
+    for start in range(len(rest) - SHORTEST_TAIL, -1, -1):
+        tail = rest[start:]
+        if uses[kind, tail] == 1 and not tail.startswith("-"):
+            return tail
+    return rest
+
+
+def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
+    """Return the ids that a full or short form stands for."""
+    candidates = set(all_ids)
+    if name in candidates:
+        return [name]
+    kind, _, tail = name.partition("-")
+    if len(tail) < SHORTEST_TAIL:
+        return []
+    found = []
+    for match in _match_shortenable(candidates):
+        if match["kind"] == kind and match["rest"].endswith(tail):
+            found.append(match[0])
+    return sorted(found)
+
+
+def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
+    """Expand a full or short id to the one it stands for.
+
+    Raises NotFound if there is none, and Conflict, with the candidates, if there are several.
+    """
+    matches = match_ids(name.strip(), all_ids)
+    if not matches:
+        raise NotFound(f"{noun.capitalize()} not found: {name}", hint=hint)
+    if len(matches) > 1:
+        candidates = ", ".join(matches[:_MAX_CANDIDATES])
+        if len(matches) > _MAX_CANDIDATES:
+            candidates += f" and {len(matches) - _MAX_CANDIDATES} more"
+        raise Conflict(
+            f"{name} is ambiguous, it matches {len(matches)} ids: {candidates}",
+            hint="give more of the id",
+        )
+    return matches[0]

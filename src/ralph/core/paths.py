@@ -1,0 +1,395 @@
+"""Every path that Ralph touches, as a function of the project's root.
+
+`discovery` decides where the state folder is. Each checkout has its own copy of the files that git
+tracks; all worktrees share tasks, logs and caches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from ralph.core import discovery, ids
+from ralph.core.errors import NotFound, Unreadable, UsageError
+
+LOG = discovery.LOG
+MARKERS = (*discovery.MARKERS, ".git")
+_GIT_PATTERN_CHARACTERS = re.compile(r"[\\*?\[\] ]")  # to be escaped in a pattern
+_UNFINISHED_MERGE_FILES = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+)
+PathOf = Callable[[Path], Path]  # a path as a function of the project's root
+_SESSION_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def project_root(
+    start: Path, explicit: Path | None = None, env: Mapping[str, str] | None = None
+) -> Path:
+    """Return the root of the project.
+
+    `--root` or `$RALPH_ROOT` names it; otherwise it is searched for from `$CLAUDE_PROJECT_DIR` or
+    `start` upward. Raises UsageError if a named folder does not exist.
+    """
+    env = env or {}
+    named_root = explicit or env.get("RALPH_ROOT")
+    name = named_root or env.get("CLAUDE_PROJECT_DIR") or start
+    folder = Path(name)
+    with contextlib.suppress(RuntimeError):  # `~name` is kept if there is no such user
+        folder = folder.expanduser()
+    if name is not start and not folder.is_dir():
+        hint = "name an existing project folder as the root"
+        raise UsageError(f"{name}: no such folder", hint=hint)
+    folder = folder.resolve()
+    if named_root:
+        return folder
+    here = folder.as_posix()
+    with _explain_broken_checkout():
+        return Path(discovery.find_root(here) or _git_top(here) or here)
+
+
+def _git_top(folder: str) -> str:
+    """Return the top of the checkout around a folder, or "" if that is the home folder."""
+    top = discovery.find_top(folder)
+    if discovery.is_home(top):
+        return ""
+    return top
+
+
+def require_project(root: Path, *, named: bool = False) -> bool:
+    """Return whether a folder is not a project yet and becomes one with its first file.
+
+    Raises NotFound if the folder is outside git, unless it was `named` explicitly.
+    """
+    if discovery.find_root(root.as_posix()):
+        return False
+    if any(os.path.lexists(root / name) for name in discovery.MARKERS):
+        return False
+    if not named and not _git_top(root.as_posix()):
+        raise NotFound(
+            f"{root} is neither a Ralph project nor a git work tree",
+            hint="`ralph init` makes this folder a project",
+        )
+    return True
+
+
+def location(root: Path) -> discovery.Location:
+    """Return where a project's folders are.
+
+    Raises Unreadable if git's pointer files lead nowhere.
+    """
+    with _explain_broken_checkout():
+        return discovery.locate(root.as_posix())
+
+
+@contextlib.contextmanager
+def _explain_broken_checkout() -> Iterator[None]:
+    try:
+        yield
+    except discovery.BrokenCheckout as error:
+        hint = (
+            "run `git worktree repair` in the main checkout, "
+            "or remove the file if this is no longer a checkout"
+        )
+        raise Unreadable(str(error), hint=hint) from error
+
+
+def worktree_name(root: Path) -> str:
+    """Return git's name for the project's linked worktree, or "" in the main checkout."""
+    return location(root).worktree
+
+
+def head_log(root: Path) -> Path | None:
+    """Return the file that git appends to when HEAD moves, or None outside git."""
+    git = location(root).git
+    if not git:
+        return None
+    return Path(git, "logs", "HEAD")
+
+
+def is_merging(root: Path) -> bool:
+    """Return whether a merge, rebase, revert or cherry-pick is unfinished in this checkout."""
+    git = location(root).git
+    if not git:
+        return False
+    return any(Path(git, name).exists() for name in _UNFINISHED_MERGE_FILES)
+
+
+def git_exclude(path: Path) -> tuple[Path, str] | None:
+    """Return this clone's exclude file and a file's pattern in it, or None outside git."""
+    here = location(path.parent)
+    if not here.common:
+        return None
+    pattern = _GIT_PATTERN_CHARACTERS.sub(r"\\\g<0>", path.relative_to(here.top).as_posix())
+    return Path(here.common, "info", "exclude"), f"/{pattern}"
+
+
+def enclosing_projects(root: Path) -> tuple[Path, ...]:
+    """Return the projects that enclose a project in its checkout, nearest first."""
+    with _explain_broken_checkout():
+        return tuple(map(Path, discovery.enclosing_roots(root.as_posix())))
+
+
+def source_path(root: Path, name: str) -> Path:
+    """Return the file of a source, given its name in the index."""
+    if name.startswith((f"{LOG}/", "cache/")):
+        return state_folder(root) / name
+    return root / name
+
+
+def other_state_folders(root: Path) -> list[Path]:
+    """Return the state folders of other machines, which Ralph does not trust."""
+    own = state_folder(root)
+    return [path for path in sorted(own.parent.glob("*")) if path.is_dir() and path != own]
+
+
+def _located(part: Callable[[discovery.Location], str]) -> PathOf:
+    return lambda root: Path(part(location(root)))
+
+
+def _in_project(name: str) -> PathOf:
+    return lambda root: root / name
+
+
+def _several_in_project(*names: str) -> Callable[[Path], tuple[Path, ...]]:
+    return lambda root: tuple(root / name for name in names)
+
+
+def _below(folder: PathOf, name: str) -> PathOf:
+    return lambda root: folder(root) / name
+
+
+def _of_run(folder: PathOf, pattern: str) -> Callable[[Path, str], Path]:
+    return lambda root, run: folder(root) / pattern.format(run)
+
+
+def _of_user(kind: str, name: str) -> Callable[..., Path | None]:
+    def path(env: Mapping[str, str] = os.environ) -> Path | None:
+        folder = discovery.user_folder(kind, env)
+        return Path(folder, name) if folder else None
+
+    return path
+
+
+# --- the project and its state ------------------------------------------------------------------
+
+# The project's folder in the main checkout; outside worktrees, the root itself.
+main_checkout = _located(lambda here: here.main)
+
+# The logs, index, caches and ledger of this machine.
+state_folder = _located(lambda here: here.state)
+
+# The folder that no write to the state may leave, whatever symbolic links say.
+state_boundary = _located(lambda here: here.boundary)
+
+# The SQLite index of a checkout. It can be deleted at any time.
+index_file = _located(lambda here: here.index)
+
+# Git's folder with one subfolder per linked worktree.
+git_worktrees = _located(lambda here: f"{here.common}/worktrees")
+
+_in_main = partial(_below, main_checkout)
+_in_state = partial(_below, state_folder)
+
+# --- files of each checkout ---------------------------------------------------------------------
+
+# A new memory file is created at the first of these.
+memories_files = _several_in_project(".agent/memories.md", ".ralph/agent/memories.md")
+guardrails_files = _several_in_project(".ralph/guardrails.md", "guardrails.md")
+
+# Progress files outside tasks, as other tools leave them.
+progress_files = _several_in_project(
+    "progress.txt", "scripts/ralph/progress.txt", ".ralph/progress.txt", ".ralph/progress.md"
+)
+
+ralph_folder = _in_project(".ralph")  # everything of Ralph's except memories.md
+knowledge_folder = _in_project(".ralph/knowledge")  # one file per entry
+global_patterns = _in_project(".ralph/global-patterns.md")  # promoted from tasks
+scratchpad = _in_project(".ralph/scratchpad.md")  # working memory of the current iteration
+gitignore = _in_project(".ralph/.gitignore")
+index_link = _in_project(".ralph/ralph.db")  # for people with `sqlite3`; Ralph never reads it
+old_skills_folder = _in_project(".ralph/skills")
+claude_folder = _in_project(".claude")
+skills_folder = _in_project(".claude/skills")
+git_attributes = _in_project(".gitattributes")
+config_file = _in_project("ralph.yml")
+local_config_file = _in_project("ralph.local.yml")  # one person's; ignored by git
+
+# --- files of the main checkout -----------------------------------------------------------------
+
+tasks_folder = _in_main(".ralph/tasks")  # one folder per task
+features_folder = _in_main(".ralph/features")
+mcp_status_file = _in_main(".ralph/cache/mcp-status.json")  # where other tools expect it
+
+# --- the state folder ---------------------------------------------------------------------------
+
+log_folder = _in_state(LOG)  # what happened: sessions, runs and injections
+sessions_folder = _in_state(f"{LOG}/sessions")
+runs_folder = _in_state(f"{LOG}/runs")
+held_memories = _in_state(f"{LOG}/held.jsonl")  # memories waiting for a person
+import_ledger = _in_state(f"{LOG}/imports.jsonl")  # imported transcripts and stores
+accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person accepted
+ledger_file = _in_state(f"{LOG}/injections.jsonl")  # what was injected and used
+hook_failures = _in_state(f"{LOG}/hook-failures")  # the counter of failed hooks
+pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
+
+cache_folder = _in_state("cache")  # can be rebuilt, at the cost of time
+tree_caches = _in_state("cache/worktrees")  # one folder per linked worktree, by git's name
+slow_patterns_file = _in_state("cache/slow-patterns")  # privacy patterns that timed out
+vectors_file = _in_state("cache/vectors.db")
+
+team_database = _in_state("team.db")  # records pulled from the team
+team_pulled = _in_state("team.pulled")  # its modification time is that of the last pull
+team_tombstones = _in_state("team.forgotten")  # ids to delete on the server, one per line
+
+run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
+run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
+run_output = _of_run(runs_folder, "{}.log")  # what a run printed
+heartbeat = _of_run(cache_folder, "runs/{}.alive")
+stop_request = _of_run(cache_folder, "runs/{}.stop")
+
+# --- the user's folders -------------------------------------------------------------------------
+
+user_config_file = _of_user("CONFIG", "config.yml")  # one person's settings for all projects
+trust_file = _of_user("CONFIG", "trust.json")  # projects' values that the user trusts
+personal_memories = _of_user("CONFIG", "memories.md")
+personal_accepted = _of_user("STATE", "accepted")  # like `accepted_texts`, for personal memories
+forgotten_file = _of_user("STATE", "forgotten")  # what was forgotten, in all projects
+
+
+PACKED = ".jsonl.gz"
+LOG_SUFFIXES = (".jsonl", PACKED)
+
+
+def session_log(root: Path, session_id: str) -> Path:
+    """Return the log of a session. An id that is not a plain name is hashed."""
+    name = session_id
+    if not _SESSION_NAME.fullmatch(session_id):
+        name = ids.derived("session", session_id)
+    return sessions_folder(root) / f"{name}.jsonl"
+
+
+def packed_log(root: Path, session_id: str) -> Path:
+    """Return the compressed log of an imported session. Hooks append to `session_log`."""
+    log = session_log(root, session_id)
+    return log.with_name(f"{log.name}.gz")
+
+
+def log_files(folder: Path) -> list[Path]:
+    """Return every log below a folder, including compressed ones."""
+    return sorted(path for path in folder.rglob("*.jsonl*") if path.name.endswith(LOG_SUFFIXES))
+
+
+def memory_root(root: Path, own_files: Iterable[Path]) -> Path:
+    """Return the checkout whose memory files are used: the worktree, if it has such a file."""
+    if any(os.path.lexists(path) for path in own_files):
+        return root
+    return main_checkout(root)
+
+
+def knowledge_root(root: Path) -> Path:
+    """Return the checkout whose knowledge folder is used."""
+    return memory_root(root, knowledge_folder(root).glob("*.md"))
+
+
+def patterns_file(root: Path) -> Path:
+    """Return the global patterns that are used: the worktree's, or the main checkout's."""
+    return global_patterns(memory_root(root, [global_patterns(root)]))
+
+
+def checkout_cache(root: Path) -> Path:
+    """Return the folder with the caches that are derived from one checkout's files."""
+    worktree = worktree_name(root)
+    if worktree:
+        return tree_caches(root) / worktree
+    return cache_folder(root)
+
+
+def graph_file(root: Path) -> Path:
+    """Return the graph that is derived from a checkout's index."""
+    return checkout_cache(root) / "graph.db"
+
+
+def old_state(root: Path) -> tuple[Path, Path, Path]:
+    """Return where earlier versions kept logs, caches and index: in the main work tree."""
+    folder = main_checkout(root) / ".ralph"
+    return folder / "log", folder / "cache", folder / "ralph.db"
+
+
+def has_old_state(root: Path) -> bool:
+    """Return whether an earlier version left state. A symbolic link is not ours."""
+    log, _, index = old_state(root)
+    if log.parent.is_symlink():
+        return False
+    return any(path.exists() and not path.is_symlink() for path in (log, index))
+
+
+def config_files(root: Path) -> tuple[Path, ...]:
+    """Return every project file that may hold settings. A later file overrides an earlier one."""
+    return (
+        root / ".ralph" / "config.sh",
+        root / ".ralph.toml",
+        config_file(root),
+        local_config_file(root),
+    )
+
+
+def settings_files(root: Path) -> tuple[Path, ...]:
+    """Return the files whose settings are used.
+
+    A worktree without settings uses the main checkout's; one without a local file uses that of the
+    main checkout.
+    """
+    files = config_files(root)
+    main = main_checkout(root)
+    if main == root:
+        return files
+    if not any(os.path.lexists(path) for path in files):
+        return config_files(main)
+    *shared_files, local_file = files
+    if not os.path.lexists(local_file):
+        local_file = local_config_file(main)
+    return (*shared_files, local_file)
+
+
+def write_boundary(path: Path, root: Path) -> Path | None:
+    """Return the folder that no symbolic link may lead out of, or None for a personal file."""
+    personal = personal_memories()
+    if personal is not None and path in (personal, Path(os.path.realpath(personal))):
+        return None
+    if path.is_relative_to(state_folder(root)):
+        return state_boundary(root)
+    here = location(root)
+    for top in (root, Path(here.main), Path(here.top or root)):
+        if path.is_relative_to(top):
+            return top
+    return root
+
+
+def written_folders(root: Path) -> tuple[Path, ...]:
+    """Return every project folder in which a killed writer may leave a temporary file."""
+    written = (*memories_files(root), *guardrails_files(root), config_file(root))
+    folders = [path.parent for path in written]
+    folders.append(knowledge_folder(root))
+    return tuple(dict.fromkeys(folders))
+
+
+def is_store(folder: Path) -> bool:
+    """Return whether a folder has the name of one that holds memories or guardrails."""
+    if folder.name in (".agent", ".ralph"):
+        return True
+    return folder.name == "agent" and folder.parent.name == ".ralph"
+
+
+def shown(path: Path, root: Path) -> str:
+    """Return a path for messages: relative to the root if it is inside it."""
+    if path.is_relative_to(root):
+        return str(path.relative_to(root))
+    return str(path)

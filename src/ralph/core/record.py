@@ -1,0 +1,281 @@
+"""Record, the value that the index, search, budget and renderers share, and the Query for it.
+
+An author's own word for a kind (gotcha, tip) is kept as the label. Times are ISO 8601 text; ""
+means unknown, never today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from ralph.core import ids
+
+
+class MemoryKind(StrEnum):
+    """What a memory is: how we do it, why we chose it, what solves it, or what to know."""
+
+    PATTERN = "pattern"
+    DECISION = "decision"
+    FIX = "fix"
+    CONTEXT = "context"
+
+
+class ObservationKind(StrEnum):
+    """What happened in a session."""
+
+    TOOL_USE = "tool_use"
+    ERROR = "error"
+    SUCCESS = "success"
+    NOTE = "note"
+
+
+class Outcome(StrEnum):
+    """How an iteration of the loop ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RETRIED = "retried"
+    BLOCKED = "blocked"
+    INTERRUPTED = "interrupted"
+
+
+class CriterionKind(StrEnum):
+    """What a criterion checks. The commands of the first four can be detected."""
+
+    TEST_PASS = "test_pass"  # noqa: S105 - a kind of criterion, not a password
+    BUILD_SUCCESS = "build_success"
+    LINT_CLEAN = "lint_clean"
+    TYPE_CHECK = "type_check"
+    CUSTOM = "custom"
+    MARKER = "marker"
+
+
+SECTIONS = {
+    MemoryKind.PATTERN: "Patterns",
+    MemoryKind.DECISION: "Decisions",
+    MemoryKind.FIX: "Fixes",
+    MemoryKind.CONTEXT: "Context",
+}
+"""The heading under which each kind is written in memories.md and guardrails.md."""
+
+KIND_OF_WORD = {
+    "pattern": MemoryKind.PATTERN,
+    "patterns": MemoryKind.PATTERN,
+    "convention": MemoryKind.PATTERN,
+    "conventions": MemoryKind.PATTERN,
+    "codebase pattern": MemoryKind.PATTERN,
+    "codebase patterns": MemoryKind.PATTERN,
+    "decision": MemoryKind.DECISION,
+    "decisions": MemoryKind.DECISION,
+    "adr": MemoryKind.DECISION,
+    "adrs": MemoryKind.DECISION,
+    "fix": MemoryKind.FIX,
+    "fixes": MemoryKind.FIX,
+    "gotcha": MemoryKind.FIX,
+    "gotchas": MemoryKind.FIX,
+    "sign": MemoryKind.FIX,
+    "signs": MemoryKind.FIX,
+    "guardrail": MemoryKind.FIX,
+    "guardrails": MemoryKind.FIX,
+    "failure": MemoryKind.FIX,
+    "failures": MemoryKind.FIX,
+    "context": MemoryKind.CONTEXT,
+    "tip": MemoryKind.CONTEXT,
+    "tips": MemoryKind.CONTEXT,
+    "discovery": MemoryKind.CONTEXT,
+    "discoveries": MemoryKind.CONTEXT,
+    "knowledge": MemoryKind.CONTEXT,
+    "note": MemoryKind.CONTEXT,
+    "notes": MemoryKind.CONTEXT,
+}
+"""Every word that people use for a kind, in lowercase."""
+
+
+def kind_of(word: str) -> MemoryKind | None:
+    """Return the kind that a word stands for. `## Contextual` is not `## Context`."""
+    return KIND_OF_WORD.get(" ".join(word.lower().split()))
+
+
+def label_of(word: str) -> str:
+    """Return the label for a section's heading: the kind, or the author's own word."""
+    kind = kind_of(word)
+    if kind is not None and SECTIONS[kind] == word:
+        return kind.value
+    return word
+
+
+class Family(StrEnum):
+    """The three families of records."""
+
+    MEMORY = "memory"
+    OBSERVATION = "observation"
+    JOURNAL = "journal"
+
+
+class Status(StrEnum):
+    """How far a record has come. Retired records are no longer offered."""
+
+    RAW = "raw"
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    RETIRED = "retired"
+
+
+class Scope(StrEnum):
+    """How far a record applies, from the narrowest to the widest."""
+
+    ITERATION = "iteration"
+    SESSION = "session"
+    RUN = "run"
+    TASK = "task"
+    PROJECT = "project"
+    ENCLOSING = "enclosing"
+    PERSONAL = "personal"
+
+
+Kind = MemoryKind | ObservationKind | Outcome
+KINDS: Mapping[Family, Mapping[str, Kind]] = {
+    Family.MEMORY: {kind.value: kind for kind in MemoryKind},
+    Family.OBSERVATION: {kind.value: kind for kind in ObservationKind},
+    Family.JOURNAL: {kind.value: kind for kind in Outcome},
+}
+USUAL = {  # the status, scope and author that the index does not store for each row
+    Family.MEMORY: (Status.ACCEPTED, Scope.PROJECT, ""),
+    Family.OBSERVATION: (Status.RAW, Scope.SESSION, "tool"),
+    Family.JOURNAL: (Status.ACCEPTED, Scope.RUN, ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a record came from. `by` is `human`, `agent`, `tool`, `import` or "" (unknown)."""
+
+    by: str = ""
+    session: str = ""
+    run: str = ""
+    iteration: int | None = None
+    task: str = ""
+    agent: str = ""
+    files: tuple[str, ...] = ()
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A relation to another record, such as `supersedes`, `links_to` or `promoted_to`."""
+
+    relation: str
+    target: str
+
+
+class NoExtra(dict[str, object]):
+    """The empty mapping that records share. A default must be hashable."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict declares that it has none
+        return 0
+
+
+AT = "at"  # when the entry was added: unique per entry for git, and decisive in a merge
+NOWHERE = Origin()
+NO_EXTRA = NoExtra()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing that Ralph remembers."""
+
+    id: str
+    kind: Kind
+    text: str
+    family: Family = Family.MEMORY
+    label: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    status: Status = Status.ACCEPTED
+    scope: Scope = Scope.PROJECT
+    origin: Origin = NOWHERE
+    created_at: str = ""
+    updated_at: str = ""
+    valid_until: str = ""
+    links: tuple[Link, ...] = ()
+    extra: Mapping[str, object] = field(default=NO_EXTRA, hash=False)
+
+    @property
+    def added_at(self) -> str:
+        """When the record was added, as precisely as is known."""
+        at = str(self.extra.get(AT) or "")
+        if at[:10] == self.created_at[:10]:
+            return at
+        return ids.instant(self.id, self.created_at)
+
+
+class Detail(IntEnum):
+    """How much of a hit is shown."""
+
+    INDEX = 1
+    TIMELINE = 2
+    FULL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to find. Without text, everything that passes the filters."""
+
+    text: str = ""
+    kinds: tuple[Kind, ...] = ()
+    tags: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    families: tuple[Family, ...] = ()
+    scope: Scope | None = None
+    project: str = ""
+    sources: tuple[str, ...] = ()
+    limit: int | None = 5
+    layer: Detail = Detail.INDEX
+    task: str = ""
+
+    def accepts(self, record: Record) -> bool:
+        """Return whether a record passes the filters."""
+        if record.status is Status.RETIRED:
+            return False
+        if self.kinds and record.kind not in self.kinds:
+            return False
+        if self.families and record.family not in self.families:
+            return False
+        if self.scope is not None and self.scope != record.scope:
+            return False
+        return self._accepts_time(record.added_at) and self._accepts_tags(record.tags)
+
+    def _accepts_time(self, added: str) -> bool:
+        if added < self.since:
+            return False
+        return not self.until or added[: len(self.until)] <= self.until
+
+    def _accepts_tags(self, tags: tuple[str, ...]) -> bool:
+        if not self.tags:
+            return True
+        wanted = {tag.lower() for tag in self.tags}
+        return any(tag.lower() in wanted for tag in tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result: a record, its score and the matching words; a `weak` hit is merely close."""
+
+    record: Record
+    score: float
+    why: tuple[str, ...] = ()
+    handed: bool = False
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The hits and their total number, the words that were replaced, and the terms' weights."""
+
+    hits: tuple[Hit, ...]
+    total: int
+    instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    terms: Mapping[str, float] = field(default_factory=dict, compare=False)

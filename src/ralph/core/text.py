@@ -1,0 +1,597 @@
+"""The building blocks of all markdown codecs: lines, headings, bullets and splices.
+
+A Document keeps every byte of its file, and an edit touches one block. Lines inside a code fence
+or an HTML comment are examples, so they are never read as entries. Every reader makes one pass
+over the text, so that a file of 10 MB stays fast to read.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol, Self
+
+from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.record import Record
+
+# --- what every codec returns ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem at one line of a file: what is wrong, and what to do about it.
+
+    The level is `error` (something is not read, or may get lost), `warning` (it is read, but
+    perhaps not as intended) or `note`.
+    """
+
+    line: int
+    what: str
+    hint: str
+    level: str = "warning"
+    code: str = ""
+
+
+class Entry(NamedTuple):
+    """A record and its span `text[start:end]`, which begins at `line` (counted from 1)."""
+
+    record: Record
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """A parsed file. `str()` returns every byte of it; entries and problems are in file order."""
+
+    text: str
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Document(Protocol):
+    """A parsed file; `docs/formats.md` lists the laws that every implementation obeys."""
+
+    @property
+    def text(self) -> str:
+        """The content of the file, byte for byte."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records and their spans, in file order."""
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """The problems in this file, in file order."""
+
+    def add(self, record: Record) -> Self:
+        """Return the document with one more block."""
+
+    def remove(self, record_id: str) -> Self:
+        """Return the document without one block."""
+
+
+class EditableDocument(Document, Protocol):
+    """A parsed file whose entries can be changed in place."""
+
+    def replace(self, record_id: str, record: Record) -> Self:
+        """Return the document with one block changed."""
+
+
+def sort_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems in file order."""
+    return tuple(sorted(problems, key=lambda problem: problem.line))
+
+
+def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
+    """Return the only entry with this id.
+
+    Raises NotFound when no entry has the id, and Conflict when several have it.
+    """
+    matches = [entry for entry in entries if entry.record.id == record_id]
+    if not matches:
+        raise NotFound(
+            f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids"
+        )
+    if len(matches) > 1:
+        lines = ", ".join(str(entry.line) for entry in matches)
+        raise Conflict(
+            f"{len(matches)} entries have the id {record_id} (lines {lines})",
+            hint="run `ralph doctor --fix` to give each its own id",
+        )
+    return matches[0]
+
+
+# --- lines -------------------------------------------------------------------------------------
+
+BOM = "\ufeff"
+BLANK = " \t"
+DATE = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+MARKERS = ("- ", "* ", "-\t", "*\t")
+_COMMENT_START = "<!--"
+_COMMENT_END = "-->"
+# A line that begins with any other character is plain text.
+_FIRST_CHARACTERS_OF_MARKUP = frozenset(" \t<>=|`~-*")
+_MAX_COMMENT_INDENT = 3  # spaces; markdown reads a line that is indented further as code
+_MAX_HEADING_LEVEL = 6
+_CLOSING_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
+_RULE = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}")
+_FOOTER = re.compile(r"[_*]+last updated:", re.IGNORECASE)
+_NOT_A_PARAGRAPH = re.compile(r"[-*+]\Z|\*\*|__|[>|]|\+ |[0-9]{1,9}[.)] ")
+
+
+class LineRole(Enum):
+    """The part that a line plays in its file, independent of its words."""
+
+    TEXT = "text"
+    OPENS = "opens"  # opens a fence or a comment, or is a whole comment
+    INSIDE = "inside"  # within a fence or a comment, including its last line
+    UNCLOSED = "unclosed"  # would open a fence or a comment that nothing closes: read as text
+    CONFLICT = "conflict"  # a git conflict marker
+    BLOCK = "block"  # several lines that the reader asked for as one
+
+
+class Line(NamedTuple):
+    """One line without its line ending; `closer` closes what is still open after the line."""
+
+    number: int
+    start: int
+    end: int
+    text: str
+    role: LineRole
+    closer: str
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether the line is markdown, not an example or a conflict marker."""
+        return self.role in (LineRole.TEXT, LineRole.UNCLOSED)
+
+    @property
+    def blank(self) -> bool:
+        """Whether the line contains only spaces and tabs."""
+        return not self.text.strip(BLANK)
+
+
+def newline_of(text: str) -> str:
+    """Return the line ending of a text's first line; a line feed when there is only one line."""
+    first = text.find("\n")
+    if first > 0 and text[first - 1] == "\r":
+        return "\r\n"
+    return "\n"
+
+
+def scan_lines(
+    text: str, skip: re.Pattern[str] | None = None, *, hide_unclosed: bool = False
+) -> Iterator[Line]:
+    """Yield every line of a text with its role.
+
+    Text that `skip` matches outside fences, comments and conflicts is yielded as one BLOCK line.
+    With `hide_unclosed`, everything after a fence or comment that nothing closes is inside it.
+    """
+    roles = _RoleReader(text, hide_unclosed=hide_unclosed)
+    number = 0
+    position = _bom_length(text)
+    while position <= len(text):
+        number += 1
+        if skip is not None and not roles.closer and not roles.in_conflict:
+            block = skip.match(text, position)
+            if block is not None:
+                end = min(block.end() + 1, len(text))
+                yield Line(number, position, end, block[0], LineRole.BLOCK, "")
+                number += block[0].count("\n")
+                position = block.end() + 1
+                continue
+        stop = text.find("\n", position)
+        if stop < 0:
+            stop = len(text)
+        line = text[position:stop].removesuffix("\r")
+        role = roles.read(line, position, stop)
+        yield Line(number, position, min(stop + 1, len(text)), line, role, roles.closer)
+        position = stop + 1
+
+
+class _RoleReader:
+    """Finds the role of one line after the other, and remembers what is open."""
+
+    def __init__(self, text: str, *, hide_unclosed: bool) -> None:
+        self.closer = ""  # closes the fence or comment that is open
+        self.in_conflict = False
+        self._hide_unclosed = hide_unclosed
+        self._last_comment_end = text.rfind(_COMMENT_END)
+        self._closing_fences = _find_closing_fences(text)
+
+    def read(self, line: str, start: int, stop: int) -> LineRole:
+        """Return the role of the next line, which is at `start` and ends at `stop`."""
+        if self.closer:
+            if _closes(line, self.closer):
+                self.closer = ""
+            return LineRole.INSIDE
+        if line[:1] not in _FIRST_CHARACTERS_OF_MARKUP:
+            return LineRole.TEXT
+        content = line.lstrip(BLANK)
+        if content.startswith(_COMMENT_START) and len(line) - len(content) <= _MAX_COMMENT_INDENT:
+            if content.find(_COMMENT_END, 2) >= 0:
+                return LineRole.OPENS
+            return self._open(_COMMENT_END, is_closed=self._last_comment_end > stop)
+        if _is_conflict_marker(line, in_conflict=self.in_conflict):
+            self.in_conflict = not line.startswith(">")
+            return LineRole.CONFLICT
+        if content[:2] in MARKERS:
+            content = content[2:].lstrip(BLANK)
+        mark = fence_mark(content)
+        if mark:
+            fences = self._closing_fences[mark[0]]
+            return self._open(mark, is_closed=fences.has_fence_after(start, len(mark)))
+        return LineRole.TEXT
+
+    def _open(self, closer: str, *, is_closed: bool) -> LineRole:
+        if is_closed:
+            self.closer = closer
+            return LineRole.OPENS
+        if self._hide_unclosed:
+            self.closer = closer
+        return LineRole.UNCLOSED
+
+
+def _closes(line: str, closer: str) -> bool:
+    if closer == _COMMENT_END:
+        return _COMMENT_END in line
+    mark = line.strip(BLANK)
+    return mark.startswith(closer) and not mark.strip(closer[0])
+
+
+def _is_conflict_marker(line: str, *, in_conflict: bool) -> bool:
+    if line.startswith("<<<<<<< "):
+        return True
+    return in_conflict and (line == "=======" or line.startswith((">>>>>>> ", "||||||| ")))
+
+
+class _ClosingFences(NamedTuple):
+    """The lines that can close a fence: where each starts, and the longest mark from there on."""
+
+    starts: list[int]
+    longest: list[int]
+
+    def has_fence_after(self, position: int, length: int) -> bool:
+        """Whether a fence of at least this length can be closed after a position."""
+        following = bisect_right(self.starts, position)
+        return following < len(self.starts) and self.longest[following] >= length
+
+
+def _find_closing_fences(text: str) -> dict[str, _ClosingFences]:
+    fences = {"`": _ClosingFences([], []), "~": _ClosingFences([], [])}
+    if "```" not in text and "~~~" not in text:
+        return fences
+    for match in _CLOSING_FENCE.finditer(text):
+        found = fences[match[1][0]]
+        found.starts.append(match.start())
+        found.longest.append(len(match[1]))
+    for _, longest in fences.values():
+        for number in reversed(range(len(longest) - 1)):
+            longest[number] = max(longest[number], longest[number + 1])
+    return fences
+
+
+def fence_mark(content: str) -> str:
+    """Return the run of backticks or tildes that opens a fence, or ""."""
+    if not content.startswith(("```", "~~~")):
+        return ""
+    info = content.lstrip(content[0])
+    if content[0] == "`" and "`" in info:
+        return ""  # inline code
+    return content[: len(content) - len(info)]
+
+
+def line_problem(line: Line) -> Problem | None:
+    """Return the problem at a line: a conflict marker, or a fence or comment that never ends."""
+    if line.role is LineRole.CONFLICT and line.text.startswith("<"):
+        return Problem(
+            line.number,
+            "git conflict markers: both sides are read",
+            "resolve the merge in this file",
+            "error",
+            "conflict",
+        )
+    if line.role is LineRole.UNCLOSED:
+        kind = "code fence"
+        if line.text.lstrip(BLANK).startswith("<"):
+            kind = "HTML comment"
+        return Problem(
+            line.number,
+            f"this {kind} is never closed: the text after it is read as if it were not there",
+            f"close the {kind}",
+            "warning",
+            "unclosed",
+        )
+    return None
+
+
+class Heading(NamedTuple):
+    """The level (number of `#`) and the words of a heading."""
+
+    level: int
+    title: str
+
+
+def parse_heading(line: Line) -> Heading | None:
+    """Return the heading on a line, which must start in the first column."""
+    if not line.text.startswith("#") or not line.is_markdown:
+        return None
+    content = line.text.lstrip("#")
+    level = len(line.text) - len(content)
+    if level > _MAX_HEADING_LEVEL or (content and content[0] not in BLANK):
+        return None
+    title = content.strip(BLANK)
+    without_closing = title.rstrip("#")
+    if without_closing != title and (not without_closing or without_closing[-1] in BLANK):
+        title = without_closing.rstrip(BLANK)
+    return Heading(level, title)
+
+
+def is_rule(text: str) -> bool:
+    """Whether a line is a thematic break, such as `---`."""
+    return _RULE.fullmatch(text) is not None
+
+
+def is_footer(line: Line) -> bool:
+    """Whether a line is `_Last updated: ..._` in the first column."""
+    return line.is_markdown and _FOOTER.match(line.text) is not None
+
+
+def continues_paragraph(line: Line) -> bool:
+    """Whether a line may continue the paragraph above it."""
+    content = line.text.strip(BLANK)
+    if _NOT_A_PARAGRAPH.match(content) or is_footer(line):
+        return False
+    return parse_heading(line) is None and not is_rule(content)
+
+
+# --- splices -----------------------------------------------------------------------------------
+
+
+class Insertion(NamedTuple):
+    """A text to insert, with the line endings around it, and where to insert it."""
+
+    position: int
+    text: str
+
+
+def insertion_below(
+    text: str, at: int, block: str, newline: str, *, apart: bool = True
+) -> Insertion:
+    """Return how to insert a block below the last text before `at`.
+
+    With `apart`, a blank line separates the block from that text. `cut_lines` finds and removes
+    all line endings that are written here.
+    """
+    position = text_end(text, at)
+    if position:
+        # `\r` before `\n` would look like one line ending, and `cut_lines` would remove both.
+        above = "\r\n" if text[position - 1] == "\r" else newline
+        if apart:
+            above += above
+        return Insertion(position, above + block)
+    if text_end(text, len(text)):
+        return Insertion(_bom_length(text), block + newline * 2)
+    if text in ("", BOM) or text.endswith("\n"):
+        return Insertion(len(text), block + newline)
+    return Insertion(len(text), newline + block + newline)
+
+
+def cut_lines(text: str, start: int, end: int, *, apart: bool = False) -> str:
+    """Return the text without some lines and without the blank line that came with them.
+
+    With `apart`, the lines were inserted with a blank line, even if none follows them.
+    """
+    end = text_end(text, end)
+    line_endings = 1
+    if apart or is_spaced_below(text, end):
+        line_endings = 2
+    is_top = not text[:start].strip(BOM)
+    if is_top:
+        is_windows = text.startswith("\r\n", end)
+    else:
+        is_windows = text.endswith("\r\n", 0, start)
+    newline = "\r\n" if is_windows else "\n"
+    for _ in range(line_endings):
+        if is_top and text.startswith(newline, end):
+            end += len(newline)
+        elif not is_top and text.endswith(newline, 0, start):
+            start -= len(newline)
+    return text[:start] + text[end:]
+
+
+def text_end(text: str, at: int) -> int:
+    """Return the end of the last line with words before `at`, or 0 when there is none."""
+    while at > 0:
+        stop = at
+        if text[at - 1] == "\n":
+            stop = at - 1
+        at = text.rfind("\n", 0, stop) + 1
+        line = text[at:stop].removesuffix("\r")
+        ignored = BLANK if at else BLANK + BOM
+        if line.strip(ignored):
+            return at + len(line)
+    return 0
+
+
+def is_spaced_below(text: str, at: int) -> bool:
+    """Whether a blank line, or the end of the text, follows the line at this position."""
+    below = text.find("\n", at) + 1
+    if not below:
+        return True
+    end = text.find("\n", below)
+    if end < 0:
+        end = len(text)
+    return not text[below:end].strip(BLANK + "\r")
+
+
+def _bom_length(text: str) -> int:
+    return len(BOM) if text.startswith(BOM) else 0
+
+
+def normalise_text(text: str) -> str:
+    """Return a text for comparison: without case, whitespace, backticks and final punctuation."""
+    folded = " ".join(text.replace("`", "").casefold().split())
+    return folded.rstrip(".!?。 ") or folded
+
+
+def check_text(text: str, what: str) -> str:
+    """Return a text in the form that these files can hold.
+
+    Raises Refused when it is empty or contains a NUL character.
+    """
+    if "\x00" in text:
+        raise Refused(
+            f"the {what} contains a NUL character", hint="remove it: text files cannot hold it"
+        )
+    clean = text.replace("\r\n", "\n")
+    if not clean.strip():
+        raise Refused(f"the {what} is empty", hint="write what to remember, in a sentence")
+    return clean
+
+
+# --- bullets -----------------------------------------------------------------------------------
+
+ANY_DEPTH = 1_000_000  # columns: more than any bullet is indented
+_TOP_LEVEL_DEPTH = 3  # columns; markdown reads a line that is indented further as nested or code
+_TAB = 4  # columns
+_MAX_MARKER_GAP = 5  # columns from a bullet's mark to its words; beyond that they are code
+_NESTED_INDENT = 2  # columns that a line must be indented below its bullet to belong to it
+
+
+class Bullet(NamedTuple):
+    """A bullet with its continuation lines."""
+
+    start: int
+    end: int
+    number: int
+    text: str
+
+
+class BulletMarker(NamedTuple):
+    """How a bullet begins: the column of its mark, and the column and index of its words."""
+
+    indent: int
+    text_column: int
+    text_index: int
+
+
+def indentation(text: str) -> int:
+    """Return the columns of whitespace before a line's words; a tab stop is every 4 columns."""
+    spaces = text[: len(text) - len(text.lstrip(BLANK))]
+    return len(spaces.expandtabs(_TAB))
+
+
+def bullet_marker(text: str) -> BulletMarker | None:
+    """Return how the bullet on this line begins; None when the line does not begin one."""
+    item = text.lstrip(BLANK)
+    content = item[1:].lstrip(BLANK)
+    if item[:2] not in MARKERS or not content or is_rule(item):
+        return None
+    indent = indentation(text)
+    index = len(text) - len(content)
+    column = len(text[:index].expandtabs(_TAB))
+    if column - indent > _MAX_MARKER_GAP:
+        column = indent + 2
+    return BulletMarker(indent, column, index)
+
+
+@dataclass(slots=True)
+class _OpenBullet:
+    """A bullet that the next lines may still continue."""
+
+    first: Line
+    marker: BulletMarker
+    end: int
+    parts: list[str]
+    waiting: list[str]  # blank lines, which belong to the bullet only if it continues
+    in_paragraph: bool  # the last line was running text, which an unindented line may continue
+    in_block: bool  # the fence or comment that is open belongs to the bullet
+
+    def is_continued_by(self, line: Line, deepest: int) -> bool:
+        """Whether a line that is not blank belongs to this bullet."""
+        if line.role is LineRole.CONFLICT:
+            return False
+        if line.role is LineRole.INSIDE:
+            return self.in_block
+        column = indentation(line.text)
+        if column >= self.marker.indent + _NESTED_INDENT or column > deepest:
+            return True
+        is_lazy = self.in_paragraph and line.role is LineRole.TEXT
+        return is_lazy and bullet_marker(line.text) is None and continues_paragraph(line)
+
+    def append(self, line: Line) -> None:
+        self.parts += self.waiting
+        self.waiting = []
+        self.parts.append(dedent(line.text, self.marker.text_column))
+        self.end = line.end
+        if line.role is not LineRole.INSIDE:
+            self.in_block = line.role is LineRole.OPENS
+            self.in_paragraph = line.is_markdown
+
+    def append_blank(self, line: Line) -> None:
+        self.waiting.append(dedent(line.text, self.marker.text_column))
+        self.in_paragraph = False
+
+    def close(self) -> Bullet:
+        text = "\n".join(self.parts).rstrip(BLANK)
+        return Bullet(self.first.start, self.end, self.first.number, text)
+
+
+def read_bullets(region: Iterable[Line], deepest: int = _TOP_LEVEL_DEPTH) -> Iterator[Bullet]:
+    """Yield the bullets of a section; one that is indented beyond `deepest` columns is nested."""
+    bullet: _OpenBullet | None = None
+    for line in region:
+        if bullet is not None:
+            if line.blank and line.role is not LineRole.INSIDE:
+                bullet.append_blank(line)
+                continue
+            if bullet.is_continued_by(line, deepest):
+                bullet.append(line)
+                continue
+            yield bullet.close()
+        bullet = _open_bullet(line, deepest)
+    if bullet is not None:
+        yield bullet.close()
+
+
+def _open_bullet(line: Line, deepest: int) -> _OpenBullet | None:
+    if line.role is LineRole.INSIDE:
+        return None
+    marker = bullet_marker(line.text)
+    if marker is None or marker.indent > deepest:
+        return None
+    return _OpenBullet(
+        line,
+        marker,
+        end=line.end,
+        parts=[line.text[marker.text_index :]],
+        waiting=[],
+        in_paragraph=line.is_markdown,
+        in_block=line.role is LineRole.OPENS,
+    )
+
+
+def dedent(text: str, width: int) -> str:
+    """Return a line without the whitespace in its first `width` columns."""
+    at = 0
+    while text[at : at + 1] in (" ", "\t") and len(text[:at].expandtabs(_TAB)) < width:
+        at += 1
+    return text[at:]
+
+
+def render_bullet(text: str, newline: str, lead: str = "- ", pad: int = 2) -> str:
+    """Return a text as a bullet; its further lines are indented by `pad` columns."""
+    first, *rest = text.split("\n")
+    lines = [lead + first]
+    for line in rest:
+        lines.append(" " * pad + line if line else "")
+    return newline.join(lines) + newline

@@ -1,0 +1,263 @@
+"""Values for work: tasks, features, stories, runs, the journal, agents and MCP servers.
+
+An agent never raises for what its program did. `Reply.stop` reports it instead, because the loop
+must journal every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ralph.core.record import Outcome
+
+
+class TaskStatus(StrEnum):
+    """The state of a task."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    BLOCKED = "blocked"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who is working on a task, and when the claim expires."""
+
+    run: str
+    host: str
+    pid: int
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work, stored in `.ralph/tasks/<id>/task.json`."""
+
+    id: str
+    title: str
+    description: str = ""
+    status: str = "pending"
+    priority: int = 0
+    blocked_by: tuple[str, ...] = ()
+    parent: str | None = None
+    feature: str | None = None
+    attempts: int = 0
+    worktree: str | None = None
+    branch: str | None = None
+    claim: Claim | None = None
+    created_at: str = ""
+    updated_at: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One user story of a PRD, stored in `.ralph/tasks/<id>/prd.json`."""
+
+    id: str
+    title: str
+    description: str = ""
+    acceptance_criteria: tuple[str, ...] = ()
+    priority: int = 0
+    passes: bool = False
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What several tasks build together, stored in `.ralph/features/<id>/feature.json`."""
+
+    id: str
+    title: str
+    description: str = ""
+    status: str = "open"
+    created_at: str = ""
+    updated_at: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+class RunStatus(StrEnum):
+    """The state of a run of the loop, as the index stores it."""
+
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """How one iteration ended, stored as a line of `log/runs/<run>.jsonl`."""
+
+    run: str
+    iteration: int
+    outcome: Outcome
+    task: str = ""
+    title: str = ""  # of the task, so that search finds the entry by it
+    feature: str = ""
+    agent: str = ""
+    model: str = ""
+    duration: float = 0.0
+    cost: float = 0.0
+    files: tuple[str, ...] = ()
+    notes: str = ""
+    created_at: str = ""
+    session: str = ""  # the id that the client gave the conversation
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+
+class StopReason(StrEnum):
+    """Why an agent stopped."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    MAX_TURNS = "max_turns"
+    REFUSAL = "refusal"
+    CANCELLED = "cancelled"  # `Ask.stopped` returned True
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    UNAVAILABLE = (
+        "unavailable"  # not installed, not logged in, offline, overloaded: try again later
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One use of a tool: its name, the files it named, and whether it succeeded."""
+
+    name: str
+    files: tuple[str, ...] = ()
+    ok: bool = True
+    writes: bool = False
+
+
+def never_stop() -> bool:
+    """Never ask to stop."""
+    return False
+
+
+def ignore_text(text: str) -> None:
+    """Ignore a text."""
+
+
+class ProcessResult(NamedTuple):
+    """Exit code and output. `code` is None if it was not started, negative after a signal."""
+
+    code: int | None
+    out: str
+    err: str
+    timed_out: bool = False
+    stopped: bool = False
+    cut: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One prompt for an agent. `session` is a conversation to resume."""
+
+    prompt: str
+    folder: Path
+    model: str = ""
+    session: str = ""
+    read_only: bool = False
+    timeout: float = 0.0  # seconds; 0 means no limit
+    allowed: tuple[str, ...] = ()  # commands that the agent may run without asking
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)  # added to ours
+    show: Callable[[str], None] = ignore_text
+    stopped: Callable[[], bool] = never_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent answered, why it stopped, what it did, and the cost in dollars."""
+
+    text: str
+    stop: StopReason = StopReason.END_TURN
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+    cost: float = 0.0
+    session: str = ""
+    error: str = ""  # a description, if it did not end well
+    final: int = 0  # offset in the text of the message after the last tool call
+    outputs: tuple[str, ...] = ()  # tool results, as far as the agent reports them
+    refused: tuple[str, ...] = ()  # actions that were not permitted
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that its tools wrote, without duplicates."""
+        written: dict[str, None] = {}
+        for call in self.calls:
+            if call.writes:
+                written.update(dict.fromkeys(call.files))
+        return tuple(written)
+
+
+class Agent(Protocol):
+    """A program that works on a prompt."""
+
+    name: str
+    reads_only: bool  # whether `Ask.read_only` is enforced, so that it can verify safely
+
+    def run(self, ask: Ask) -> Reply:
+        """Work on the prompt until it is done."""
+        ...
+
+
+class ServerStatus(StrEnum):
+    """The state of a server, in the words of the cache file."""
+
+    RUNNING = "running"
+    FAILED = "failed"
+    NEEDS_AUTH = "needs-auth"
+    UNKNOWN = "unknown"
+
+
+UNUSABLE = (ServerStatus.FAILED, ServerStatus.NEEDS_AUTH)
+"""Servers in these states are not passed to agents."""
+
+
+class Transport(StrEnum):
+    """How to talk to a server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    SSE = "sse"
+    OTHER = "other"
+
+
+class ServerScope(StrEnum):
+    """Who configured a server. An earlier scope wins."""
+
+    LOCAL = "local"
+    PROJECT = "project"
+    USER = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """One MCP server. A project's server is `trusted` only once the user has agreed to it."""
+
+    name: str
+    whose: ServerScope
+    way: Transport
+    command: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    where: str = ""
+    why_not: str = ""
+    trusted: bool = True
+
+
+class ServerAnswer(NamedTuple):
+    """What a server answered, and why it is not running, if it is not."""
+
+    status: ServerStatus
+    why: str = ""

@@ -1,0 +1,1 @@
+"""Clients, their hooks, the project's setup and its health."""

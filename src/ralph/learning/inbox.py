@@ -1,0 +1,422 @@
+"""The inbox of `ralph review`: everything a person should decide, for terminal, scripts and pages.
+
+Nothing is resolved here. When a person lets something stay as it is, a hash of the texts is
+remembered, so that it does not come up again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, islice
+from pathlib import Path
+
+from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
+from ralph.core import ids, paths, render
+from ralph.core.errors import Refused
+from ralph.core.record import AT
+from ralph.core.repository import GitHistory, Repository
+from ralph.core.similarity import differ, similarity, statement, term_weights
+from ralph.core.text import normalise_text
+from ralph.formats.memories import CONFLICTS
+from ralph.learning import insights as insight
+from ralph.learning.insights import Insight
+from ralph.memory import memory, quarantine
+from ralph.recall import outdated, usage
+from ralph.search.citations import STALE
+from ralph.storage.library import Stored
+
+INSIGHT = "insight"
+HELD = "held"
+EDIT = "edit"
+CONFLICT = "conflict"
+CITATION = "citation"
+CONTRADICTION = "contradiction"
+DUPLICATE = "duplicate"
+UNUSED = "unused"
+UNUSED_DAYS = 60
+_MIN_SIMILAR_WORDS = 5  # in a shorter text, one word makes the difference
+_WORD = re.compile(r"\w{3,}")
+_MAX_TEXTS_WITH_RARE_WORD = 12
+_MAX_COMPARED_PAIRS = 20_000
+_GIT_SECONDS = 5.0
+_VERBS = {
+    HELD: ("accept", "reject"),
+    EDIT: ("accept", "edit", "delete"),
+    CONFLICT: ("accept", "merge", "supersede", "edit", "delete"),
+    CONTRADICTION: ("accept", "supersede", "edit", "archive", "delete"),
+    DUPLICATE: ("accept", "merge", "archive", "delete"),
+    CITATION: ("accept", "edit", "archive", "promote", "delete"),
+    UNUSED: ("accept", "edit", "archive", "promote", "delete"),
+}
+"""What can be done with each kind of item."""
+_INSIGHT_VERBS = {
+    "proposed": ("accept", "reject", "promote"),
+    "accepted": ("reject", "promote"),
+    "promoted": ("reject", "promote"),
+    "rejected": ("accept",),
+}
+_REVIEW_VERBS = ("accept", "reject", "promote")  # commands of `ralph review`, not `ralph memory`
+_DEFAULT_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """Something for a person to decide: what it is, why, its evidence, and the commands for it."""
+
+    id: str
+    kind: str
+    text: str
+    why: str
+    evidence: tuple[str, ...]
+    actions: tuple[str, ...]
+    status: str = ""
+    label: str = ""
+    seen: str = ""
+    task: str = ""
+    source: str = ""
+    other: str = ""  # the memory that it conflicts with, contradicts or repeats
+    verbs: tuple[str, ...] = ()  # what can be done with it
+
+    @property
+    def key(self) -> str:
+        """The hash that is remembered when a person lets the item stay."""
+        return ids.derived(self.kind, f"{self.id} {self.other} {self.text} {self.evidence}")
+
+
+def items(
+    root: Path, *, task_id: str = "", status: str = "proposed", within: str = ""
+) -> list[ReviewItem]:
+    """Return the insights with this status ("" for any), and whatever else waits for a person.
+
+    Only the statuses "proposed" and "" include the rest, and only without a task.
+    """
+    listed = []
+    for found in insight.list_(root, task_id=task_id, within=within):
+        if not status or insight.state(found.record) == status:
+            listed.append(insight_item(found, root))
+    if status not in ("", "proposed") or task_id:
+        return listed
+    return [*held_items(root), *listed, *memory_items(root)]
+
+
+def held_items(root: Path) -> list[ReviewItem]:
+    """Return what reads like an instruction to an agent: held additions and unsigned entries."""
+    reads_like = "it reads like an instruction to an agent"
+    found = []
+    for held in quarantine.held(root):
+        text = render.guarded_text(held.title, held.text, held.tags)
+        if render.looks_like_instructions(text):
+            status = "held"
+            author = held.by or "somebody"
+            way = f" by {held.via}" if held.via else ""
+            why = f"{author} added it{way}, and {reads_like}"
+        else:
+            status = "proposed"
+            why = f"imported from {held.via}"
+        found.append(
+            _make_item(
+                HELD, held.id, held.text, why, status=status, label=held.kind, source=held.in_
+            )
+        )
+    for stored in quarantine.unattributed(root):
+        why = f"{reads_like}, and it is not committed: nobody has signed for it"
+        found.append(_memory_item(root, EDIT, stored, why, status="held"))
+    return found
+
+
+def insight_item(each: Insight, root: Path) -> ReviewItem:
+    """Return an insight as an item of the inbox."""
+    record = each.record
+    state = insight.state(record)
+    count = record.extra.get(COUNT, 1)
+    seen = f"{count}x"
+    why = f"{record.label}, seen {count} times in {', '.join(places(record)) or 'no known session'}"
+    if is_well_evidenced(record):
+        seen += "*"
+        why += "; it goes to the patterns when its task is done"
+    return _make_item(
+        INSIGHT,
+        record.id,
+        record.text,
+        why,
+        verbs=_INSIGHT_VERBS.get(state, ("reject", "promote")),
+        evidence=evidence(record),
+        status=state,
+        label=record.label,
+        seen=seen,
+        task=each.task,
+        source=f"{paths.shown(each.stored.path, root)}:{each.stored.line}",
+    )
+
+
+def _memory_item(
+    root: Path, kind: str, stored: Stored, why: str, *, other: str = "", status: str = ""
+) -> ReviewItem:
+    record = stored.record
+    return _make_item(
+        kind,
+        record.id,
+        record.text,
+        why,
+        other=other,
+        status=status or kind,
+        label=record.kind.value,
+        source=f"{paths.shown(stored.path, root)}:{stored.line}",
+    )
+
+
+def _make_item(
+    kind: str,
+    name: str,
+    text: str,
+    why: str,
+    *,
+    verbs: tuple[str, ...] = (),
+    other: str = "",
+    evidence: Sequence[str] = (),
+    status: str = "",
+    label: str = "",
+    seen: str = "",
+    task: str = "",
+    source: str = "",
+) -> ReviewItem:
+    """Return an item with the commands of its verbs; without evidence, `other` is its evidence."""
+    verbs = verbs or _VERBS[kind]
+    if not evidence and other:
+        evidence = (other,)
+    # A script deletes one of two entries instead of merging them: only people get that verb.
+    commands = [_command(verb, name, other) for verb in verbs if verb != "merge"]
+    return ReviewItem(
+        name,
+        kind,
+        text,
+        why,
+        tuple(evidence),
+        tuple(commands),
+        status=status,
+        label=label,
+        seen=seen,
+        task=task,
+        source=source,
+        other=other,
+        verbs=verbs,
+    )
+
+
+def _command(verb: str, name: str, other: str) -> str:
+    if verb == "supersede":
+        return f"ralph memory supersede {other} {name}"
+    if verb == "promote":
+        return f"ralph review promote {name} --to patterns"
+    group = "review" if verb in _REVIEW_VERBS else "memory"
+    return f"ralph {group} {verb} {name}"
+
+
+# --- findings in the memory files --------------------------------------------------------------
+
+
+def memory_items(root: Path) -> list[ReviewItem]:
+    """Return the memories that need a decision, without those that a person let stay."""
+    entries = memory.list_(root, in_=("memories", "guardrails"))
+    valid = {record.id for record in memory.current([stored.record for stored in entries])}
+    current = []
+    for stored in entries:
+        if stored.record.id in valid and CONFLICTS not in stored.record.extra:
+            current.append(stored)
+    found = [
+        *_conflicts(root, entries),
+        *_unsigned(root, current),
+        *_contradictions(root, current),
+        *_duplicates(root, current),
+        *_stale_citations(root),
+        *_unused(root, current),
+    ]
+    if not found:
+        return []
+    kept = quarantine.accepted_keys(root)
+    return [item for item in found if item.key not in kept]
+
+
+def _conflicts(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
+    texts = {stored.record.id: stored.record.text for stored in entries}
+    for stored in entries:
+        other = str(stored.record.extra.get(CONFLICTS) or "")
+        if not other:
+            continue
+        if other in texts:
+            why = f"a merge set it aside: {other} says {texts[other]}"
+        else:
+            why = f"a merge set it aside: {other} no longer exists"
+        yield _memory_item(root, CONFLICT, stored, why, other=other)
+
+
+def _unsigned(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
+    """Yield entries of committed files that are not in the commit and that no command wrote."""
+    by_path: dict[Path, list[Stored]] = {}
+    for stored in entries:
+        if not stored.record.extra.get(AT) and not quarantine.is_suspicious(stored.record):
+            by_path.setdefault(stored.path, []).append(stored)
+    for path, group in by_path.items():
+        committed = Repository(path.parent, _GIT_SECONDS).text(f"HEAD:./{path.name}")
+        if not committed:
+            continue
+        committed = committed.replace("\r", "")
+        for stored in group:
+            if f"### {stored.record.id}\n" not in committed:
+                why = "it is not committed, and no command of Ralph wrote it"
+                yield _memory_item(root, EDIT, stored, why)
+
+
+def _contradictions(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
+    first_about: dict[tuple[str, ...], Stored] = {}
+    for stored in entries:
+        subject, value = statement(stored.record.text)
+        if not subject:
+            continue
+        other = first_about.setdefault(subject, stored).record
+        if statement(other.text)[1] != value:
+            why = f"it contradicts {other.id}: {other.text}"
+            yield _memory_item(root, CONTRADICTION, stored, why, other=other.id)
+
+
+def _duplicates(root: Path, entries: Sequence[Stored]) -> Iterator[ReviewItem]:
+    """Yield entries that repeat an earlier one in their file."""
+    weights = cache(term_weights)
+
+    def says_the_same(one: str, other: str) -> bool:
+        if normalise_text(one) == normalise_text(other):
+            return True
+        if min(len(one.split()), len(other.split())) < _MIN_SIMILAR_WORDS:
+            return False
+        return similarity(weights(one), weights(other)) > 0 and not differ(one, other)
+
+    repeats = set[int]()
+    for earlier, number in sorted(_pairs_to_compare(entries)):
+        first = entries[earlier].record
+        if number not in repeats and says_the_same(first.text, entries[number].record.text):
+            repeats.add(number)
+            why = f"{first.id} says the same: {first.text}"
+            yield _memory_item(root, DUPLICATE, entries[number], why, other=first.id)
+
+
+def _pairs_to_compare(entries: Sequence[Stored]) -> set[tuple[int, int]]:
+    """Return the indices of entries of a file that have the same text or share a rare word."""
+    pairs = set[tuple[int, int]]()
+    first_with_text: dict[tuple[Path, str], int] = {}
+    numbers_by_word: dict[tuple[Path, str], list[int]] = {}
+    for number, stored in enumerate(entries):
+        text = stored.record.text
+        first = first_with_text.setdefault((stored.path, normalise_text(text)), number)
+        if first != number:
+            pairs.add((first, number))
+            continue
+        for word in set(_WORD.findall(text.lower())):
+            numbers_by_word.setdefault((stored.path, word), []).append(number)
+    pairs.update(islice(_pairs_with_rare_word(numbers_by_word), _MAX_COMPARED_PAIRS))
+    return pairs
+
+
+def _pairs_with_rare_word(
+    numbers_by_word: Mapping[tuple[Path, str], list[int]],
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of entries that share a rare word, the rarest words first."""
+    for numbers in sorted(numbers_by_word.values(), key=len):
+        if len(numbers) <= _MAX_TEXTS_WITH_RARE_WORD:
+            yield from combinations(numbers, 2)
+
+
+def _stale_citations(root: Path) -> Iterator[ReviewItem]:
+    for report in outdated.check_citations(root):
+        problems = [checked for checked in report.looked if checked.verdict in STALE]
+        if not problems:
+            continue
+        reasons = []
+        locations = []
+        for checked in problems:
+            citation = checked.citation
+            reasons.append(f"{checked.verdict.value}: {citation.kind.value} {citation}")
+            if checked.place and checked.place not in locations:
+                locations.append(checked.place)
+        yield _make_item(
+            CITATION,
+            report.record.id,
+            report.record.text,
+            "; ".join(reasons),
+            evidence=locations,
+            status="stale",
+            label=CITATION,
+            source=f"{report.place}:{report.line}",
+        )
+
+
+def _unused(root: Path, entries: Iterable[Stored]) -> Iterator[ReviewItem]:
+    """Yield old memories that no session got, once the injections reach back far enough."""
+    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    since = ids.first_day(UNUSED_DAYS)
+    injected = {injection.record for injection in ledger.injections}
+    if not any(injection.at < since for injection in ledger.injections):
+        return
+    for stored in entries:
+        if stored.record.created_at < since and stored.record.id not in injected:
+            why = f"no session got it, and it is older than {UNUSED_DAYS} days"
+            yield _memory_item(root, UNUSED, stored, why)
+
+
+# --- pull requests -----------------------------------------------------------------------------
+
+
+def changed_items(root: Path, base: str = "") -> list[ReviewItem]:
+    """Return what needs a person in files that differ from the merge base.
+
+    A commit does not count as a signature here. Raises Refused without a repository or a merge
+    base.
+    """
+    git = GitHistory(root)
+    if not git.there:
+        raise Refused(f"{root}: is not in a git repository", hint="run it in a checkout")
+    start = _merge_base(git, base)
+    options = ("--name-only", "--relative", "-z", "--diff-filter=d")
+    before = {
+        name: git.text(f"{start}:./{name}") or "" for name in git.names("diff", *options, start)
+    }
+    found = [item for item in items(root) if item.source.rpartition(":")[0] in before]
+    already_found = {item.id for item in found if item.kind == EDIT}
+    for stored in memory.list_(root, in_=("memories", "guardrails", "patterns", "knowledge")):
+        record = stored.record
+        old_text = before.get(paths.shown(stored.path, root))
+        if record.id in already_found or old_text is None:
+            continue
+        if quarantine.is_suspicious(record) and record.text.split("\n")[0] not in old_text:
+            why = "it is new, and reads like an instruction to an agent"
+            found.append(_memory_item(root, EDIT, stored, why))
+    return found
+
+
+def _merge_base(git: GitHistory, base: str) -> str:
+    """Return the commit where HEAD left the base branch. Raises Refused if it is not known."""
+    branches: Sequence[str] = _DEFAULT_BRANCHES
+    if base:
+        branches = (f"origin/{base}", base)
+    branch = ""
+    for name in branches:
+        if git.commit(name):
+            branch = name
+            break
+    start = git.answer("merge-base", "HEAD", branch) if branch else ""
+    is_shallow = git.is_shallow()
+    if start and not (is_shallow and start == git.commit("HEAD")):
+        return start
+    if branch:
+        what = f"{branch} and HEAD have no common ancestor here"
+    else:
+        what = f"there is no branch {' or '.join(branches)}"
+    hint = "name the branch with --base"
+    if is_shallow:
+        hint = (
+            "the clone is shallow: fetch all of it "
+            "(`git fetch --unshallow`, or fetch-depth: 0 in a workflow)"
+        )
+    raise Refused(what, hint=hint)

@@ -1,0 +1,1 @@
+"""The coding agents that a loop can run."""

@@ -1,0 +1,1 @@
+"""Curated memory: add, edit, archive and merge its entries."""

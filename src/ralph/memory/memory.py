@@ -1,0 +1,838 @@
+"""`ralph memory ...`: read and write the entries of every curated file with one set of verbs.
+
+`in_` names the file: memories, guardrails, patterns, knowledge (`memory/knowledge.py`) or personal,
+which belongs to the user and not to a project. An id alone finds its file, also in the enclosing
+projects. Text is cleaned before anything else sees it. Ids and duplicates are decided while the
+file is locked, so that two writers cannot choose the same id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ralph.core import ids
+from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.core.record import (
+    AT,
+    NO_EXTRA,
+    Family,
+    Link,
+    MemoryKind,
+    Query,
+    Record,
+    SearchResult,
+    Status,
+)
+from ralph.core.text import normalise_text
+from ralph.formats.memories import WHY, render_memories, sort_by_section
+from ralph.recall.json_shapes import SESSION, VIA, WHO, memory_json
+from ralph.storage import files, forgotten, lookup
+from ralph.storage.files import WriteObserver
+from ralph.storage.library import NAMES, AlreadyThere, Collection, Library, Stored, check_folders
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ralph.core.settings import Embedding
+    from ralph.search import rank
+
+ALL = "all"
+MEMORIES = ("memories",)
+_DEFAULT_KINDS = {
+    "memories": MemoryKind.PATTERN,
+    "guardrails": MemoryKind.FIX,
+    "patterns": MemoryKind.PATTERN,
+    "personal": MemoryKind.PATTERN,
+}
+_PRIME_ORDER = ("guardrails", "memories", "patterns", "knowledge", "personal")
+_TRUNCATED = "<!-- truncated: budget exceeded -->"
+_HIDDEN_FROM_AGENTS = (AT, WHO, SESSION, WHY)
+"""Members of `extra` that agents do not get: instants, names and reasons."""
+_TRUSTED_AUTHORS = ("", "human")  # "" is a caller inside Ralph that names no author
+
+
+class Change(StrEnum):
+    """What happened to an entry."""
+
+    NEW = "new"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMemory:
+    """The entry as it is stored now, and what changed."""
+
+    stored: Stored
+    change: Change
+    private_parts: int = 0
+    same_as: str = ""  # the id of another entry with the same text
+    replaced: str = ""  # the id under which the log keeps the earlier body of a knowledge entry
+    shortened: bool = False
+    is_order: bool = False  # a person stored it, and it reads like an instruction to an agent
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the entry was added."""
+        return self.change is Change.NEW
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return self.change is not Change.UNCHANGED
+
+
+class PrimedMemories(NamedTuple):
+    """Entries chosen for an agent: the text to inject, its entries, and how many there were."""
+
+    text: str
+    records: tuple[Record, ...]
+    total: int
+
+
+def names_of(in_: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of collections, with `all` expanded. Raises UsageError for another name."""
+    valid = (*NAMES, ALL)
+    for name in in_:
+        if name not in valid:
+            raise UsageError(f"{name!r} is not a memory file", hint=f"one of {', '.join(valid)}")
+    if ALL in in_:
+        return NAMES
+    return tuple(dict.fromkeys(in_))
+
+
+def kinds_named(names: Sequence[str]) -> tuple[MemoryKind, ...]:
+    """Return kinds by their names in any case. Raises UsageError for an unknown name."""
+    valid = {kind.value: kind for kind in MemoryKind}
+    kinds = []
+    for name in names:
+        kind = valid.get(name.strip().lower())
+        if kind is None:
+            raise UsageError(f"{name!r} is not a type", hint=f"valid types: {', '.join(valid)}")
+        kinds.append(kind)
+    return tuple(kinds)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def list_(
+    root: Path,
+    *,
+    in_: Sequence[str] = MEMORIES,
+    kinds: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    last: int | None = None,
+    as_of: str = "",
+) -> list[Stored]:
+    """List entries in file order.
+
+    With `last`, return that many of the newest, by the instant they were added. With `as_of`,
+    return the entries that were valid on that day.
+    """
+    query = Query(kinds=tuple(kinds), tags=tuple(tags))
+    library = Library(root)
+    everything: list[Stored] = []
+    for name in names_of(in_):
+        everything += library.read(library.collection(name))
+    if as_of:
+        everything = _valid_on(everything, as_of)
+    entries = [stored for stored in everything if query.accepts(stored.record)]
+    if last is None:
+        return entries
+    if last <= 0:
+        return []
+    entries.sort(key=lambda stored: stored.record.added_at)
+    return entries[-last:]
+
+
+def _valid_on(entries: Sequence[Stored], day: str) -> list[Stored]:
+    """Return the entries that were valid on a day, as active ones, although archived later."""
+    records = [stored.record for stored in entries]
+    valid = {record.id for record in current(records, day)}
+    found = []
+    for stored in entries:
+        if stored.record.id in valid:
+            active = replace(stored.record, status=Status.ACCEPTED)
+            found.append(stored._replace(record=active))
+    return found
+
+
+def injected(root: Path, in_: str = "memories") -> list[Record]:
+    """Return the memories or guardrails that agents get in this project.
+
+    These are the project's own, those of enclosing projects, and personal memories.
+    """
+    library = Library(root)
+    records = [stored.record for stored in list_(root, in_=(in_,))]
+    others = [collection for collection in library.enclosing if collection.name == in_]
+    if in_ == "memories":
+        others.append(library.personal)
+    for collection in others:
+        with contextlib.suppress(RalphError):  # an unreadable file outside the project
+            for stored in library.read(collection):
+                if stored.record.status is not Status.RETIRED:
+                    records.append(stored.record)
+    return records
+
+
+def show(root: Path, name: str) -> Stored:
+    """Return an entry by its full or short id; knowledge also by its title or file name.
+
+    Raises NotFound for an unknown name.
+    """
+    return find(Library(root), name)[1]
+
+
+def find(library: Library, name: str) -> tuple[Collection, Stored]:
+    """Find an entry and its collection. Raises NotFound for an unknown name."""
+    try:
+        return library.find(name)
+    except NotFound:
+        from ralph.memory.knowledge_match import Titles
+
+        by_id = {stored.record.id: stored for stored in library.read(library.knowledge)}
+        titles = Titles(stored.record for stored in by_id.values())
+        record = titles.find(name.removesuffix(".md"))
+        if record is None:
+            raise
+        return library.knowledge, by_id[record.id]
+
+
+def search(
+    root: Path,
+    query: Query,
+    *,
+    in_: Sequence[str] = MEMORIES,
+    as_of: str = "",
+    embedding: Embedding | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> tuple[SearchResult, list[Stored]]:
+    """Return the best entries for a query, and where each is stored.
+
+    Archived entries are left out, and with `as_of` those that were not valid on that day.
+    """
+    from ralph.recall import outdated
+    from ralph.search import index, meaning, rank
+    from ralph.storage.sources import source_names
+
+    library = Library(root)
+    name_of = source_names(root)
+    path_of: dict[str, Path] = {}
+    for collection_name in names_of(in_):
+        for path in library.files_of(library.collection(collection_name)):
+            path_of[name_of(path)] = path
+    if not path_of:
+        return SearchResult((), 0), []
+    query = replace(query, sources=tuple(path_of), families=(Family.MEMORY,))
+
+    def find_hits(connection: sqlite3.Connection, by_meaning: rank.Meaning | None) -> SearchResult:
+        today = ids.now().date()
+        if not as_of:
+            return rank.search(connection, query, today=today, meaning=by_meaning)
+        unlimited = replace(query, limit=None)
+        result = rank.search(connection, unlimited, today=today, meaning=by_meaning)
+        valid = {stored.record.id for stored in list_(root, in_=in_, as_of=as_of)}
+        hits = tuple(hit for hit in result.hits if hit.record.id in valid)
+        return replace(result, hits=hits[: query.limit], total=len(hits))
+
+    def ask(connection: sqlite3.Connection) -> tuple[SearchResult, list[Stored]]:
+        by_meaning = None
+        if embedding is not None:
+            by_meaning = meaning.meaning_for(root, embedding, connection, query, warn)
+        result = find_hits(connection, by_meaning)
+        notes = outdated.describe_outdated(connection, [hit.record for hit in result.hits])
+        result = replace(result, hits=outdated.demote_outdated(result.hits, notes))
+        return result, _locate(connection, result, query, path_of)
+
+    return index.ask(root, ask)
+
+
+def _locate(
+    connection: sqlite3.Connection,
+    result: SearchResult,
+    query: Query,
+    path_of: Mapping[str, Path],
+) -> list[Stored]:
+    """Return where each hit is stored; several records may have the same id."""
+    from ralph.storage import queries
+
+    stored: dict[int, Stored] = {}  # by key, so that each row is used once
+    any_text = replace(query, text="")
+    for hit in result.hits:
+        keys = queries.keys_of(connection, hit.record.id, any_text)
+        records = queries.records(connection, [key for key in keys if key not in stored])
+        same = [key for key, record in records.items() if record == hit.record]
+        key = same[0] if same else next(iter(records))
+        name, line = queries.locations(connection, [key])[key]
+        stored[key] = Stored(hit.record, path_of[name], line)
+    return list(stored.values())
+
+
+def prime(
+    root: Path,
+    *,
+    in_: Sequence[str] = MEMORIES,
+    budget: int = 0,
+    kinds: Sequence[MemoryKind] = (),
+    tags: Sequence[str] = (),
+    recent: int = 0,
+    form: str = "markdown",
+    as_of: str = "",
+) -> PrimedMemories:
+    """Choose whole entries within a budget of tokens (0: no limit), guardrails first.
+
+    `form` is `markdown` or `json`.
+    """
+    from ralph.core import budget as budgets
+    from ralph.core import tokens
+    from ralph.memory import quarantine
+
+    query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
+    library = Library(root)
+    may_inject = quarantine.injectable(root)
+    names = names_of(in_)
+    chosen: dict[Collection, list[Record]] = {}
+    for name in _PRIME_ORDER:
+        if name not in names:
+            continue
+        records = [stored.record for stored in list_(root, in_=(name,), as_of=as_of)]
+        if not as_of:
+            records = current(records)
+        chosen[library.collection(name)] = [
+            record for record in records if query.accepts(record) and may_inject(record)
+        ]
+    nothing = PrimedMemories("", (), 0)
+    primed = nothing
+    for collection, records in chosen.items():
+        room = budget
+        if collection.name == "guardrails" and budget:  # it is the first collection
+            costs = []
+            for each, its_records in chosen.items():
+                complete = _fit(each, its_records, 0, form, nothing)
+                costs.append(tokens.estimate(complete.text))
+            room = budgets.guardrails_budget(budget, costs[0], sum(costs[1:]))
+        primed = _fit(collection, records, room, form, primed)
+    return primed
+
+
+def _fit(
+    collection: Collection,
+    records: Sequence[Record],
+    budget: int,
+    form: str,
+    before: PrimedMemories,
+) -> PrimedMemories:
+    """Append the entries of a collection that fit into a budget to those chosen before."""
+    from ralph.core import budget as budgets
+    from ralph.memory import knowledge_match as knowledge
+
+    is_knowledge = collection.name == "knowledge"
+    if is_knowledge:
+        ordered = [_without_signature(record) for record in records]
+    else:
+        by_time = sorted(records, key=lambda record: record.added_at)
+        plain = [_without_signature(record) for record in by_time]
+        ordered = list(sort_by_section(plain, collection.layout.kinds))
+
+    def render(rows: tuple[int, ...], omitted: int) -> str:
+        chosen = [ordered[row] for row in rows]
+        if form == "json":
+            everything = [memory_json(record) for record in (*before.records, *chosen)]
+            return json.dumps(everything, ensure_ascii=False, indent=2) + "\n"
+        if is_knowledge:
+            text = knowledge.render(chosen, 0)
+        else:
+            text = render_memories(chosen, collection.layout.kinds)
+        parts = [before.text, text]
+        if omitted:
+            where = "" if collection.name == "memories" else f" --in {collection.name}"
+            note = f"{len(rows)} of {len(ordered)} shown; more: ralph memory search{where}"
+            parts.append(f"{_TRUNCATED}\n<!-- {note} -->\n")
+        return "\n".join(part for part in parts if part)
+
+    text, shown = budgets.fit(ordered, budget, render)
+    chosen = before.records + tuple(ordered[row] for row in shown)
+    return PrimedMemories(text or before.text, chosen, before.total + len(ordered))
+
+
+def _without_signature(record: Record) -> Record:
+    """Return an entry as agents get it: without instants, names and reasons."""
+    extra = {name: value for name, value in record.extra.items() if name not in _HIDDEN_FROM_AGENTS}
+    return replace(record, updated_at=record.updated_at[:10], extra=extra)
+
+
+def predecessors(record: Record) -> list[str]:
+    """Return the ids of the entries that an entry supersedes."""
+    return [link.target for link in record.links if link.relation == "supersedes"]
+
+
+def successors(records: Sequence[Record]) -> Mapping[str, str]:
+    """Map the id of each superseded entry to the id of its successor."""
+    pairs = []
+    for record in records:
+        for old in predecessors(record):
+            pairs.append((record.id, old))
+    return lookup.replaced(pairs)
+
+
+def current(records: Sequence[Record], as_of: str = "") -> list[Record]:
+    """Leave out expired and superseded entries; those that supersede each other in a cycle stay.
+
+    With a day, return what was valid then: an archived entry until it was archived, a superseded
+    one until it was superseded.
+    """
+    day = as_of[:10] or ids.today()
+    replaced = successors(records)
+    by_id = {record.id: record for record in records}
+
+    def was_valid(record: Record) -> bool:
+        ends = []
+        if record.status is Status.RETIRED:
+            ends.append(record.updated_at)
+        if record.id in replaced:
+            ends.append(record.valid_until or by_id[replaced[record.id]].created_at)
+        return record.created_at[:10] <= day and all(day < end[:10] for end in ends)
+
+    valid = []
+    for record in records:
+        if record.valid_until and record.valid_until < day:
+            continue
+        is_valid = was_valid(record) if as_of else record.id not in replaced
+        if is_valid:
+            valid.append(record)
+    return valid
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
+    """Create a memory file and return what was done.
+
+    Only with `force` is an existing file replaced, after a backup; otherwise raises Conflict.
+    """
+    from ralph.formats.pages import patterns_template
+
+    names_of([in_])
+    if in_ not in _DEFAULT_KINDS:
+        raise UsageError(
+            f"{in_} needs no file", hint=f"ralph memory init --in {', '.join(_DEFAULT_KINDS)}"
+        )
+    collection = Library(root).collection(in_)
+    home = collection.home
+    check_folders(home, collection.root)
+    if in_ == "patterns":
+        template = patterns_template()
+    else:
+        template = collection.layout.template()
+    if not (home.exists() or home.is_symlink()):
+        files.write(home, template, root=collection.root, expect="", mode=collection.mode)
+        return f"created {home}"
+    if not force:
+        raise Conflict(
+            f"{home}: already exists",
+            hint="use --force to replace it; the old file is kept as a backup",
+        )
+    files.target(home, collection.root)  # before the backup: a refusal must leave nothing behind
+    before = files.read(home) or ""
+    copy = backup(home, collection.root, before)
+    files.write(home, template, root=collection.root, expect=before, mode=collection.mode)
+    return f"replaced {home}; the old file is {copy}"
+
+
+def backup(path: Path, root: Path, text: str | None = None) -> Path | None:
+    """Back up a file that is about to change, and hide the copy from git; None without a file."""
+    from ralph.storage.config import hide_from_git
+
+    copy = files.backup(path, root=root, text=text)
+    if copy is not None:
+        # A git exclude file that cannot be written must not stop the change.
+        with contextlib.suppress(RalphError):
+            hide_from_git(path.with_name(f"{path.name}.bak"), root, numbered=True)
+    return copy
+
+
+def add(
+    root: Path,
+    text: str,
+    kind: MemoryKind | None = None,
+    tags: Sequence[str] = (),
+    *,
+    in_: str = "memories",
+    title: str = "",
+    feature: str = "",
+    by: str = "",
+    via: str = "",
+    force: bool = False,
+    allow_secret: bool = False,
+    accepted: bool = False,  # a person has read what somebody else (`by`, `signed`) wants to add
+    signed: Mapping[str, str] | None = None,
+    links: tuple[Link, ...] = (),
+    patterns: Sequence[str] = (),
+    observer: WriteObserver | None = None,
+) -> SavedMemory:
+    """Add an entry unless one with the same text exists; knowledge with the same title is updated.
+
+    Raises UsageError for options that the file does not have, and Refused for a secret, for a
+    forgotten text that an agent adds, and for a text that is held for review.
+    """
+    from ralph.privacy.privacy import clean_memory, clean_tags
+
+    if names_of([in_]) == ("knowledge",):
+        from ralph.memory import knowledge
+
+        return knowledge.add(
+            root,
+            title,
+            text,
+            tags,
+            kind,
+            feature,
+            by,
+            via,
+            patterns,
+            allow_secret=allow_secret,
+            accepted=accepted,
+            signed=signed,
+            observer=observer,
+        )
+    _check_options(in_, title, feature, tags)
+    text, private = clean_memory(text, tags, allow_secret=allow_secret, patterns=patterns)
+    check_forgotten(text, by, observer)
+    kind = kind or _DEFAULT_KINDS[in_]
+    library = Library(root, observer)
+    collection = library.collection(in_)
+    new = Record("", kind, text, label=kind.value, tags=clean_tags(tags), links=links)
+    record = _sign(root, new, by, via, signed)
+    reader = "human" if accepted else by
+    check_author(root, record, reader, via=via, in_=in_)
+
+    def make(existing: Sequence[Record]) -> Record:
+        if in_ == "patterns":
+            from ralph.formats.pages import as_pattern
+
+            return as_pattern(record)
+        name = new_id(collection, kind, existing)
+        added_at = ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        extra = {**record.extra, AT: added_at}
+        return replace(record, id=name, created_at=added_at[:10], extra=extra)
+
+    def has_same_text(other: Record) -> bool:
+        if other.status is Status.RETIRED:
+            return False
+        return normalise_text(other.text) == normalise_text(text)
+
+    may_repeat = force and in_ != "patterns"
+    try:
+        stored = library.add(collection, make, unless=None if may_repeat else has_same_text)
+        saved = SavedMemory(stored, Change.NEW, private)
+    except AlreadyThere as there:
+        saved = SavedMemory(there.stored, Change.UNCHANGED, private)
+    return accept_by_author(root, saved, reader, observer)
+
+
+def _check_options(in_: str, title: str, feature: str, tags: Sequence[str]) -> None:
+    if title or feature:
+        raise UsageError("only knowledge has a title and a feature", hint="use --in knowledge")
+    if in_ == ALL:
+        raise UsageError("a new entry goes to one file", hint=f"--in {', '.join(NAMES)}")
+    if in_ == "patterns" and tags:
+        raise UsageError("patterns have no tags", hint="leave out --tags, or --in patterns")
+
+
+def _sign(
+    root: Path, record: Record, by: str, via: str = "", signed: Mapping[str, str] | None = None
+) -> Record:
+    """Return an entry signed by the caller, or by `signed`, instead of whoever signed it before."""
+    from ralph.memory.quarantine import signature
+
+    members = {WHO: "", SESSION: ""}
+    if via:
+        members[VIA] = via
+    members |= signature(root, by) if signed is None else signed
+    extra = dict(record.extra)
+    for name, value in members.items():
+        if value:
+            extra[name] = value
+        else:
+            extra.pop(name, None)
+    return replace(record, origin=replace(record.origin, by=by), extra=extra or NO_EXTRA)
+
+
+def check_author(
+    root: Path, record: Record, by: str, *, via: str = "", in_: str = "", feature: str = ""
+) -> None:
+    """Hold a new entry for review if it reads like an instruction and no person adds it.
+
+    Raises Refused for an entry that is held.
+    """
+    from ralph.memory import quarantine
+
+    if by in _TRUSTED_AUTHORS or not quarantine.is_suspicious(record):
+        return
+    held = quarantine.HeldMemory(
+        id="",
+        at="",
+        text=record.text,
+        in_=in_,
+        kind=record.kind.value,
+        title=record.title,
+        feature=feature,
+        tags=record.tags,
+        by=by,
+        via=via,
+        who=str(record.extra.get(WHO) or ""),
+        session=str(record.extra.get(SESSION) or ""),
+    )
+    raise quarantine.hold(root, held)
+
+
+def accept_by_author(
+    root: Path, saved: SavedMemory, by: str, observer: WriteObserver | None = None
+) -> SavedMemory:
+    """Accept what a person has stored; `is_order` tells if it reads like an instruction."""
+    from ralph.memory import quarantine
+
+    if by != "human" or not quarantine.is_suspicious(saved.stored.record):
+        return saved
+    quarantine.remember_accepted(root, saved.stored.record, observer)
+    return replace(saved, is_order=True)
+
+
+def check_forgotten(text: str, by: str, observer: WriteObserver | None = None) -> None:
+    """Refuse a text that was forgotten, unless a person adds it: that undoes the forgetting.
+
+    Raises Refused for any other author.
+    """
+    if not forgotten.load().has(text):
+        return
+    if by not in _TRUSTED_AUTHORS:
+        raise Refused(
+            "this text was forgotten by `ralph forget` and is not stored again",
+            hint="a person can restore it with `ralph memory add`",
+        )
+    if observer is None or observer.real:
+        forgotten.lift(text)
+
+
+def new_id(collection: Collection, kind: MemoryKind, existing: Sequence[Record]) -> str:
+    """Mint an id that no entry has; call it while the file is locked."""
+    taken = {record.id for record in existing}
+    while True:
+        minted = ids.mint(collection.layout.prefix or kind.value)
+        if minted not in taken:
+            return minted
+
+
+class _CleanEdit(NamedTuple):
+    """The changed members of an entry after cleaning."""
+
+    members: dict[str, Any]
+    private_parts: int = 0
+    shortened: bool = False
+
+
+def edit(
+    root: Path,
+    name: str,
+    *,
+    text: str | None = None,
+    title: str | None = None,
+    kind: MemoryKind | None = None,
+    tags: Sequence[str] | None = None,
+    allow_secret: bool = False,
+    patterns: Sequence[str] = (),
+    expect: str | None = None,
+    by: str = "",
+    via: str = "",
+    observer: WriteObserver | None = None,
+) -> SavedMemory:
+    """Change an entry's text, title, kind or tags, and nothing else.
+
+    Raises Conflict if its text is no longer `expect`, UsageError for a member that the entry
+    cannot have, and Refused for a secret or for an agent's instruction to agents.
+    """
+    from ralph.memory import quarantine
+
+    library = Library(root, observer)
+    collection, before = find(library, name)
+    _check_members(collection, before.record.id, title, tags)
+    clean = _clean_edit(
+        collection,
+        text=text,
+        title=title,
+        tags=tags,
+        allow_secret=allow_secret,
+        patterns=patterns,
+    )
+    members = clean.members
+    if kind is not None:
+        members["kind"] = kind
+
+    def change(record: Record) -> Record:
+        if expect is not None and record.text != expect:
+            if members.get("text") == expect:
+                return record
+            raise Conflict(
+                f"{record.id}: changed in its file while it was being edited",
+                hint="nothing was stored",
+            )
+        changed = replace(record, **members)
+        if by and changed.text != record.text:
+            changed = _sign(root, changed, by)
+        if changed == record:
+            return record
+        if by not in _TRUSTED_AUTHORS and quarantine.is_suspicious(changed):
+            raise Refused(
+                f"{record.id} would read like an instruction to an agent: nothing was changed",
+                hint="only a person at a terminal can store that",
+            )
+        if via:
+            changed = replace(changed, extra={**changed.extra, VIA: via})
+        return changed
+
+    saved = change_entry(root, library, collection, before.record.id, change, observer)
+    saved = accept_by_author(root, saved, by, observer)
+    same_as = ""
+    if text is not None and saved.changed:
+        same_as = _find_same_text(library, collection, saved.stored.record)
+    return replace(
+        saved, private_parts=clean.private_parts, same_as=same_as, shortened=clean.shortened
+    )
+
+
+def _check_members(
+    collection: Collection, record_id: str, title: str | None, tags: Sequence[str] | None
+) -> None:
+    if title is not None and collection.name != "knowledge":
+        raise UsageError(f"{record_id} has no title", hint="only knowledge has one")
+    if tags and collection.name == "patterns":
+        raise UsageError("patterns have no tags", hint="leave out --tags")
+
+
+def _clean_edit(
+    collection: Collection,
+    *,
+    text: str | None,
+    title: str | None,
+    tags: Sequence[str] | None,
+    allow_secret: bool,
+    patterns: Sequence[str],
+) -> _CleanEdit:
+    """Clean the members that an edit changes. Raises Refused for secrets, or if no tag is left."""
+    from ralph.formats.knowledge import shorten
+    from ralph.privacy.privacy import clean_memory, clean_tags, clean_title, count_private_tags
+
+    is_knowledge = collection.name == "knowledge"
+    members: dict[str, Any] = {}
+    private_parts = 0
+    shortened = False
+    if text is not None:
+        public, private_parts = clean_memory(text, allow_secret=allow_secret, patterns=patterns)
+        members["text"] = shorten(public) if is_knowledge else public
+        shortened = members["text"] != public
+    if title is not None:
+        clean = clean_title(title, allow_secret=allow_secret, patterns=patterns)
+        members["title"] = clean.text
+        private_parts += clean.private
+    if tags is not None:
+        private_parts += count_private_tags(tags, allow_secret=allow_secret, patterns=patterns)
+        members["tags"] = clean_tags(tags)
+        if not members["tags"] and (tags or is_knowledge):
+            what = "no tag is left"
+            if is_knowledge:
+                what = "a knowledge entry without a tag would never be found"
+            raise Refused(
+                what, hint="name a tag, or pass an empty string to remove the tags of a memory"
+            )
+    return _CleanEdit(members, private_parts, shortened)
+
+
+def _find_same_text(library: Library, collection: Collection, record: Record) -> str:
+    """Return the id of another entry with the same text, or ""."""
+    text = normalise_text(record.text)
+    for stored in library.read(collection):
+        other = stored.record
+        if other.id != record.id and normalise_text(other.text) == text:
+            return other.id
+    return ""
+
+
+def change_entry(
+    root: Path,
+    library: Library,
+    collection: Collection,
+    record_id: str,
+    change: Callable[[Record], Record],
+    observer: WriteObserver | None,
+) -> SavedMemory:
+    """Change an entry while its file is locked, and date the change.
+
+    A body that a knowledge entry loses is stored in the log first.
+    """
+    from ralph.memory import knowledge
+
+    is_knowledge = collection.name == "knowledge"
+    changed = False
+    replaced = ""
+
+    def change_and_date(record: Record) -> Record:
+        nonlocal changed, replaced
+        after = change(record)
+        if is_knowledge:
+            after = knowledge.as_stored(after)
+        changed = after != record
+        replaced = ""
+        if not changed or collection.name == "patterns":
+            return after
+        # A merge compares these times, and the file of a knowledge entry has whole seconds.
+        now = ids.timestamp(precision="seconds" if is_knowledge else "microseconds")
+        if is_knowledge and after.text.strip() != record.text.strip():
+            replaced = knowledge.keep_body(root, record, now, observer=observer)
+        return replace(after, updated_at=now)
+
+    stored = library.replace(collection, record_id, change_and_date)
+    return SavedMemory(stored, Change.UPDATED if changed else Change.UNCHANGED, replaced=replaced)
+
+
+def archive(
+    root: Path, name: str, observer: WriteObserver | None = None, *, status: Status = Status.RETIRED
+) -> SavedMemory:
+    """Hide an entry from searches, listings and agents; it stays in its file and has its id.
+
+    Raises Refused for a pattern, which has no status.
+    """
+    library = Library(root, observer)
+    collection, stored = find(library, name)
+    record_id = stored.record.id
+    if collection.name == "patterns":
+        raise Refused(
+            "a pattern cannot be archived", hint=f"`ralph memory delete {record_id}` removes it"
+        )
+
+    def set_status(record: Record) -> Record:
+        return replace(record, status=status)
+
+    return change_entry(root, library, collection, record_id, set_status, observer)
+
+
+def unarchive(root: Path, name: str, observer: WriteObserver | None = None) -> SavedMemory:
+    """Make an archived entry active again."""
+    return archive(root, name, observer, status=Status.ACCEPTED)
+
+
+def delete(
+    root: Path, name: str, *, expect: str | None = None, observer: WriteObserver | None = None
+) -> Stored:
+    """Remove an entry from its file; with `expect`, only if that is still its text."""
+    library = Library(root, observer)
+    collection, stored = find(library, name)
+    return library.remove(collection, stored.record.id, expect=expect)

@@ -1,0 +1,947 @@
+"""Choose the memories that an agent gets without asking: for a prompt, an action or a failure.
+
+For a prompt, the ranking decides which records are relevant enough, and a file that the prompt
+names adds the latest records about that file. Before an action or after a failed command, only a
+fix or a decision about that very file or command is injected. Nothing is injected twice in a
+session. A record with stale citations ranks lower and says so.
+
+Nothing here changes a row of the ranking: what is shown of a record is a `Shown` value. Hooks load
+this module.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ralph.core import render
+from ralph.core.prompts import human_prompt, is_own_prompt
+from ralph.core.terms import TermMatcher
+from ralph.core.tokens import estimate
+from ralph.lean import TYPE_CHECKING, record, replace
+from ralph.recall import passages
+from ralph.search import rank as ranking
+from ralph.search.question import coverage
+from ralph.storage import hook_files, lookup
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from ralph.search.question import WeightedWord
+    from ralph.search.rank import RankedRow, Ranking
+    from ralph.storage.lookup import Filter, RecordRow
+
+ACTION_CHARACTERS = 600  # characters that may be injected before or after an action
+MEMORY_SHARE = 0.15  # default share of a context window that memories may fill
+HOW = "`ralph search` with words of your task"
+
+MAX_RECORDS = 5  # records injected with a prompt, besides passages
+_MAX_ACTION_RECORDS = 2
+_MAX_RECORDS_PER_SESSION = 2  # records of one earlier session
+_RANKED_RECORDS = 20
+_EXPLAINED_RECORDS = 30  # ranked records for which `explain_left_out` gives a reason
+# Only this multiple of the injected records is checked for stale citations: a record further down
+# cannot move up far enough.
+_VERIFIED_FACTOR = 2
+_UNLIMITED_TOKENS = 2_000  # the budget that passages share where there is none
+_FRAME_TOKENS = estimate(
+    f"{render.framed(render.INTRO, '')}{render.notes([render.shown_note(1, 9, HOW)])}"
+)
+
+# When more than this share of the records belongs to other unfinished tasks, they would crowd out
+# everything else on the same subject: look at more candidates.
+_CROWDING_SHARE = 0.5
+_CROWDED_RECIPE = ranking.Recipe(
+    candidates=500, spreading=30, judged=15, common=ranking.QUICK.common, thorough=False
+)
+
+# Characters of the input that are examined.
+_MAX_COMMAND_CHARACTERS = 400
+_MAX_ERROR_CHARACTERS = 600
+_MAX_QUESTION_CHARACTERS = 2_000
+
+# File names in a prompt.
+_MAX_NAMED_FILES = 8
+_MAX_EXTENSION_CHARACTERS = 5
+_AROUND_FILE_NAMES = "`'\"()[]{}<>*,;:!?.@"
+
+_PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
+_MEMORY_FAMILY = 0
+_OBSERVATION_FAMILY = 1
+_JOURNAL_FAMILY = 2
+_OUTSIDE_SCOPES = ("enclosing", "personal")  # memories that are not the project's own
+_TIERS = len(_OUTSIDE_SCOPES) + len(lookup.TABLES)
+
+# Output of tools and checks.
+_MAX_ERROR_LINE_CHARACTERS = 160  # the only part of a tool's output that is injected
+_SAME_ERROR_WORDS = 2  # words of the prompt in an error line that make it the same error
+_EXIT_PREFIXES = ("exit code", "command failed with exit")
+_CHECK_PREFIXES = ("test_pass", "build_success", "lint_clean", "type_check", "custom", "marker")
+"""How the line that reports a criterion starts (`model.record.CriterionKind`), above its output."""
+_PATH_ONLY_TITLES = (
+    "Read ",
+    "Grep",
+    "Glob",
+    "LS",
+    "NotebookRead",
+    "WebFetch",
+    "WebSearch",
+    "ToolSearch",
+    "TodoWrite",
+    "read_",
+    "search_file",
+    "glob",
+    "list_directory",
+    "google_web",
+    "web_fetch",
+)
+"""How the titles of observations start that only name a path."""
+
+# Starts a line in the list of what a session has seen: what was said before this time is no longer
+# in its context.
+COMPACTED = "compacted "
+
+CITATIONS_FILE = "citations"  # the name of the cache of verified citations
+CITATIONS_HEAD = b"ralph citations 2\n"  # its first line; a file without it is ignored
+CITATIONS_BYTES = 4_000_000  # bytes of the cache that are read
+GONE_SHARE = 0.5  # factor of a record's score when something that it cites is gone
+MOVED_SHARE = 0.8  # factor of a record's score when something that it cites has moved
+_GONE = "gone"
+_MOVED = "moved"
+_MAX_CITATION_LINES = 40  # lines of the cache that are read for one record
+_MAX_CITATION_CHARACTERS = 120
+_CITATION_FIELDS = 4
+
+
+class RecallOptions:
+    """The settings that affect recall, and what the session has already seen."""
+
+    enabled = True
+    types: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    since = ""
+    task = ""
+    stale: CitationCache | None = None
+    # Files with the hashes of texts that look like prompt injection and that a person accepted.
+    accepted_files: Sequence[str] = ()
+    budget = 2_000
+    characters = render.MOST_CHARACTERS
+
+    def __init__(self, today: str, session: str = "", seen: Collection[str] = ()) -> None:
+        self.today = today
+        self.session = session
+        self.seen = seen
+        compactions = [name[len(COMPACTED) :] for name in seen if name.startswith(COMPACTED)]
+        self.compacted = max(compactions, default="")
+
+
+@record
+class Shown:
+    """A record as it is shown: its place in the ranking, and its text without a tool's output."""
+
+    ranked: RankedRow
+    text: str
+
+    @property
+    def row(self) -> RecordRow:
+        """The record itself, with its complete text."""
+        return self.ranked.row
+
+
+@record
+class Recalled:
+    """The text to inject, and where it comes from.
+
+    `records` has the id and the tokens of each record in the text, `layer` is their level of
+    detail. `shown` are the candidates that were rendered, `words` are the words of the prompt.
+    """
+
+    text: str = ""
+    records: Sequence[tuple[str, int]] = ()
+    layer: int = 0
+    shown: Sequence[Shown] = ()
+    words: Sequence[WeightedWord] = ()
+
+
+class Reason:
+    """Why a record that relates to a prompt is not injected."""
+
+    OTHER_TASK = "other task"
+    SEEN = "seen"
+    SINGLE_TURN = "single turn"
+    PATH_ONLY = "path only"
+    FILTERED = "filtered"
+    INJECTION = "injection"
+    WEAK_MATCH = "weak match"
+    NO_ROOM = "no room"
+
+
+@record
+class LeftOut:
+    """A record that relates to a prompt and is not injected, with the first `Reason` for that."""
+
+    row: RecordRow
+    reason: str
+
+
+NOTHING = Recalled()
+
+
+def within_window(window: int, budget: int, share: float = MEMORY_SHARE) -> int:
+    """Return the tokens for memories: their share of the window, at most the budget.
+
+    A window or a budget of 0 does not limit them.
+    """
+    if window <= 0:
+        return budget
+    tokens = max(1, int(window * share))
+    if not budget:
+        return tokens
+    return min(tokens, budget)
+
+
+def human_question(prompt: str) -> str:
+    """Return what a person asks, without a host's additions; "" for commands and machine text."""
+    prompt = human_prompt(prompt)
+    is_command = prompt.startswith("/") and prompt[1:].replace("-", "").replace(":", "").isalnum()
+    if is_command or is_own_prompt(prompt):  # Ralph's own commands fetch what they need
+        return ""
+    return prompt
+
+
+# --- a prompt ------------------------------------------------------------------------------------
+
+
+def recall_for_prompt(
+    connection: sqlite3.Connection, prompt: str, options: RecallOptions
+) -> Recalled:
+    """Return the records related to a prompt, in as much detail as the budget allows."""
+    keep = _prompt_filter(connection, options)
+    ranked = _rank_prompt(connection, prompt, keep, options)
+    quoted = _gather_passages(connection, ranked, keep, options)
+    singles = _single_records(connection, prompt, ranked, keep, options, has_passages=bool(quoted))
+    best = _show_answers(_relevant(singles), ranked.words)[:MAX_RECORDS]
+    best_keys = {shown.row.key for shown in best}
+    candidates = list(best)
+    for shown in _on_named_files(connection, prompt[:_MAX_QUESTION_CHARACTERS], keep):
+        if shown.row.key not in best_keys:
+            candidates.append(shown)
+    verified = _choose(candidates, options)[: _VERIFIED_FACTOR * MAX_RECORDS]
+    chosen = _lower_stale(verified, options.stale)[:MAX_RECORDS]
+    if not (chosen or quoted):
+        return NOTHING
+    turns: list[Shown] = []
+    for passage in quoted:
+        turns += map(unchanged, passage.ranked_turns())
+    recalled = render_shown(chosen, options, quoted)
+    return replace(recalled, shown=[*chosen, *turns], words=ranked.words)
+
+
+def _rank_prompt(
+    connection: sqlite3.Connection, prompt: str, keep: Filter, options: RecallOptions
+) -> Ranking:
+    """Rank the records for a prompt, more of them where those of other tasks crowd out the rest."""
+    recipe = ranking.QUICK
+    fallback = None
+    if lookup.hidden_share(connection, options.task) > _CROWDING_SHARE:
+        recipe = _CROWDED_RECIPE
+    elif options.task:
+        fallback = _CROWDED_RECIPE
+    is_filtered = bool(options.types or options.tags or options.since)
+    return ranking.rank(
+        connection,
+        prompt,
+        today=options.today,
+        keep=keep,
+        limit=_RANKED_RECORDS,
+        hurried=not is_filtered,
+        recipe=recipe,
+        crowded=fallback,
+    )
+
+
+def _gather_passages(
+    connection: sqlite3.Connection, ranked: Ranking, keep: Filter, options: RecallOptions
+) -> list[passages.Passage]:
+    """Return the passages of earlier sessions that answer a prompt, if there is room for any."""
+    room = passages.BUDGET_SHARE * (options.budget or _UNLIMITED_TOKENS)
+    if room < passages.MIN_TOKENS:
+        return []
+    return passages.gather(
+        connection, ranked.best, ranked.words, keep, lambda row: _may_quote(row, options)
+    )
+
+
+def _may_quote(row: RecordRow, options: RecallOptions) -> bool:
+    """Whether a turn may be part of a passage: new, not a command, and not prompt injection."""
+    if row.id in options.seen or not row.text.strip():
+        return False
+    is_command = row.title == _PROMPT_TITLE and human_question(row.text) != row.text.strip()
+    return not is_command and not is_withheld(row, options)
+
+
+def _single_records(
+    connection: sqlite3.Connection,
+    prompt: str,
+    ranked: Ranking,
+    keep: Filter,
+    options: RecallOptions,
+    *,
+    has_passages: bool,
+) -> list[RankedRow]:
+    """Return the ranked records that may answer a prompt on their own.
+
+    Where passages quote the sessions, single turns are left to them; otherwise a turn may answer
+    alone, unless it is an earlier prompt.
+    """
+    if ranked.weak:
+        singles = []
+    elif has_passages:
+        singles = [each for each in ranked.best if not passages.is_speech(each.row)]
+    else:
+        singles = [each for each in ranked.best if each.row.title != _PROMPT_TITLE]
+    if ranked.best and all(passages.is_speech(each.row) for each in ranked.best):
+        # Many similar turns crowd out the memories.
+        memories = _rank_memories(connection, prompt, ranked.words, keep, options)
+        singles = [*memories, *singles]
+    return [each for each in singles if _is_sufficient(each, ranked.words)]
+
+
+def _rank_memories(
+    connection: sqlite3.Connection,
+    prompt: str,
+    words: Sequence[WeightedWord],
+    keep: Filter,
+    options: RecallOptions,
+) -> Sequence[RankedRow]:
+    ranked = ranking.rank(
+        connection,
+        prompt,
+        today=options.today,
+        keep=keep[:1],  # the part of the filter for memories
+        limit=_RANKED_RECORDS,
+        hurried=True,
+        recipe=ranking.QUICK,
+        words=words,
+    )
+    if ranked.weak:
+        return ()
+    return ranked.best
+
+
+def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
+    """Whether a record may be injected alone: an observation must answer as a passage would."""
+    return _family(ranked.row) != _OBSERVATION_FAMILY or passages.answers([ranked], words)
+
+
+def _on_named_files(connection: sqlite3.Connection, prompt: str, keep: Filter) -> list[Shown]:
+    """Return the records about files that a prompt names, newest first."""
+    names = _named_files(prompt)
+    if not names:
+        return []
+    from ralph.recall import lessons  # few prompts name files
+
+    rows = lessons.on_files(connection, names, keep)
+    touched = [name for name in names if any(lessons.names_file(row.files, name) for row in rows)]
+    matched = dict.fromkeys(touched, 1.0)
+    found: list[Shown] = []
+    for row in rows:
+        text = _without_output(row)
+        visible = f"{row.files} {row.title} {text}"
+        if any(lessons.names_file(visible, name) for name in touched):
+            ranked = ranking.RankedRow(row)
+            ranked.matched = matched
+            found.append(Shown(ranked, text))
+    found.sort(key=lambda shown: (shown.row.created_at, shown.row.key), reverse=True)
+    return found
+
+
+def _named_files(prompt: str) -> list[str]:
+    words = (word.strip(_AROUND_FILE_NAMES) for word in prompt.split())
+    names = filter(_looks_like_file, dict.fromkeys(words))
+    return list(names)[:_MAX_NAMED_FILES]
+
+
+def _looks_like_file(word: str) -> bool:
+    if "." not in word[1:]:
+        return False
+    extension = word.rpartition(".")[2]
+    return (
+        extension.isalnum()
+        and extension[0].isalpha()
+        and len(extension) <= _MAX_EXTENSION_CHARACTERS
+    )
+
+
+# --- actions and failures ------------------------------------------------------------------------
+
+
+def before_action(
+    connection: sqlite3.Connection, files: Sequence[str], command: str, options: RecallOptions
+) -> Recalled:
+    """Return lessons about the files that are about to be touched, or the command about to run."""
+    from ralph.recall import lessons  # not needed for prompts
+
+    keep = _lesson_filter(connection, options)
+    if files:
+        rows = lessons.on_files(connection, files, keep)
+    else:
+        rows = lessons.on_command(connection, command[:_MAX_COMMAND_CHARACTERS], keep)
+    return _render_lessons(rows, options)
+
+
+def after_failure(
+    connection: sqlite3.Connection,
+    files: Sequence[str],
+    command: str,
+    error: str,
+    options: RecallOptions,
+) -> Recalled:
+    """Return lessons about a failure: those about the error first, then the file or the command."""
+    from ralph.recall import lessons  # not needed for prompts
+
+    keep = _lesson_filter(connection, options)
+    rows: dict[int, RecordRow] = {}
+    for found in (
+        lessons.on_error(connection, error[:_MAX_ERROR_CHARACTERS], keep),
+        lessons.on_files(connection, files, keep),
+        lessons.on_command(connection, command[:_MAX_COMMAND_CHARACTERS], keep, least=2),
+    ):
+        for row in found:
+            rows.pop(row.key, None)  # a lesson that is found twice takes its later place
+            rows[row.key] = row
+    return _render_lessons(list(rows.values()), options)
+
+
+def _render_lessons(rows: Sequence[RecordRow], options: RecallOptions) -> Recalled:
+    """Render the best new lessons, in full if all fit, otherwise one line each."""
+    new = [row for row in rows if _may_inject(row, options)]
+    new.sort(key=_tier)
+    verified = new[: _VERIFIED_FACTOR * _MAX_ACTION_RECORDS]
+    verified.sort(key=lambda row: -_citation_share(row, options.stale))
+    shown = [unchanged(ranking.RankedRow(row)) for row in verified[:_MAX_ACTION_RECORDS]]
+    characters = min(ACTION_CHARACTERS, options.characters)
+    complete = _render(shown, 3, options, characters)
+    if complete.records and len(complete.records) == len(shown):
+        return complete
+    lines = _render(shown, 1, options, characters)
+    if lines.records:
+        return lines
+    return NOTHING
+
+
+# --- which records may be injected ---------------------------------------------------------------
+
+
+def _prompt_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+    """Return the filter for records that may answer a prompt; the part for memories comes first."""
+    return (
+        _memory_filter(connection, options, options.types),
+        lookup.observations(
+            not_of=options.session,
+            after=options.compacted,
+            not_called=_PATH_ONLY_TITLES,
+            task=options.task,
+        ),
+        lookup.journal(task=options.task),
+    )
+
+
+def _lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Filter:
+    kinds = ["fix", "decision"]
+    if options.types:
+        kinds = [kind for kind in kinds if kind in options.types]
+    if not kinds:
+        return ()
+    return (_memory_filter(connection, options, kinds),)
+
+
+def _memory_filter(
+    connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
+) -> tuple[int, str, Sequence[object]]:
+    return lookup.memories(
+        kinds=kinds,
+        tags=options.tags,
+        since=options.since,
+        knowledge_only=not options.enabled,
+        task=options.task,
+        valid_at=options.today,
+        but=lookup.superseded(connection),
+    )
+
+
+def _may_inject(row: RecordRow, options: RecallOptions) -> bool:
+    """Whether a record is new to the session and is not withheld."""
+    return row.id not in options.seen and not is_withheld(row, options)
+
+
+def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
+    """Whether a record looks like prompt injection and no person has written or accepted it."""
+    if not row.is_order:
+        return False
+    if _family(row) != _MEMORY_FAMILY:
+        return True
+    key = render.text_key(row.title, row.text, row.tags).encode()
+    for file in options.accepted_files:
+        content = hook_files.read_file(file) or b""
+        if key in content.split():
+            return False
+    return True
+
+
+def _relevant(
+    best: Sequence[RankedRow], recipe: ranking.Recipe = ranking.STANDARD
+) -> list[RankedRow]:
+    """Return the records that are relevant enough to be injected, tier by tier.
+
+    A memory comes before a log record that has more of the words.
+    """
+    passed: list[RankedRow] = []
+    for tier in range(_TIERS):
+        rows = [ranked for ranked in best if _tier(ranked.row) == tier]
+        if rows and ranking.is_answer(rows[0]):
+            passed += ranking.gate(rows, recipe)
+    return passed
+
+
+def explain_left_out(
+    connection: sqlite3.Connection,
+    prompt: str,
+    options: RecallOptions,
+    injected: Collection[str],
+) -> list[LeftOut]:
+    """Return the records that relate to a prompt and are not `injected`, each with its reason.
+
+    All records are ranked, also those that the filters of `recall_for_prompt` exclude. Hooks do
+    not ask for this.
+    """
+    best = ranking.rank(
+        connection,
+        prompt,
+        today=options.today,
+        keep=lookup.EVERYTHING,
+        limit=_EXPLAINED_RECORDS,
+    ).best
+    keys = [ranked.row.key for ranked in best]
+    visible: Collection[int] = keys
+    if options.task:
+        visible = lookup.filter_keys(connection, keys, lookup.visible_to(options.task))
+    allowed = lookup.filter_keys(connection, keys, _prompt_filter(connection, options))
+    relevant = _relevant(best, ranking.Recipe(injected=_EXPLAINED_RECORDS))
+    relevant_keys = {ranked.row.key for ranked in relevant}
+    left_out: list[LeftOut] = []
+    for ranked in best:
+        row = ranked.row
+        if row.id in injected:
+            continue
+        if row.key not in visible:
+            reason = Reason.OTHER_TASK
+        else:
+            reason = _exclusion(row, options, is_allowed=row.key in allowed)
+        if not reason and row.key not in relevant_keys:
+            reason = Reason.WEAK_MATCH
+        left_out.append(LeftOut(row, reason or Reason.NO_ROOM))
+    return left_out
+
+
+def _exclusion(row: RecordRow, options: RecallOptions, *, is_allowed: bool) -> str:
+    """Return the reason for which a record is never injected, however well it matches; or ""."""
+    is_of_session = bool(row.session) and row.session == options.session
+    if row.id in options.seen or (is_of_session and not is_allowed):
+        return Reason.SEEN
+    if row.title in render.SPEECH_TITLES:
+        return Reason.SINGLE_TURN
+    if not is_allowed:
+        if _family(row) == _MEMORY_FAMILY:
+            return Reason.FILTERED
+        return Reason.PATH_ONLY
+    if is_withheld(row, options):
+        return Reason.INJECTION
+    return ""
+
+
+# --- what is shown of a record -------------------------------------------------------------------
+
+
+def unchanged(ranked: RankedRow) -> Shown:
+    """Show a record with its complete text."""
+    return Shown(ranked, ranked.row.text)
+
+
+def _show_answers(best: Iterable[RankedRow], words: Sequence[WeightedWord]) -> list[Shown]:
+    """Return the records as they are shown, without those whose visible text is not an answer."""
+    answers: list[Shown] = []
+    for ranked in best:
+        shown = _show(ranked, words)
+        if shown is not None:
+            answers.append(shown)
+    return answers
+
+
+def _show(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
+    """Return a record without a tool's output; None if the rest does not answer the question."""
+    row = ranked.row
+    if _is_failed_run(row):
+        return _show_failed_run(ranked, words)
+    if row.own == row.text:
+        return unchanged(ranked)
+    text = _without_output(row, words)
+    visible = TermMatcher(f"{row.title} {row.tags} {row.files} {text}")
+    if any(word.match(visible) for word in words):
+        return Shown(ranked, text)
+    return None
+
+
+def _show_failed_run(ranked: RankedRow, words: Sequence[WeightedWord]) -> Shown | None:
+    """Return a failed run, judged by what was written about it; None if that is not an answer.
+
+    Neither the output of its checks nor the files that it touched make it one.
+    """
+    row = ranked.row
+    text = _without_output(row, words)
+    visible = TermMatcher(f"{row.title} {row.tags} {text}")
+    matched: dict[str, float] = {}
+    for word in words:
+        share = word.match(visible)
+        if share:
+            matched[word.word] = share
+    judged = _copy(ranked)
+    judged.matched = matched
+    judged.cover, judged.evidence = coverage(words, matched)
+    judged.subject = False
+    if ranking.is_answer(judged):
+        return Shown(judged, text)
+    return None
+
+
+def _copy(ranked: RankedRow) -> RankedRow:
+    """Return a copy of a ranked row, so that the ranking keeps its own."""
+    copy = ranking.RankedRow(ranked.row, ranked.score)
+    copy.matched = ranked.matched
+    copy.cover = ranked.cover
+    copy.evidence = ranked.evidence
+    copy.subject = ranked.subject
+    copy.close = ranked.close
+    copy.outstanding = ranked.outstanding
+    copy.link = ranked.link
+    copy.amends = ranked.amends
+    copy.weak = ranked.weak
+    return copy
+
+
+def _without_output(row: RecordRow, words: Sequence[WeightedWord] | None = None) -> str:
+    """Return the text of a record without what a tool printed.
+
+    The line that names an error stays if it has enough of the words: the same error came up again.
+    It always stays without words, when the record was found by its file.
+    """
+    own: str = row.own
+    error: str = row.error
+    if _is_failed_run(row):
+        own, error = _split_checks(row.text)
+    if own == row.text or error.lower().startswith(_EXIT_PREFIXES):
+        return own
+    error = error[:_MAX_ERROR_LINE_CHARACTERS]
+    if error and (words is None or _is_same_error(error, words)):
+        return f"{own}\nerror: {error}"
+    return own
+
+
+def _split_checks(text: str) -> tuple[str, str]:
+    """Split the text of a failed run into what was written and the last error of its checks."""
+    lines = text.split("\n")
+    written = 0
+    while written < len(lines) and not lines[written].startswith(_CHECK_PREFIXES):
+        written += 1
+    own = "\n".join(lines[:written]).rstrip()
+    for line in reversed(lines[written:]):
+        if "error" in line.lower():
+            return own, line.strip()
+    return own, ""
+
+
+def _is_same_error(error: str, words: Sequence[WeightedWord]) -> bool:
+    matcher = TermMatcher(error)
+    matching = [word for word in words if word.match(matcher)]
+    return len(matching) >= _SAME_ERROR_WORDS
+
+
+def _is_failed_run(row: RecordRow) -> bool:
+    """Whether a record is a journal entry about work that did not succeed."""
+    return _family(row) == _JOURNAL_FAMILY and row.kind != "done"
+
+
+def _family(row: RecordRow) -> int:
+    return row.key % len(lookup.TABLES)
+
+
+def _tier(row: RecordRow) -> int:
+    """Return the rank of a record's origin: the project's memory, other memory, then the logs."""
+    family = _family(row)
+    if family != _MEMORY_FAMILY:
+        return len(_OUTSIDE_SCOPES) + family
+    if row.scope in _OUTSIDE_SCOPES:
+        return 1 + _OUTSIDE_SCOPES.index(row.scope)
+    return 0
+
+
+# --- choosing and rendering ----------------------------------------------------------------------
+
+
+def _choose(candidates: Iterable[Shown], options: RecallOptions) -> list[Shown]:
+    """Return the candidates that may be injected, without duplicates, and few of each session."""
+    chosen: list[Shown] = []
+    records_of_session: dict[str, int] = {}
+    contents: set[str] = set()
+    for shown in candidates:
+        row = shown.row
+        if row.title == _PROMPT_TITLE or not _may_inject(row, options):
+            continue
+        content = _letters(f"{row.title}{shown.text}")
+        if content in contents:
+            continue
+        contents.add(content)
+        count = records_of_session.get(row.session, 0) + 1
+        records_of_session[row.session] = count
+        if not row.session or count <= _max_of_session(row):
+            chosen.append(shown)
+    return chosen
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, to find duplicates.
+
+    A knowledge page, its insight and its pattern differ only in marks and a leading "gotcha".
+    """
+    return "".join(filter(str.isalnum, text.lower().removeprefix("gotcha")))
+
+
+def _max_of_session(row: RecordRow) -> int:
+    """Return how many records of a row's session are injected; a run and its journal are one."""
+    if _family(row) == _JOURNAL_FAMILY:
+        return 1
+    return _MAX_RECORDS_PER_SESSION
+
+
+def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[Shown]:
+    """Return the candidates in a new order, with lower scores where citations are stale.
+
+    They stay within their tier; what was found by a file name, without a score, comes last.
+    """
+    if cache is None:
+        return candidates
+    keyed: list[tuple[tuple[int, float, float], Shown]] = []
+    for shown in candidates:
+        share = _citation_share(shown.row, cache)
+        tier = _TIERS
+        if shown.ranked.score:
+            tier = _tier(shown.row)
+        lowered = _copy(shown.ranked)
+        lowered.score *= share
+        keyed.append(((tier, -lowered.score, -share), Shown(lowered, shown.text)))
+    keyed.sort(key=lambda pair: pair[0])
+    return [shown for _, shown in keyed]
+
+
+@record
+class _Entry:
+    """A rendered record: its id, its text and what it costs."""
+
+    id: str
+    text: str
+    tokens: int
+
+
+def render_shown(
+    shown: Sequence[Shown], options: RecallOptions, quoted: Sequence[passages.Passage] = ()
+) -> Recalled:
+    """Render records in as much detail as fits, and passages of earlier sessions below them."""
+    recalled = NOTHING
+    for layer in (3, 2, 1):
+        recalled = _render(shown, layer, options, options.characters)
+        if len(recalled.records) == len(shown):
+            break
+    if not quoted:
+        return recalled
+    entries = _entries(shown, recalled.layer, options)[: len(recalled.records)]
+    budget = options.budget or _UNLIMITED_TOKENS
+    unspent = budget - _FRAME_TOKENS - sum(entry.tokens + 1 for entry in entries)
+    room = int(min(passages.BUDGET_SHARE * budget, unspent))
+    quotes = passages.quote_all(quoted, room, options.session)
+    blocks = [entry.text for entry in entries]
+    costs: list[Sequence[tuple[str, int]]] = [[(entry.id, entry.tokens)] for entry in entries]
+    for quote in quotes:
+        blocks.append(quote.text)
+        costs.append(quote.turns)
+    text, kept = render.within(blocks, len(blocks), HOW, options.characters)
+    records: list[tuple[str, int]] = []
+    for index in kept:
+        records += costs[index]
+    return Recalled(text, records, recalled.layer)
+
+
+def _render(
+    shown: Sequence[Shown], layer: int, options: RecallOptions, characters: int
+) -> Recalled:
+    entries = _entries(shown, layer, options)
+    blocks = [entry.text for entry in entries]
+    text, kept = render.within(blocks, len(shown), HOW, characters)
+    records = [(entries[index].id, entries[index].tokens) for index in kept]
+    return Recalled(text, records, layer)
+
+
+def _entries(shown: Sequence[Shown], layer: int, options: RecallOptions) -> list[_Entry]:
+    """Render records in their order until the budget is spent."""
+    entries: list[_Entry] = []
+    spent = _FRAME_TOKENS
+    for each in shown:
+        text = _entry_text(each, layer, options)
+        tokens = estimate(text)
+        spent += tokens + 1
+        if options.budget and spent > options.budget:
+            break
+        entries.append(_Entry(each.row.id, text, tokens))
+    return entries
+
+
+def _entry_text(shown: Shown, layer: int, options: RecallOptions) -> str:
+    row = shown.row
+    kind = row.kind
+    if _family(row) == _MEMORY_FAMILY and row.scope in _OUTSIDE_SCOPES:
+        kind = f"{row.scope} {row.kind}"
+    text = render.entry(
+        layer, row.id, kind, row.title, shown.text, row.created_at, row.tags, row.files, row.by
+    )
+    note = " ".join(citation_note(row, options.stale).split())
+    if not note:
+        return text
+    if layer == 1:
+        return f"{text} ({note})"
+    return f"{text}\n  ({note})"
+
+
+# --- verified citations --------------------------------------------------------------------------
+
+
+def citation_note(row: RecordRow, cache: CitationCache | None) -> str:
+    """Return the warning about a record's stale citations; "" for none, and for logs."""
+    if cache is None or _family(row) != _MEMORY_FAMILY:  # citations of logs are not verified
+        return ""
+    return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
+
+
+def _citation_share(row: RecordRow, cache: CitationCache | None) -> float:
+    if cache is None or _family(row) != _MEMORY_FAMILY:
+        return 1.0
+    return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
+
+
+def citation_line(record_id: str, kind: str, verdict: str, what: str, place: str) -> str:
+    """Return a line of the cache; "" for a citation that cannot be written on one line."""
+    parts = (record_id, kind, verdict, what, place)
+    if not record_id or not all(map(str.isprintable, parts)):
+        return ""
+    return "\t".join(parts) + "\n"
+
+
+def citation_page(lines: Iterable[str]) -> str:
+    """Return the cache with these lines, each once, those of one record together."""
+    return CITATIONS_HEAD.decode() + "".join(sorted({*lines}))
+
+
+@record
+class _Citation:
+    """A line of the cache: what a record cites, whether it still exists, and where it is now."""
+
+    kind: str
+    verdict: str
+    what: str
+    place: str
+
+
+class CitationCache:
+    """The verified citations of a project's records, one line each.
+
+    A line counts only while the record still contains that citation. Whether a file exists is
+    checked again, with one `stat` for each file that the few injected records cite.
+    """
+
+    __slots__ = ("_content", "_root")
+
+    def __init__(self, root: str, content: bytes) -> None:
+        self._root = root
+        self._content = CITATIONS_HEAD
+        if content.startswith(CITATIONS_HEAD):
+            end = content.rfind(b"\n") + 1  # the last line may be torn
+            self._content = content[:end]
+
+    def note(self, record_id: str, text: str, files: str | Iterable[str] = ()) -> str:
+        """Describe a record's worst stale citation in a few words; "" when there is none."""
+        worst = self._worst(record_id, text, files)
+        if worst is None:
+            return ""
+        what = worst.what[:_MAX_CITATION_CHARACTERS]
+        if worst.verdict == _GONE:
+            return f"cited {worst.kind} is gone: {what}"
+        return f"cited {worst.kind} {what} is now in {worst.place[:_MAX_CITATION_CHARACTERS]}"
+
+    def share(self, record_id: str, text: str, files: str | Iterable[str] = ()) -> float:
+        """Return the factor by which stale citations lower a record's score."""
+        worst = self._worst(record_id, text, files)
+        if worst is None:
+            return 1.0
+        if worst.verdict == _GONE:
+            return GONE_SHARE
+        return MOVED_SHARE
+
+    def _worst(self, record_id: str, text: str, files: str | Iterable[str]) -> _Citation | None:
+        """Return a citation that is gone, otherwise the last one that has moved."""
+        listed = files
+        if not isinstance(listed, str):
+            listed = "\n".join(listed)
+        worst = None
+        for citation in self._citations(record_id):
+            if not _still_cites(citation, text, listed):
+                continue  # the record was rewritten since
+            verdict = self._current_verdict(citation)
+            if verdict == _GONE:
+                return replace(citation, verdict=_GONE)
+            if verdict == _MOVED:
+                worst = citation
+        return worst
+
+    def _current_verdict(self, citation: _Citation) -> str:
+        """Return a citation's verdict, checked again for files; "" if the file exists again."""
+        if citation.kind != "file":
+            return citation.verdict
+        if citation.verdict in (_GONE, _MOVED) and self._exists(citation.what):
+            return ""
+        if citation.place and not self._exists(citation.place):
+            return _GONE
+        return citation.verdict
+
+    def _citations(self, record_id: str) -> Iterator[_Citation]:
+        start = b"\n%s\t" % record_id.encode("utf-8", "replace")
+        position = self._content.find(start)
+        for _ in range(_MAX_CITATION_LINES):
+            end = self._content.find(b"\n", position + 1)
+            if position < 0 or end < 0 or not self._content.startswith(start, position):
+                return
+            line = self._content[position + len(start) : end].decode("utf-8", "replace")
+            fields = line.split("\t")
+            if len(fields) == _CITATION_FIELDS:
+                yield _Citation(*fields)
+            position = end
+
+    def _exists(self, path: str) -> bool:
+        return os.path.exists(f"{self._root}/{path}")  # noqa: PTH110 - hooks load this
+
+
+def _still_cites(citation: _Citation, text: str, files: str) -> bool:
+    """Whether a record still names what it cited when it was verified; always for a commit."""
+    if citation.kind == "commit":
+        return True
+    name = citation.what
+    if citation.kind != "file":
+        name = name.replace(".", " ").rpartition(" ")[2]
+    return name in text or citation.what in files

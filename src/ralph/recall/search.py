@@ -1,0 +1,404 @@
+"""`ralph search` and `ralph search --around`: everything Ralph knows, in three levels of detail.
+
+Layer 1 is one line per hit, layer 2 adds what happened around it and what it links to, and layer 3
+is the complete record. If a session did something several times in the same words, that is one hit
+with a count.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ralph.core import ids, render, tokens
+from ralph.core.errors import NotFound
+from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
+from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
+from ralph.core.terms import best_place
+from ralph.recall import outdated
+from ralph.search import filters, index, meaning, rank
+from ralph.storage import lookup, queries
+from ralph.storage.index import Progress
+
+if TYPE_CHECKING:
+    from ralph.core.settings import Embedding
+
+_KNOWLEDGE_PREFIXES = ("know-", "ins-")
+_RUN_LABEL = "run"  # of the record that sums up a run
+# Maximum tokens of a hit, with its newline.
+PART = 290  # in layer 2
+FULL = 1000  # in layer 3
+_NEIGHBOURS = 2  # records shown before a hit, and after it
+_MAX_LINKS = 2
+_WIDENING_FACTOR = 4
+_MAX_WIDENED_LIMIT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A rendered hit.
+
+    `repeats` are the ids of records that say the same, `note` is why the record no longer holds,
+    `name` is the short id at the beginning of its line, and `member` is who shared it with the
+    team.
+    """
+
+    hit: Hit
+    text: str
+    repeats: tuple[str, ...] = ()
+    note: str = ""
+    name: str = ""
+    member: str = ""
+
+    @property
+    def count(self) -> int:
+        """The number of records with this text."""
+        return 1 + len(self.repeats)
+
+    @property
+    def tokens(self) -> int:
+        """The estimated cost."""
+        return tokens.estimate(self.text + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The rendered result of a search, with warnings, and notes about what is left out."""
+
+    found: SearchResult
+    shown: tuple[ShownHit, ...]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether nothing matches exactly, so that the hits are only the closest records."""
+        return bool(self.shown) and all(hit.hit.weak for hit in self.shown)
+
+    @property
+    def tokens(self) -> int:
+        """The estimated cost of all hits."""
+        return sum(hit.tokens for hit in self.shown)
+
+
+class MergedHit(NamedTuple):
+    """The best of several hits that say the same, and the ids of the others."""
+
+    hit: Hit
+    repeats: tuple[str, ...] = ()
+
+
+_NO_ANSWER = SearchAnswer(SearchResult((), 0), ())
+
+
+# --- searching ----------------------------------------------------------------------------------
+
+
+def search(
+    root: Path,
+    query: Query,
+    progress: Progress | None = None,
+    *,
+    embedding: Embedding | None = None,
+    fit: bool = False,
+) -> SearchAnswer:
+    """Return the best records for a query; with an embedding, also by meaning.
+
+    With `fit`, hits are left out that exceed the tokens of layer 1. A query that consists of ids,
+    full or short, returns their records.
+    """
+    limited = _limit_to_project(root, query)
+    if limited is None:
+        return _NO_ANSWER
+
+    def answer(connection: sqlite3.Connection) -> SearchAnswer:
+        names = _requested_ids(connection, query.text)
+        if names and (query.layer > Detail.INDEX or len(names) > 1):
+            return _show_records(connection, names, query.layer, query.task)
+        if names and queries.key_of(connection, names[0]) is None:
+            return _NO_ANSWER
+        wider = widen(limited)
+        if names:
+            wider = replace(wider, text=names[0])
+        warnings: list[str] = []
+        by_meaning = None
+        if embedding is not None:
+            by_meaning = meaning.meaning_for(root, embedding, connection, limited, warnings.append)
+        found = rank.search(connection, wider, today=ids.now().date(), meaning=by_meaning)
+        notes = outdated.describe_outdated(connection, [hit.record for hit in found.hits])
+        hits = outdated.demote_outdated(outdated.demote_stale(root, found.hits), notes)
+        merged = merge_repeats(hits)[: query.limit]
+        shown = _show_hits(connection, merged, query, notes, found.terms, fit)
+        hidden = tuple(filters.hidden_notes(connection, wider))
+        if hidden and not found.hits:
+            found = replace(found, instead=())  # the words may be those of another task
+        found = replace(found, hits=tuple(each.hit for each in shown))
+        return SearchAnswer(found, shown, tuple(warnings), hidden)
+
+    return index.ask(root, answer, progress)
+
+
+def _limit_to_project(root: Path, query: Query) -> Query | None:
+    """Return the query for its project; None if it wants memories of another project."""
+    if not query.project:
+        return query
+    # Symlinks are not resolved, because clients record the path like this.
+    project = os.path.abspath(query.project)  # noqa: PTH100
+    limited = replace(query, project=project)
+    if root.is_relative_to(project):
+        return limited
+    if query.families and Family.OBSERVATION not in query.families:
+        return None  # memories belong to the project that has them
+    return replace(limited, families=(Family.OBSERVATION,))
+
+
+def widen(query: Query) -> Query:
+    """Return the query with a higher limit, so that merging repeats leaves enough hits."""
+    if query.limit is None:
+        return query
+    wider = min(_WIDENING_FACTOR * query.limit, _MAX_WIDENED_LIMIT)
+    return replace(query, limit=max(query.limit, wider))
+
+
+def _requested_ids(connection: sqlite3.Connection, text: str) -> list[str]:
+    """Return the full ids if a text consists of ids alone, otherwise none."""
+    words = text.split()
+    if not all(filters.is_short_id(word) or _is_id(connection, word) for word in words):
+        return []
+    names = [filters.resolve_id(connection, word) for word in words]
+    if not all(_is_id(connection, name) for name in names):
+        return []
+    return names
+
+
+def _is_id(connection: sqlite3.Connection, word: str) -> bool:
+    if ids.date_of(word) or filters.is_minted(word):
+        return True
+    return queries.key_of(connection, word) is not None
+
+
+def merge_repeats(hits: Sequence[Hit]) -> list[MergedHit]:
+    """Merge hits with the same text in a session, an insight with its knowledge, and a run's hits.
+
+    The best hit of each group comes with the ids of the others.
+    """
+    groups: dict[object, list[Hit]] = {}
+    for number, hit in enumerate(hits):
+        group = _group_of(hit.record)
+        if group is None:
+            group = number  # a group of its own
+        elif _is_of_run(hit.record) and group in groups:
+            first = groups[group][0].record
+            if _RUN_LABEL not in (hit.record.label, first.label):
+                group = number  # two iterations of a run
+        groups.setdefault(group, []).append(hit)
+    merged = []
+    for best, *others in groups.values():
+        merged.append(MergedHit(best, tuple(hit.record.id for hit in others)))
+    return merged
+
+
+def _group_of(record: Record) -> object | None:
+    """Return the key that hits which say the same share; None if a record has no such key."""
+    if record.id.startswith(_KNOWLEDGE_PREFIXES):
+        return render.titled_text(record)
+    if _is_of_run(record):
+        return ("run", record.origin.run)
+    if record.title in SPEECH_TITLES:
+        return (record.title, record.text)
+    if record.origin.session:
+        return (record.origin.session, record.title, record.text)
+    return None
+
+
+def _is_of_run(record: Record) -> bool:
+    """Return whether a record is the journal of a run or of one of its iterations."""
+    if record.id.startswith(_KNOWLEDGE_PREFIXES):
+        return False
+    return record.family is Family.JOURNAL and bool(record.origin.run)
+
+
+def show_hits(root: Path, found: SearchResult, *, fit: bool = False) -> tuple[ShownHit, ...]:
+    """Render the hits of another search on one line each."""
+    hits = [MergedHit(hit) for hit in found.hits]
+    return index.ask(
+        root, lambda connection: _show_hits(connection, hits, Query(), {}, found.terms, fit)
+    )
+
+
+def show(
+    root: Path, record_ids: Sequence[str], layer: Detail = Detail.FULL, *, task: str = ""
+) -> SearchAnswer:
+    """Return records by their ids, never truncated in full detail.
+
+    Raises NotFound for an unknown id, and for a record that the task may not see.
+    """
+    return index.ask(root, lambda connection: _show_records(connection, record_ids, layer, task))
+
+
+def timeline(
+    root: Path,
+    record_id: str = "",
+    *,
+    since: str = "",
+    until: str = "",
+    limit: int = 20,
+    task: str = "",
+) -> SearchAnswer:
+    """Return in order what happened around a record, or between two times, and the task may see.
+
+    Raises NotFound for an unknown id.
+    """
+
+    def answer(connection: sqlite3.Connection) -> SearchAnswer:
+        if record_id:
+            record = _find_record(connection, record_id, task)
+            moments = _around(connection, record, limit // 2, task)
+        else:
+            query = Query(since=since, until=until, task=task)
+            keys = queries.newest_keys(connection, query, limit)
+            records = queries.records(connection, keys)
+            moments = [records[key] for key in reversed(keys) if key in records]
+        shown = tuple(ShownHit(Hit(record, 0.0), record_moment(record)) for record in moments)
+        found = SearchResult(tuple(entry.hit for entry in shown), len(shown))
+        return SearchAnswer(found, shown)
+
+    return index.ask(root, answer)
+
+
+# --- rendering ----------------------------------------------------------------------------------
+
+
+def _show_hits(
+    connection: sqlite3.Connection,
+    hits: Sequence[MergedHit],
+    query: Query,
+    notes: Mapping[str, str],
+    terms: Mapping[str, float],
+    fit: bool,
+) -> tuple[ShownHit, ...]:
+    """Render hits with their repeats in the query's detail."""
+    if query.layer is Detail.INDEX:
+        return _show_lines(connection, hits, notes, terms, fit)
+    shown = []
+    for hit, repeats in hits:
+        note = notes.get(hit.record.id, "")
+        text = _render_hit(connection, hit, query, note, 1 + len(repeats))
+        if query.layer is Detail.FULL:
+            text = render.cut_details(text, FULL, hit.record.id)
+        shown.append(ShownHit(hit, text, repeats, note))
+    return tuple(shown)
+
+
+def _show_lines(
+    connection: sqlite3.Connection,
+    hits: Sequence[MergedHit],
+    notes: Mapping[str, str],
+    terms: Mapping[str, float],
+    fit: bool,
+) -> tuple[ShownHit, ...]:
+    """Render hits on one line each; with `fit`, those that exceed the tokens are left out."""
+    short_ids = filters.shorten_ids(connection, [hit.record.id for hit, _ in hits])
+    unrendered = []
+    lines = []
+    for hit, repeats in hits:
+        record = hit.record
+        note = notes.get(record.id, "")
+        name = short_ids.get(record.id, record.id)
+        text = render.line_text(record)
+        head = render.line_head(record, name, 1 + len(repeats), note)
+        lines.append((head, text, best_place(text, terms)))
+        unrendered.append(ShownHit(hit, "", repeats, note, name))
+    rendered = render.hit_lines(lines, fit=fit)
+    return tuple(
+        replace(shown, text=line) for shown, line in zip(unrendered, rendered, strict=False)
+    )
+
+
+def _show_records(
+    connection: sqlite3.Connection, record_ids: Sequence[str], layer: Detail, task: str
+) -> SearchAnswer:
+    hits = tuple(
+        Hit(_find_record(connection, record_id, task), 1.0, ("id",)) for record_id in record_ids
+    )
+    found = SearchResult(hits, len(hits))
+    notes = outdated.describe_outdated(connection, [hit.record for hit in hits])
+    if layer is Detail.INDEX:
+        merged = [MergedHit(hit) for hit in hits]
+        return SearchAnswer(found, _show_lines(connection, merged, notes, {}, fit=False))
+    query = Query(layer=layer, task=task)
+    shown = []
+    for hit in hits:
+        note = notes.get(hit.record.id, "")
+        shown.append(ShownHit(hit, _render_hit(connection, hit, query, note), note=note))
+    return SearchAnswer(found, tuple(shown))
+
+
+def _render_hit(
+    connection: sqlite3.Connection, hit: Hit, query: Query, note: str, count: int = 1
+) -> str:
+    """Return the text of a hit in layer 2 or 3; the note says why its record no longer holds."""
+    if query.layer is Detail.FULL:
+        text = render.record_details(hit.record, count)
+        return f"({note})\n{text}" if note else text
+    lines: list[str] = []
+    own_line = 0
+    for record in _around(connection, hit.record, _NEIGHBOURS, query.task):
+        if record is hit.record:
+            own_line = len(lines)
+            lines.append("")  # rendered last, with the tokens that the other lines leave
+        else:
+            lines.append(record_moment(record))
+    lines += _link_lines(connection, hit.record, query.task)
+    rest = PART - sum(tokens.estimate(line + "\n") for line in lines)
+    budget = max(rest, NEIGHBOUR_TOKENS)
+    lines[own_line] = record_moment(hit.record, hit.score, count, budget=budget, note=note)
+    return "\n".join(lines)
+
+
+def _link_lines(connection: sqlite3.Connection, record: Record, task: str) -> list[str]:
+    """Return a line for each link; of a record that the task may not see, only the id."""
+    lines = []
+    for link in record.links[:_MAX_LINKS]:
+        head = f"{link.relation.replace('_', ' ')}:"
+        keys = queries.keys_of(connection, link.target)[:1]
+        visible = queries.records(connection, filters.visible_keys(connection, keys, task))
+        if not visible:
+            lines.append(render.linked_line(head, link.target))
+            continue
+        target = next(iter(visible.values()))
+        lines.append(render.linked_line(f"{head} {target.id}", target))
+    return lines
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def _around(connection: sqlite3.Connection, record: Record, reach: int, task: str) -> list[Record]:
+    """Return a record and the neighbours of it that a task may see, oldest first.
+
+    Neighbours are those of its session, otherwise the nearest in time.
+    """
+    key = queries.key_of(connection, record.id)
+    if key is None:
+        return [record]
+    rows = lookup.neighbours(connection, [key], reach)
+    near = filters.visible_keys(connection, [neighbour for _, neighbour, _ in rows], task)
+    if not near:
+        near = queries.adjacent_keys(connection, key, record, reach, task)
+    records = {**queries.records(connection, near), key: record}
+    in_order = sorted(records, key=lambda each: (records[each].added_at, each))
+    return [records[each] for each in in_order]
+
+
+def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
+    key = filters.find_visible(connection, filters.resolve_id(connection, record_id), task)
+    if key is not None:
+        records = queries.records(connection, [key])
+        if key in records:
+            return records[key]
+    raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')

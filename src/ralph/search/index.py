@@ -1,0 +1,350 @@
+"""`ralph index ...`: the SQLite index over the files of a project, and what retention removes.
+
+Raw lines are interpreted by the current privacy rules, so that a stricter rule also applies to old
+logs. Each worktree has its own index, in the state folder of the main checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import timedelta
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ralph.capture.pipeline import interpret, is_own_traffic
+from ralph.core import ids, paths, render, terms
+from ralph.core.errors import RalphError, Refused, Unreadable, WriteFailed
+from ralph.core.record import Record
+from ralph.core.settings import Privacy
+from ralph.storage import db, files, queries
+from ralph.storage.changes import ReadLog
+from ralph.storage.changes import read_logs as read_logs_of
+from ralph.storage.index import (
+    PATIENCE,
+    SCHEMA_VERSION,
+    Index,
+    Progress,
+    Synced,
+    discard,
+    in_memory,
+)
+from ralph.storage.sources import Interpret, log_folders, scan_logs, sources
+
+T = TypeVar("T")
+
+MOMENT = 0.2  # seconds that a hook may spend on a sync
+_TAIL_BYTES = 1 << 18  # read from the end of a log; longer than any line that hooks write
+
+
+class Prunable(NamedTuple):
+    """A log that retention removes, or the index of a removed worktree, with reason and size."""
+
+    path: Path
+    why: str
+    size: int
+
+
+def of(root: Path, privacy: Privacy | None = None) -> Index:
+    """Return the index of a project; `privacy` saves reading the settings.
+
+    Raises Refused if a symlink leads out of the project.
+    """
+    index = _index(root, privacy)
+    target = index.outside()
+    if target is not None:
+        raise Refused(
+            f"{index.path}: leads out of the project, to {target}",
+            hint="make .ralph a folder of the project; "
+            "until then, `ralph search` works without an index",
+        )
+    return index
+
+
+def outside(root: Path) -> Path | None:
+    """Return the target of a symlink that puts the index outside the project, or None."""
+    return _index(root).outside()
+
+
+def _index(root: Path, privacy: Privacy | None = None) -> Index:
+    main = paths.main_checkout(root)
+
+    def has_same_rules() -> bool:
+        """Return whether rows of the main checkout can be copied."""
+        from ralph.storage.config import privacy_rules
+
+        with suppress(RalphError):  # an unreadable config is reported elsewhere
+            return privacy_rules(root) == privacy_rules(main)
+        return False
+
+    return Index(
+        root,
+        terms.index_terms,
+        interpreter(root, privacy),
+        None if main == root else has_same_rules,
+        is_order=render.is_order,
+        is_own=is_own_traffic,
+    )
+
+
+def interpreter(root: Path, privacy: Privacy | None = None) -> Interpret:
+    """Return the function that interprets raw lines by the current privacy settings.
+
+    The settings are read when the first line is interpreted.
+    """
+
+    @cache
+    def rules() -> Privacy:
+        if privacy is not None:
+            return privacy
+        from ralph.storage.config import privacy_rules
+
+        return privacy_rules(root)
+
+    def read(value: Mapping[str, object]) -> tuple[Sequence[Record], Mapping[str, object] | None]:
+        return interpret(value, patterns=rules().patterns, paths=rules().paths)
+
+    return read
+
+
+def ask(
+    root: Path, question: Callable[[sqlite3.Connection], T], progress: Progress | None = None
+) -> T:
+    """Ask the up-to-date index something; a damaged index is rebuilt and asked again."""
+    return _index(root).ask(question, progress)
+
+
+def wait_until_current(root: Path) -> None:
+    """Bring the index up to date, and wait for another process that is updating it.
+
+    That process may have read a file before its change.
+    """
+    index = _index(root)
+    if index.is_needed():
+        index.sync(patience=PATIENCE)
+
+
+def sync(root: Path, progress: Progress | None = None) -> Synced:
+    """Update the index from the files that changed."""
+    return of(root).sync(progress=progress)
+
+
+def rebuild(root: Path, progress: Progress | None = None) -> Synced:
+    """Rebuild the index from the files."""
+    return of(root).rebuild(progress)
+
+
+def verify(root: Path) -> list[str]:
+    """Compare the index with the files, record by record; return a line for each difference.
+
+    Raises Busy if another process is writing.
+    """
+    index = of(root)
+    try:
+        if index.sync(trusting=True, patience=PATIENCE).busy:
+            raise db.Busy(f"{index.path}: another process is writing", hint="try again in a moment")
+        with db.explained(index.path), closing(index.connect()) as connection:
+            if not db.is_intact(connection):
+                return ["the database is damaged"]
+            return list(_differences(index, connection))
+    except (db.Damaged, Unreadable, ValueError) as error:
+        return [f"the database is damaged: {error}"]
+
+
+def _differences(index: Index, connection: sqlite3.Connection) -> Iterator[str]:
+    """Index each source in memory, and compare that with the source's rows in the real index."""
+    source_keys = queries.source_keys(connection)
+    indexed_terms = queries.fingerprints(connection)
+    for source in sources(index.root):
+        with closing(
+            in_memory([index.read(source)], terms.index_terms, is_order=index.is_order)
+        ) as fresh:
+            expected = _comparable_rows(fresh, 1, queries.fingerprints(fresh))
+        source_key = source_keys.pop(source.name, 0)
+        indexed = _comparable_rows(connection, source_key, indexed_terms)
+        for found, wanted in zip_longest(indexed, expected):
+            if found != wanted:
+                row = wanted or found
+                yield f"{source.name}: {row.record_id} differs in the index"
+    for name in source_keys:
+        yield f"{name} is in the index but is not a file"
+    for key in indexed_terms:
+        yield f"the words of record {key} are in the index, the record is not"
+
+
+class _ComparableRow(NamedTuple):
+    """A row of the index in a form that does not depend on its key."""
+
+    terms: int
+    record_id: str
+    values: tuple[object, ...]
+
+
+def _comparable_rows(
+    connection: sqlite3.Connection, source_key: int, fingerprints: dict[int, int]
+) -> list[_ComparableRow]:
+    """Return the rows of a source, and remove their terms from the fingerprints."""
+    rows = []
+    for key, record_id, values in queries.rows_of(connection, source_key):
+        rows.append(_ComparableRow(fingerprints.pop(key, 0), record_id, values))
+    return rows
+
+
+def read_logs(root: Path) -> dict[str, tuple[ReadLog, int]]:
+    """Return what the index has read of each log, and the log's size, without a sync."""
+    index = _index(root)
+    # Without an index, or with a damaged one, nothing of any log has been read.
+    with suppress(RalphError, sqlite3.Error):
+        if index.outside() is None and index.path.exists():
+            with db.explained(index.path), closing(index.connect()) as connection:
+                if db.version_of(connection) == SCHEMA_VERSION:
+                    return read_logs_of(connection, root)
+    return {path: (ReadLog(), size) for path, _, (_, size, _) in scan_logs(root)}
+
+
+def status(root: Path) -> dict[str, Any]:
+    """Measure the index and the logs; `indexed` counts rows by table."""
+    index = _index(root)
+    size: dict[str, Any] = {
+        "indexed": {},
+        "index_complete": False,
+        "database_bytes": 0,
+        "log_bytes": 0,
+    }
+    if index.outside() is not None:
+        return size
+    for path in paths.log_folder(root).glob("*.jsonl"):
+        size["log_bytes"] += path.stat().st_size
+    for _, _, (_, log_bytes, _) in scan_logs(root):
+        size["log_bytes"] += log_bytes
+    if not index.path.exists():
+        return size
+    for path in index.path.parent.glob("ralph.db*"):
+        if path.is_file():
+            size["database_bytes"] += path.stat().st_size
+    with suppress(db.Damaged, db.Busy, WriteFailed):
+        with db.explained(index.path), closing(index.connect()) as connection:
+            size["indexed"] = queries.count_rows(connection)
+        size["index_complete"] = True
+    return size
+
+
+def prune(root: Path, *, days: int = 0, really: bool = False) -> list[Prunable]:
+    """List old logs and the indexes of removed worktrees; with `really`, remove them.
+
+    Without `days`, no log is old. Raises Refused if the logs to remove are outside the project.
+    """
+    if really:
+        of(root)
+    old_logs = _logs_older_than(root, days) if days > 0 else []
+    stale = stale_indexes(root)
+    if really:
+        for item in old_logs:
+            files.delete(item.path)
+        sync(root)
+        for item in stale:
+            remove_worktree_index(root, item.path.name)
+    return [*old_logs, *stale]
+
+
+def _logs_older_than(root: Path, days: int) -> list[Prunable]:
+    """Return the logs that have not changed for some days, the oldest first."""
+    limit = (ids.now() - timedelta(days=days)).timestamp()
+    times: dict[Path, float] = {}
+    for folder in log_folders(root):
+        for log in paths.log_files(folder):
+            times[log] = log.stat().st_mtime
+    old = [log for log, changed in times.items() if changed < limit]
+    old.sort(key=times.__getitem__)
+    return [Prunable(log, f"older than {days} days", log.stat().st_size) for log in old]
+
+
+def stale_indexes(root: Path) -> list[Prunable]:
+    """List the cache folders of worktrees that git has removed or pruned."""
+    git = paths.git_worktrees(root)
+    stale = []
+    for folder in sorted(paths.tree_caches(root).glob("*")):
+        is_used = (git / folder.name).exists()
+        if is_used or not folder.is_dir() or folder.is_symlink():
+            continue
+        size = sum(path.lstat().st_size for path in folder.glob("*"))
+        stale.append(Prunable(folder, "the index of a worktree that is gone", size))
+    return stale
+
+
+def remove_worktree_index(root: Path, name: str) -> None:
+    """Remove the cache folder of a removed worktree, by git's name for the worktree."""
+    folder = paths.tree_caches(root) / name
+    for path in folder.glob("*"):
+        files.delete(path)
+    if folder.is_dir():
+        files.remove_folder(folder)
+
+
+def discard_all(root: Path) -> None:
+    """Delete the index and graph of every checkout.
+
+    Raises Busy if another process is writing one of them, and Refused as `of` does.
+    """
+    of(root)
+    for path in _databases(root):
+        discard(path, PATIENCE)
+    for path in (
+        paths.graph_file(paths.main_checkout(root)),
+        *paths.tree_caches(root).glob("*/graph.db"),
+    ):
+        db.remove(path)
+
+
+def digests_of_others(root: Path) -> set[str]:
+    """Return the digests of the records in the other checkouts' readable indexes."""
+    digests = set[str]()
+    own = paths.index_file(root)
+    for path in _databases(root):
+        if path == own:
+            continue
+        with (
+            suppress(RalphError, sqlite3.Error),
+            closing(db.connect(path, read_only=True)) as connection,
+        ):
+            digests.update(queries.digests(connection).values())
+    return digests
+
+
+def _databases(root: Path) -> list[Path]:
+    """Return the index files of all checkouts."""
+    candidates = (
+        paths.index_file(paths.main_checkout(root)),
+        *sorted(paths.tree_caches(root).glob("*/ralph.db")),
+    )
+    return [path for path in candidates if path.is_file()]
+
+
+def last_lines(log: Path) -> Iterator[dict[str, object]]:
+    """Yield the objects at the end of a log, last first."""
+    with suppress(OSError), files.open_unpacked(log) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        for line in reversed(file.read(_TAIL_BYTES).splitlines()):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    yield value
+
+
+def ends_with_summary(root: Path, session: str) -> bool:
+    """Return whether the last entry of a session is a summary, which covers all the others."""
+    log = paths.session_log(root, session)
+    if not log.exists():
+        log = paths.packed_log(root, session)
+    for line in last_lines(log):
+        if line.get("type") != "session":
+            return False
+        if line.get("summary"):
+            return True
+    return False

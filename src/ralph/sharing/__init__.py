@@ -1,0 +1,1 @@
+"""Import, export and the team."""

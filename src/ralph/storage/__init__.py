@@ -1,0 +1,1 @@
+"""Files, locks, logs and the SQLite index: everything that reads or writes the disk."""

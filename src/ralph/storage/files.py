@@ -1,0 +1,796 @@
+"""The only module that writes files.
+
+A file that people read changes atomically: Ralph writes a temporary file in the same folder, syncs
+it to disk and renames it. Writers of one folder take turns by locking the folder, or a lock file
+where folders cannot be locked. Editors take no lock, so `update` compares the file with what it
+read and starts again if the file has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import io
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TextIO, TypeVar
+
+from ralph.core import paths
+from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
+from ralph.storage import hook_files
+
+LOCK_NAME = ".ralph-lock"
+TEMP_SUFFIX = ".ralph-tmp"
+
+PRIVATE = 0o600  # mode of a file that only its owner may read
+_PRIVATE_FOLDER = 0o700
+_SHARED_FILE = 0o666  # reduced by the umask
+_SHARED_FOLDER = 0o777  # reduced by the umask
+_ANY_WRITE_PERMISSION = 0o222
+
+_MAX_UPDATE_ATTEMPTS = 20
+_MAX_UNPACKED_BYTES = 1 << 28
+_GZIP_WINDOW_BITS = 31  # how zlib is asked to read the gzip format
+_MAX_TEMP_NAME_CHARACTERS = 40  # of the original name, to stay below the limit of a file system
+_LOCK_POLL_SECONDS = 0.01
+_FOLDER_LOCK_UNSUPPORTED = {
+    errno.EBADF,
+    errno.ENOLCK,
+    errno.EOPNOTSUPP,
+    errno.EINVAL,
+    errno.EISDIR,
+}
+
+_writes = 0  # how many files this process has locked for writing; see `count_writes`
+_patience = 30.0  # seconds that this process waits for a lock; see `set_patience`
+
+T = TypeVar("T", bound=str | tuple[str, object])
+
+
+# --- dry runs and guarded writes ----------------------------------------------------------------
+
+
+class FileChange(NamedTuple):
+    """The text of one file before and after a change; None means that there is no file."""
+
+    path: Path
+    before: str | None
+    after: str | None
+    appended: bool = False
+
+
+class WriteObserver:
+    """Records every change before it is made."""
+
+    real = True  # whether changes are written to disk
+
+    def __init__(self) -> None:
+        self._changes: dict[str, FileChange] = {}
+
+    def planned(self, path: Path) -> FileChange | None:
+        """Return the recorded change of a file, or None if there is none."""
+        if not self._changes:
+            return None
+        return self._changes.get(os.path.realpath(path))
+
+    def change(self, change: FileChange) -> None:
+        """Record a change; several changes of one file become one, from first to last text."""
+        first = self.planned(change.path) or change
+        appended = first.appended and change.appended
+        self._changes[os.path.realpath(change.path)] = FileChange(
+            change.path, first.before, change.after, appended
+        )
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """The files whose text differs, in the order in which they are written."""
+        return tuple(change for change in self._changes.values() if change.before != change.after)
+
+
+class DryRun(WriteObserver):
+    """Collects changes without writing them; `read` returns the changed texts."""
+
+    real = False
+
+
+class GuardedWrite(WriteObserver):
+    """Allows a change only if the file still has the digest that was shown to the user.
+
+    `digests` maps the names of files, as `name_of` returns them, to digests of their texts.
+    """
+
+    def __init__(self, digests: Mapping[str, str], name_of: Callable[[Path], str]) -> None:
+        super().__init__()
+        self._digests = digests
+        self._name_of = name_of
+
+    def change(self, change: FileChange) -> None:
+        """Record a change; raise Conflict if the file has changed since it was shown.
+
+        Appending to a log is always allowed, because it loses nothing.
+        """
+        name = self._name_of(change.path)
+        earlier = self.planned(change.path)
+        if earlier is None:
+            expected = self._digests.get(name)
+        else:
+            expected = text_digest(earlier.after)
+        if text_digest(change.before) != expected and not change.appended:
+            raise changed_meanwhile(name)
+        super().change(change)
+
+
+def text_digest(text: str | None) -> str:
+    """Return the digest of a file's text, or "" if there is no file."""
+    import hashlib  # loads OpenSSL
+
+    if text is None:
+        return ""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def changed_meanwhile(name: str) -> Conflict:
+    """Return the error for a file that another program has changed since it was shown."""
+    return Conflict(
+        f"{name}: has changed since it was shown",
+        hint="nothing was written; review the file and try again",
+    )
+
+
+def _is_dry_run(observer: WriteObserver | None) -> bool:
+    return observer is not None and not observer.real
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read(path: Path, observer: WriteObserver | None = None) -> str | None:
+    """Return a file's text, or None if there is no file; raise Unreadable if it cannot be read.
+
+    Bytes that are not UTF-8 become surrogates. In a dry run, return the text as changed so far.
+    """
+    if observer is not None and not observer.real:
+        planned = observer.planned(path)
+        if planned is not None:
+            return planned.after
+    try:
+        with open_unpacked(path) as file:
+            return file.read().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Unreadable(
+            f"{path}: cannot be read: {error.strerror}", hint="check its type and permissions"
+        ) from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raise OSError for a FIFO, a device or a folder, without waiting: those may never end.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return file
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a file like `open_regular`; a packed log is decompressed."""
+    file = open_regular(path)
+    if not path.name.endswith(paths.PACKED):
+        return file
+    with file:
+        return io.BytesIO(unpack(file.read()))
+
+
+def unpack(raw: bytes) -> bytes:
+    """Return the contents of a packed file; raise OSError if it is damaged or far too large."""
+    import zlib  # hooks do not need it
+
+    stream = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+    try:
+        text = stream.decompress(raw, _MAX_UNPACKED_BYTES)
+    except zlib.error as error:
+        raise OSError(errno.EINVAL, "is not a packed file") from error
+    if not stream.eof or stream.unused_data:
+        raise OSError(errno.EINVAL, "is not a complete packed file")
+    return text
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def target(path: Path, root: Path | None, *, folder: bool = False) -> Path:
+    """Return the real path that a write to `path` goes to.
+
+    Raise Refused for a dangling link, a link out of `root`, and anything but a regular file (or,
+    with `folder`, a folder).
+    """
+    real = Path(os.path.realpath(path))
+    if root is not None and not real.is_relative_to(os.path.realpath(root)):
+        kind = "folder" if folder else "file"
+        raise Refused(
+            f"{path}: points to {real}, outside the project {root}",
+            hint=f"replace the symbolic link with a real {kind}; nothing was written",
+        )
+    with _explained(f"{path}: cannot be reached"):
+        _refuse_dangling_link(path)
+        if real.exists():
+            _refuse_other_type(path, real, folder=folder)
+    return real
+
+
+def _refuse_dangling_link(path: Path) -> None:
+    for link in (path, *path.parents):
+        if link.is_symlink() and not link.exists():
+            raise Refused(
+                f"{link}: is a symbolic link to {link.readlink()}, which does not exist",
+                hint="restore the target or remove the link; nothing was written",
+            )
+
+
+def _refuse_other_type(path: Path, real: Path, *, folder: bool) -> None:
+    if folder:
+        kind = "folder"
+        is_expected = real.is_dir()
+    else:
+        kind = "regular file"
+        is_expected = real.is_file()
+    if not is_expected:
+        raise Refused(f"{path}: is not a {kind}", hint="move it away; nothing was written")
+
+
+def write(
+    path: Path,
+    text: str,
+    *,
+    root: Path | None = None,
+    expect: str | None = None,
+    mode: int | None = None,
+) -> None:
+    """Replace a whole file; with `expect`, raise Conflict unless it still contains that text."""
+    real = target(path, root)
+    with _lock_folder_of(real, mode=_folder_mode(mode)):
+        if not _replace(real, text, expect, mode):
+            raise Conflict(
+                f"{path}: changed while it was being edited",
+                hint="review it and run the command again",
+            )
+
+
+def update(
+    path: Path,
+    change: Callable[[str], T],
+    *,
+    root: Path | None = None,
+    mode: int | None = None,
+    observer: WriteObserver | None = None,
+) -> T:
+    """Change a file under its lock and return what `change(text)` returned.
+
+    `change` returns the new text, alone or as the first of a tuple. It runs again whenever another
+    program has written the file in the meantime; raise Conflict if that never ends.
+    """
+    real = target(path, root)
+    with _lock_folder_of(real, observer, _folder_mode(mode)):
+        for _ in range(_MAX_UPDATE_ATTEMPTS):
+            before = read(real, observer) or ""
+            changed = change(before)
+            after = changed if isinstance(changed, str) else changed[0]
+            if after == before or _replace(real, after, before, mode, observer):
+                return changed
+    raise Conflict(
+        f"{path}: keeps changing while it is being edited",
+        hint="close the program that rewrites it",
+    )
+
+
+def _folder_mode(file_mode: int | None) -> int:
+    """Return the mode for folders that are created for a file of this mode."""
+    return _PRIVATE_FOLDER if file_mode == PRIVATE else _SHARED_FOLDER
+
+
+def append(
+    path: Path,
+    line: str,
+    *,
+    root: Path | None = None,
+    mode: int = PRIVATE,
+    durable: bool = False,
+    observer: WriteObserver | None = None,
+) -> None:
+    """Append one line with a single write.
+
+    A line that an earlier writer left unfinished is ended first. If the disk has no space for the
+    whole line, none of it stays in the file.
+    """
+    real = target(path, root)
+    payload = _encode(real, line)
+    with _lock_folder_of(real, observer, _PRIVATE_FOLDER), _explained(f"{real}: cannot append"):
+        if observer is not None:
+            _note_appended(observer, real, line)
+        if _is_dry_run(observer):
+            return
+        handle = os.open(real, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+        try:
+            size = _require_writable(os.fstat(handle)).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                payload = b"\n" + payload
+            if os.write(handle, payload) != len(payload):
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        if durable and not size:  # the file may be new: its name must reach the disk as well
+            _sync_folder(real.parent)
+
+
+def _note_appended(observer: WriteObserver, real: Path, line: str) -> None:
+    before = read(real, observer)
+    after = before or ""
+    if after and not after.endswith("\n"):
+        after += "\n"
+    observer.change(FileChange(real, before, after + line, appended=True))
+
+
+def collect_spilled(root: Path) -> None:
+    """Append the lines that hooks could not append in time, except those already in their log."""
+    log = paths.log_folder(root)
+    boundary = paths.state_boundary(root)
+    for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
+        log_name = path.name.split("-", 2)[2]  # after the time and the process id
+        session = log / "sessions" / log_name
+        # Something that is not a log may have the log's name: then the line stays where it is.
+        with contextlib.suppress(Unreadable):
+            line = read(path) or ""
+            if line not in (read(session) or ""):
+                append(session, line, root=boundary)
+            delete(path)
+
+
+def output(path: Path, *, root: Path | None = None) -> int:
+    """Open a descriptor that appends another program's output; the caller closes it."""
+    real = target(path, root)
+    make_folder(real.parent, _PRIVATE_FOLDER)
+    with _explained(f"{path}: cannot be opened"):
+        return os.open(real, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+
+
+def unnamed() -> TextIO:
+    """Open a file without a name, for another program's output that Ralph reads."""
+    from tempfile import TemporaryFile  # loads random
+
+    return io.TextIOWrapper(TemporaryFile(), encoding="utf-8", errors="replace")
+
+
+def backup(path: Path, *, root: Path | None = None, text: str | None = None) -> Path | None:
+    """Copy a file to `<name>.bak`, `.bak2` and so on; return the copy, or None without a file.
+
+    `text` is the text that the caller has read and is about to replace, if it has read it.
+    """
+    present = read(path)
+    if present is None:
+        return None
+    number = 1
+    copy = path.with_name(f"{path.name}.bak")
+    while copy.exists() or copy.is_symlink():
+        number += 1
+        copy = path.with_name(f"{path.name}.bak{number}")
+    if text is None:
+        text = present
+    write(copy, text, root=root, expect="", mode=stat.S_IMODE(path.stat().st_mode))
+    return copy
+
+
+def make_folder(path: Path, mode: int = _SHARED_FOLDER, *, root: Path | None = None) -> bool:
+    """Create a folder and its parents; return whether it is new.
+
+    With `root`, raise Refused for a folder outside it.
+    """
+    if path.is_dir():
+        return False
+    if root is not None:
+        target(path, root, folder=True)
+    with _explained(f"{path}: cannot create this folder"):
+        for folder in reversed([path, *path.parents]):
+            if not folder.is_dir():
+                folder.mkdir(mode, exist_ok=True)
+    return True
+
+
+def move(path: Path, to: Path, *, root: Path | None = None) -> None:
+    """Rename a file or folder; raise Conflict if the target exists.
+
+    With `root`, raise Refused if either folder is outside it.
+    """
+    if to.exists() or to.is_symlink():
+        raise Conflict(f"{to}: already exists", hint=f"merge {path} into it by hand")
+    if root is not None:
+        target(path.parent, root, folder=True)
+        target(to.parent, root, folder=True)
+    make_folder(to.parent)
+    with _explained(f"{path}: cannot be moved to {to}"):
+        path.rename(to)
+
+
+def link(path: Path, to: Path) -> None:
+    """Create a symbolic link to a file or folder, where nothing exists yet."""
+    with _explained(f"{path}: cannot be linked to {to}"):
+        path.symlink_to(to)
+
+
+def delete(path: Path, observer: WriteObserver | None = None) -> None:
+    """Remove one file, if it exists."""
+    if observer is not None:
+        before = read(path, observer)
+        if before is not None:
+            observer.change(FileChange(path, before, None))
+        if not observer.real:
+            return
+    with _explained(f"{path}: cannot be removed"):
+        path.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove one empty folder."""
+    with _explained(f"{path}: cannot be removed"):
+        path.rmdir()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with everything in it; links in it are removed, their targets are kept."""
+    import shutil  # only one command needs it
+
+    with _explained(f"{path}: cannot be removed"):
+        shutil.rmtree(path)
+
+
+def restrict(path: Path, mode: int = PRIVATE) -> None:
+    """Set a file's permissions."""
+    with _explained(f"{path}: permissions cannot be changed"):
+        path.chmod(mode)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Return the temporary files of killed writers, but not lock files, which may be in use."""
+    if not folder.is_dir():
+        return []
+    return sorted(folder.glob(f"*{TEMP_SUFFIX}"))
+
+
+# --- locks --------------------------------------------------------------------------------------
+
+
+class LockTaken(Conflict):
+    """Another process holds the lock; `by` describes that process, in parentheses."""
+
+    def __init__(self, path: Path, owner: str) -> None:
+        super().__init__(
+            f"{path}: another process holds this lock",
+            hint="try again when that process has ended",
+        )
+        self.by = f" ({owner})" if owner else ""
+
+
+@contextlib.contextmanager
+def process_lock(path: Path, owner: str, *, root: Path | None = None) -> Iterator[None]:
+    """Hold a lock file that describes its owner; raise LockTaken if another process holds it."""
+    real = target(path, root)
+    make_folder(real.parent, _PRIVATE_FOLDER)
+    with _explained(f"{path}: cannot be held"):
+        handle = lock_file(real)
+        if handle is None:
+            raise LockTaken(real, read(real) or "")
+    try:
+        with _explained(f"{path}: cannot be held"):
+            os.ftruncate(handle, 0)
+            os.write(handle, _encode(real, owner))
+        yield
+    finally:
+        delete(real)  # before the lock is released, so that this is still our own file
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the folder that really contains a path; a killed process releases it."""
+    folder = Path(os.path.realpath(path)).parent
+    with _explained(f"{folder}: cannot be locked"):
+        handle = lock_folder(folder)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock_folder(folder: Path) -> int:
+    """Lock a folder and return the handle that releases the lock when it is closed.
+
+    Raise WriteFailed if another process keeps the lock for too long.
+    """
+    try:
+        handle = lock_file(folder, _patience, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno not in _FOLDER_LOCK_UNSUPPORTED:
+            raise
+        handle = lock_file(folder / LOCK_NAME, _patience, mode=_SHARED_FILE)
+    if handle is None:
+        raise WriteFailed(
+            f"{folder}: another process has held the lock for {_patience:g} seconds",
+            hint="end that process and run again",
+        )
+    return handle
+
+
+def count_writes() -> int:
+    """Return how many files this process has written or tried to write."""
+    return _writes
+
+
+def set_patience(seconds: float) -> None:
+    """Set how long this process waits for a lock; hooks cannot wait long."""
+    global _patience  # noqa: PLW0603 - one value for the whole process, set once when it starts
+    _patience = seconds
+
+
+def limit_patience(seconds: float) -> float:
+    """Return how long this process may wait for a lock that is not ours, such as a database's."""
+    return min(seconds, _patience)
+
+
+def lock_file(
+    path: Path, patience: float = 0.0, flags: int = os.O_RDWR | os.O_CREAT, mode: int = PRIVATE
+) -> int | None:
+    """Lock a file or folder and return its handle; closing the handle releases the lock.
+
+    Return None if another process keeps the lock for `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        handle = os.open(path, flags | os.O_CLOEXEC, mode)
+        try:
+            if not _wait_for_lock(handle, deadline):
+                os.close(handle)
+                return None
+            if _is_handle_of(path, handle):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _wait_for_lock(handle: int, deadline: float) -> bool:
+    """Lock a handle; return False if that fails until the deadline."""
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOCK_POLL_SECONDS)  # the kernel cannot wait with a time limit
+
+
+def _is_handle_of(path: Path, handle: int) -> bool:
+    """Whether a path still leads to an open file: it may have been deleted or replaced since."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _lock_folder_of(
+    real: Path, observer: WriteObserver | None = None, mode: int = _SHARED_FOLDER
+) -> Iterator[None]:
+    if _is_dry_run(observer):
+        yield
+        return
+    global _writes  # noqa: PLW0603 - counts for the whole process
+    _writes += 1
+    make_folder(real.parent, mode)
+    with lock(real):
+        yield
+
+
+# --- steps of a write ---------------------------------------------------------------------------
+
+
+def _replace(
+    real: Path,
+    text: str,
+    expect: str | None,
+    mode: int | None,
+    observer: WriteObserver | None = None,
+) -> bool:
+    """Replace a file atomically; return False if its text is no longer `expect`."""
+    payload = _encode(real, text)
+    temp = _temporary_path(real)
+    with _explained(f"{real}: cannot be written"):
+        old = _require_writable(real.stat()) if real.exists() else None
+        if observer is not None:
+            before = read(real, observer)
+            if (before or "") != expect:
+                return False
+            observer.change(FileChange(real, before, text))
+            if not observer.real:
+                return True
+        _remove_temporary_files(real.parent)
+        try:
+            _write_temporary(temp, payload, mode, old)
+            if expect is not None and (read(real) or "") != expect:
+                return False
+            temp.replace(real)
+        finally:
+            with contextlib.suppress(OSError):
+                temp.unlink(missing_ok=True)
+        _sync_folder(real.parent)
+    return True
+
+
+def _temporary_path(real: Path) -> Path:
+    name = real.name[:_MAX_TEMP_NAME_CHARACTERS]
+    return real.with_name(f".{name}.{os.getpid()}-{os.urandom(4).hex()}{TEMP_SUFFIX}")
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Remove the files of killed writers: we hold the folder's lock, so nobody uses them."""
+    for entry in folder.glob(f".*{TEMP_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            entry.unlink()
+
+
+def _write_temporary(
+    temp: Path, payload: bytes, mode: int | None, old: os.stat_result | None
+) -> None:
+    """Write a new file and sync it to disk; it gets the mode and owner of the file it replaces."""
+    if mode is None:
+        mode = _SHARED_FILE if old is None else stat.S_IMODE(old.st_mode)
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        unwritten = memoryview(payload)
+        while unwritten:
+            unwritten = unwritten[os.write(handle, unwritten) :]
+        if old is not None:
+            os.fchmod(handle, mode)
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, old.st_uid, old.st_gid)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _encode(path: Path, text: str) -> bytes:
+    try:
+        payload = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Refused(
+            f"{path}: the new text has a character that UTF-8 cannot encode", hint="remove it"
+        ) from error
+    if not path.name.endswith(paths.PACKED):
+        return payload
+    import gzip
+
+    return gzip.compress(payload, mtime=0)  # without the time, so that equal texts are equal files
+
+
+def _require_writable(status: os.stat_result) -> os.stat_result:
+    """Return the status of a file, or raise OSError if the file must not be written.
+
+    A read-only file is refused even to root, although a rename would succeed. A FIFO is refused
+    because it does not keep what is written to it.
+    """
+    if stat.S_ISFIFO(status.st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file")
+    if not status.st_mode & _ANY_WRITE_PERMISSION:
+        raise PermissionError(errno.EACCES, "the file is read-only")
+    return status
+
+
+@contextlib.contextmanager
+def _explained(problem: str) -> Iterator[None]:
+    """Turn an OSError into WriteFailed, with advice."""
+    try:
+        yield
+    except OSError as error:
+        hint = "the file is unchanged"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            hint += "; free some space and run again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint += "; make the file and its folder writable and run again"
+        raise WriteFailed(f"{problem}: {error.strerror}", hint=hint) from error
+
+
+# --- .ralph/.gitignore --------------------------------------------------------------------------
+# `ralph init` writes one that git tracks. Until then, whatever writes below `.ralph` first creates
+# one that also ignores itself.
+
+GITIGNORE = """\
+# Written by `ralph init`. What happened stays on this machine; what was learned goes into git.
+# Delete the line `tasks/` or `features/` to share those, too.
+local/
+cache/
+tasks/
+features/
+ralph.db*
+scratchpad.md
+*.bak*
+*.ralph-tmp
+.ralph-lock
+"""
+UNTIL_INIT = (
+    GITIGNORE
+    + "# Made for a worktree: `ralph init` in this checkout makes it one for git.\n.gitignore\n"
+)
+_REQUIRED_LINES = {
+    "local/": "local",
+    "cache/": "cache",
+    "ralph.db*": "ralph.db",
+    "scratchpad.md": "scratchpad.md",
+}
+"""The lines that a person's own file must have, each with a name that the line ignores."""
+
+
+def hide_state(root: Path) -> None:
+    """Write a `.ralph/.gitignore` that ignores itself, unless there is one or none is needed."""
+    main = paths.main_checkout(root)
+    ignore = paths.gitignore(main)
+    if ignore.exists() or ignore.is_symlink():
+        return
+    if ignore.parent.is_dir() or paths.state_boundary(root) == main:
+        # Another process was faster, or a link leads out of the project.
+        with contextlib.suppress(Conflict, Refused):
+            write(ignore, UNTIL_INIT, root=main, expect="")
+
+
+def missing_lines(root: Path) -> tuple[str, ...]:
+    """Return the lines that a person's own `.ralph/.gitignore` lacks."""
+    ignore_file = paths.gitignore(root)
+    git_exclude = paths.git_exclude(ignore_file)
+    if git_exclude is None or not ignore_file.is_file():
+        return ()
+    exclude_file, _ = git_exclude
+    outer_lines = _read_lines(exclude_file) + _read_lines(root / ".gitignore")
+    inner_lines = _read_lines(ignore_file)
+    if _ignores(outer_lines, ".ralph"):
+        return ()
+    missing = []
+    for line, name in _REQUIRED_LINES.items():
+        if not _ignores(inner_lines, name) and not _ignores(outer_lines, f".ralph/{name}"):
+            missing.append(line)
+    return tuple(missing)
+
+
+def _read_lines(path: Path) -> list[str]:
+    return (read(path) or "").splitlines()
+
+
+def _ignores(lines: list[str], name: str) -> bool:
+    """Whether these lines make git ignore a name: the last matching pattern decides."""
+    ignored = False
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        pattern = line.strip().removeprefix("!").rstrip("/")
+        matches_anywhere = "/" not in pattern or pattern.startswith("**/")
+        candidate = name.rpartition("/")[2] if matches_anywhere else name
+        if fnmatchcase(candidate, pattern.removeprefix("**/").removeprefix("/")):
+            ignored = not line.startswith("!")
+    return ignored

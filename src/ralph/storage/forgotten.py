@@ -1,0 +1,121 @@
+"""Salted hashes of what `ralph forget` removed.
+
+They keep imports, pulls, restored backups and old logs from bringing a forgotten text back. One
+file serves all projects: its first line is a random key, and each further line is one hash. Events
+are hashed by id, because many events have the same text.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from ralph.core import paths
+from ralph.core.errors import RalphError
+from ralph.core.record import Family, Record
+from ralph.core.text import normalise_text
+from ralph.storage import files
+
+_HASH_CHARACTERS = 20
+_KEY_CHARACTERS = 64
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_EVENT_PREFIX = "id:"
+_SESSION_PREFIX = "session:"
+
+
+class ForgottenTexts:
+    """The hashes of the forgotten texts and events; none if the file has no valid key."""
+
+    def __init__(self, text: str) -> None:
+        key, *hashes = text.split("\n")
+        self.key = b""
+        self.hashes: frozenset[str] = frozenset()
+        if len(key) == _KEY_CHARACTERS and _HEX_DIGITS.issuperset(key):
+            self.key = bytes.fromhex(key)
+            self.hashes = frozenset(line for line in hashes if line)
+
+    def hash(self, text: str) -> str:
+        """Return the hash of a text."""
+        normalised = normalise_text(text).encode("utf-8", "surrogatepass")
+        return hmac.digest(self.key, normalised, "sha256").hex()[:_HASH_CHARACTERS]
+
+    def has(self, text: object) -> bool:
+        """Whether this text was forgotten."""
+        return bool(self.hashes) and isinstance(text, str) and self.hash(text) in self.hashes
+
+    def hides(self, record: Record) -> bool:
+        """Whether a record was forgotten: by its text or, if it is an event, by its id."""
+        if self.has(record.text):
+            return True
+        return record.family is not Family.MEMORY and self.has(event_key(record.id))
+
+
+def event_key(record_id: str) -> str:
+    """Return the text that is hashed for a recorded event."""
+    return _EVENT_PREFIX + record_id
+
+
+def session_key(session: str, text: str = "", call: str = "") -> str:
+    """Return the text that is hashed for a whole session, or for a text or tool call in it.
+
+    A transcript that is imported later has other ids and times, so neither is part of it.
+    """
+    return f"{_SESSION_PREFIX}{session}:{call or text}"
+
+
+def load() -> ForgottenTexts:
+    """Return everything that this user has forgotten."""
+    path = paths.forgotten_file()
+    if path is None:
+        return ForgottenTexts("")
+    return _load(path, mark())
+
+
+def mark() -> str:
+    """Return a text that changes whenever the file does, or "" if there is no file."""
+    path = paths.forgotten_file()
+    if path is None:
+        return ""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+@lru_cache(maxsize=2)
+def _load(path: Path, _mark: str) -> ForgottenTexts:
+    try:
+        return ForgottenTexts(files.read(path) or "")
+    except RalphError:
+        return ForgottenTexts("")
+
+
+def remember(texts: Iterable[str]) -> None:
+    """Add the hashes of forgotten texts and events."""
+    path = paths.forgotten_file()
+    new_texts = [text for text in texts if text.strip()]
+    if path is None or not new_texts:
+        return
+
+    def edit(text: str) -> str:
+        forgotten = ForgottenTexts(text)
+        if not forgotten.key:
+            forgotten = ForgottenTexts(os.urandom(_KEY_CHARACTERS // 2).hex())
+        hashes = forgotten.hashes.union(map(forgotten.hash, new_texts))
+        return "\n".join([forgotten.key.hex(), *sorted(hashes), ""])
+
+    files.make_folder(path.parent, 0o700)
+    files.update(path, edit, mode=files.PRIVATE)
+
+
+def lift(text: str) -> None:
+    """Remove the hash of a text that a person adds again."""
+    path = paths.forgotten_file()
+    if path is None or not load().has(text):
+        return
+    line = load().hash(text)
+    files.update(path, lambda lines: lines.replace(f"\n{line}\n", "\n"), mode=files.PRIVATE)

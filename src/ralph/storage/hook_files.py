@@ -1,0 +1,413 @@
+"""Read and write the files of hooks with few imports.
+
+These are the session logs, the failure count, the settings cache and the index. `append` does with
+`os` alone what `files.append` does. Anything unusual (a link on the way, a file system without
+locks) raises Unsure, and the caller falls back to `files`. Failures are counted in place, in a file
+that is already large enough, because the failure that matters most is a full disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from ralph.core import discovery
+from ralph.lean import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_ANY_WRITE_BIT = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_PRIVATE_FOLDER = 0o700
+_PRIVATE_FILE = 0o600
+SPILL = "spill"  # the folder below `log` with lines that could not be appended in time
+FAILURES_SIZE = 4096  # bytes of the failure count's file, so that counting never needs space
+_LOCK_SECONDS = 0.5  # how long to wait for a lock
+_LOCK_PAUSE = 0.0005  # seconds between two attempts
+
+
+class Unsure(Exception):
+    """This is not the ordinary case; nothing was written."""
+
+
+# --- appending ----------------------------------------------------------------------------------
+
+
+def append(top: str, folders: tuple[str, ...], name: str, line: bytes) -> None:
+    """Append one line to `top/folders.../name`.
+
+    Raises Unsure when `files` should try instead, and OSError when the line cannot be written.
+    """
+    folder = _make_folders(top, folders)
+    lock = _lock_folder(folder)
+    try:
+        handle = _open_log(f"{folder}/{name}")
+        try:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            if os.write(handle, line) != len(line):
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, "no space left")
+        finally:
+            os.close(handle)
+    finally:
+        os.close(lock)
+
+
+def _make_folders(top: str, folders: tuple[str, ...]) -> str:
+    path = top
+    for folder in folders:
+        path = f"{path}/{folder}"
+        try:
+            os.mkdir(path, _PRIVATE_FOLDER)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise Unsure(path) from None  # a link is not followed
+    return path
+
+
+def _open_log(path: str) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NOFOLLOW | _CLOEXEC | _NONBLOCK
+    try:
+        handle = os.open(path, flags, _PRIVATE_FILE)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EACCES, errno.EFBIG):
+            raise
+        raise Unsure(path) from error
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode) or not mode & _ANY_WRITE_BIT:
+        os.close(handle)
+        raise Unsure(path)
+    return handle
+
+
+def _lock_folder(folder: str) -> int:
+    while True:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+        try:
+            _lock(handle)
+            if os.path.samestat(os.fstat(handle), os.stat(folder)):
+                return handle
+        except FileNotFoundError:
+            os.close(handle)
+            raise Unsure(folder) from None
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # the folder was replaced while we waited
+
+
+def _lock(handle: int) -> None:
+    end = time.monotonic() + _LOCK_SECONDS
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE)  # a wait in the kernel could not be limited
+        except OSError as error:
+            raise Unsure(str(error)) from error
+    raise OSError(errno.EAGAIN, "another process holds the lock")
+
+
+def spill(state: str, name: str, line: bytes) -> None:
+    """Store a line that cannot be appended now; `files.collect_spilled` appends it later.
+
+    Raises OSError or Unsure when it cannot be stored either.
+    """
+    folder = _make_folders(state, (discovery.LOG, SPILL))
+    path = f"{folder}/{time.time_ns():020d}-{os.getpid()}-{name}"
+    draft = f"{path}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
+    handle = os.open(draft, flags, _PRIVATE_FILE)
+    try:
+        if os.write(handle, line) != len(line):
+            raise OSError(errno.ENOSPC, "no space left")
+    except OSError:
+        os.unlink(draft)
+        raise
+    finally:
+        os.close(handle)
+    os.rename(draft, path)
+
+
+def probe(folder: str) -> str:
+    """Return why no event can be stored in a folder or its nearest parent; "" when one can."""
+    while not os.path.lexists(folder):
+        folder = folder.rpartition("/")[0]
+    try:
+        if _can_hold_failures(folder):
+            return ""
+    except OSError as error:
+        reason = error.strerror or "cannot be written"
+        return f"{folder}: {reason.lower()}"
+    return f"{folder}: no space left"
+
+
+def _can_hold_failures(folder: str) -> bool:
+    """Check by a temporary file that a folder has space; raise OSError if it cannot be written."""
+    path = ""
+    unnamed = getattr(os, "O_TMPFILE", os.O_CREAT)  # where supported, the folder keeps its mtime
+    try:
+        handle = os.open(folder, os.O_WRONLY | unnamed | _CLOEXEC, _PRIVATE_FILE)
+    except OSError:
+        path = f"{folder}/.ralph-probe-{os.getpid()}"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC, _PRIVATE_FILE)
+    try:
+        return os.write(handle, bytes(FAILURES_SIZE)) == FAILURES_SIZE
+    finally:
+        os.close(handle)
+        if path:
+            os.unlink(path)
+
+
+def timestamp() -> str:
+    """Return the current time in UTC, as logs write it."""
+    seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{microseconds:06d}Z"
+
+
+# --- counting failures --------------------------------------------------------------------------
+
+_COUNT_DIGITS = 12
+_MAX_PROBLEM = 300  # characters of the last failure that are kept
+
+
+def overwrite(path: str, edit: Callable[[bytes], bytes], size: int) -> bool:
+    """Replace the first `size` bytes of a file in place by what `edit` makes of them.
+
+    Returns False when the file is missing or too small. Raises OSError or Unsure.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        _lock(handle)
+        now = os.fstat(handle)
+        if not stat.S_ISREG(now.st_mode) or now.st_size < size:
+            return False
+        os.pwrite(handle, edit(os.pread(handle, size, 0))[:size].ljust(size), 0)
+    finally:
+        os.close(handle)
+    return True
+
+
+def count_failure(state: str, event: str, problem: str) -> bool:
+    """Count one more failure, even on a full disk; return False without a file to count in."""
+
+    def next_line(before: bytes) -> bytes:
+        count = 1
+        if before[:_COUNT_DIGITS].isdigit():
+            count = int(before[:_COUNT_DIGITS]) + 1
+        text = f"{event}: {problem}".encode("ascii", "replace").decode("ascii")
+        text = " ".join(text.split())[:_MAX_PROBLEM]
+        line = f"{count:0{_COUNT_DIGITS}d} {timestamp()} {text}"
+        return line.encode("ascii").ljust(FAILURES_SIZE - 1) + b"\n"
+
+    try:
+        return overwrite(f"{state}/{discovery.LOG}/hook-failures", next_line, FAILURES_SIZE)
+    except (OSError, Unsure):
+        return False
+
+
+# --- the settings cache -------------------------------------------------------------------------
+
+CACHE_VERSION = "ralph-hook 5"
+VARIABLES = (
+    "RALPH_MEMORIES_",
+    "RALPH_CONTEXT_",
+    "RALPH_PRIVACY_",
+    "RALPH_CAPTURE_",
+    "RALPH_PRESENCE",
+)
+"""Prefixes of the environment variables that affect hooks."""
+FORGETS = "cache/forgets"
+"""Folder of one file per session: a line CALLED per call of `ralph forget`, others for prompts."""
+CALLED = b"1\n"
+SLOW_PATTERNS = "slow-patterns"  # file listing the user patterns that timed out
+_MAX_SMALL_FILE = 65_536  # bytes
+
+
+class HookSettings:
+    """The settings that hooks use, from the lines of their cache."""
+
+    def __init__(self, lines: Mapping[str, list[str]]) -> None:
+        values = {key: texts[-1] for key, texts in lines.items() if texts}
+        # marks which rules redacted a line; see `secret_rules.rules_mark`
+        self.rules = values.get("rules", "")
+        self.capture = values["capture"] == "1"
+        self.patterns = tuple(lines.get("pattern", ()))
+        self.paths = tuple(lines.get("path", ()))
+        self.enabled = values["enabled"] == "1"
+        self.inject = values["inject"]
+        self.presence = values.get("presence", "")
+        self.budget = int(values["budget"])
+        self.recent = int(values["recent"])
+        self.window = int(values["window"])
+        self.share = float(values["share"])
+        self.types = tuple(filter(None, values["types"].split(",")))
+        self.tags = tuple(filter(None, values["tags"].split(",")))
+
+    def switch_off(self, patterns: set[str]) -> None:
+        """Stop using some of the user's patterns."""
+        remaining = tuple(pattern for pattern in self.patterns if pattern not in patterns)
+        if remaining != self.patterns:
+            self.patterns = remaining
+            self.rules = ""
+
+
+def escape(value: str) -> str:
+    """Return a value on one line."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _unescape(value: str) -> str:
+    return value.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
+
+
+def set_variables(env: Mapping[str, str]) -> str:
+    """Return the environment variables that affect hooks, as one line."""
+    return "\t".join(sorted(f"{name}={env[name]}" for name in env if name.startswith(VARIABLES)))
+
+
+def file_state(path: str) -> str:
+    """Return a config file's modification time, size and path; `0 0 <path>` for a missing one."""
+    try:
+        now = os.stat(path)
+        return f"{now.st_mtime_ns} {now.st_size} {path}"
+    except (OSError, ValueError):
+        return f"0 0 {path}"
+
+
+def read_settings(
+    path: str, root: str, env: Mapping[str, str], user_config: str
+) -> HookSettings | None:
+    """Return the cached settings; None when a file or variable that they come from has changed."""
+    text = (read_file(path) or b"").decode("utf-8", "surrogateescape")
+    if not text.startswith(f"{CACHE_VERSION}\n") or not text.endswith("\n"):
+        return None
+    lines: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            lines.setdefault(key, []).append(_unescape(value))
+    try:
+        if _is_current(lines, root, env, user_config):
+            return HookSettings(lines)
+    except (LookupError, ValueError, OSError):
+        pass
+    return None
+
+
+def _is_current(
+    lines: Mapping[str, list[str]], root: str, env: Mapping[str, str], user_config: str
+) -> bool:
+    if lines["root"] != [str(os.stat(root).st_ino)]:  # a copy of the folder has another number
+        return False
+    if lines["user"] != [user_config] or lines["env"] != [set_variables(env)]:
+        return False
+    for state in lines["file"]:
+        config_path = state.split(" ", 2)[2]
+        if state != file_state(config_path):
+            return False
+    return True
+
+
+def switch_off_pattern(top: str, state: str, pattern: str) -> None:
+    """Record that a user's pattern timed out, if possible, so hooks and commands skip it."""
+    line = f"{escape(pattern)}\n".encode("utf-8", "replace")
+    folders = (*state[len(top) + 1 :].split("/"), "cache")
+    try:
+        append(top, folders, SLOW_PATTERNS, line)
+    except (OSError, Unsure):
+        return  # the pattern stays on, and times out again
+
+
+def slow_patterns(state: str) -> set[str]:
+    """Return the patterns that are switched off on this machine."""
+    text = (read_file(f"{state}/cache/{SLOW_PATTERNS}") or b"").decode("utf-8", "replace")
+    return {_unescape(line) for line in text.split("\n") if line}
+
+
+def read_file(path: str, largest: int = _MAX_SMALL_FILE, *, end: bool = False) -> bytes | None:
+    """Return at most `largest` bytes from a file's beginning, or from its `end`.
+
+    Never waits; returns None when the file cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | _CLOEXEC | _NONBLOCK)
+        try:
+            if end:
+                os.lseek(handle, max(0, os.fstat(handle).st_size - largest), os.SEEK_SET)
+            return os.read(handle, largest)
+        finally:
+            os.close(handle)
+    except (OSError, ValueError):
+        return None
+
+
+# --- the index ----------------------------------------------------------------------------------
+
+_ANSWER_SECONDS = 2.0
+_BUSY_SECONDS = 0.2  # how long SQLite waits for a lock
+_STEPS_PER_CHECK = 20_000  # SQLite's virtual machine steps between two checks of the deadline
+_MAPPED_BYTES = 1 << 28  # of the index, mapped into memory: a question reads hundreds of its pages
+
+
+def open_index(path: str) -> sqlite3.Connection | None:
+    """Return a read-only connection, or None without a complete index of this version."""
+    import sqlite3  # recording must not load it
+
+    from ralph.storage.lookup import SCHEMA_VERSION, UNEXPECTED
+
+    if not _is_complete(path):
+        return None
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02x}")
+    connection = sqlite3.connect(
+        f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+    )
+    deadline = time.monotonic() + _ANSWER_SECONDS  # `signal` would cost as much as an answer
+    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS_PER_CHECK)
+    try:
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").fetchone()
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("BEGIN")  # one lock for all statements
+        is_current = connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
+        if is_current and not connection.execute(UNEXPECTED).fetchone()[0]:
+            return connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _is_complete(path: str) -> bool:
+    """Check whether the index is the one that was sealed, or is being updated right now."""
+    seal = (read_file(f"{path}-seal") or b"").split()
+    try:
+        now = os.stat(path)
+        if not seal or not now.st_size:
+            return False
+        if [int(number) for number in seal[:3]] == [now.st_size, now.st_mtime_ns, now.st_ino]:
+            return True
+        handle = os.open(f"{path}-lock", os.O_RDWR | _NOFOLLOW | _CLOEXEC | _NONBLOCK)
+    except (OSError, ValueError):
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True  # another process holds the lock while it writes
+    finally:
+        os.close(handle)
+    return False

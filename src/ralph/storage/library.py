@@ -1,0 +1,387 @@
+"""The curated memory files of a project and a person, which are changed through their codecs.
+
+A worktree that does not have such a file uses the main checkout's. Ids are also looked up in the
+projects that enclose this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.core import ids, paths
+from ralph.core.errors import Conflict, RalphError, Refused, UsageError
+from ralph.core.record import Record, Scope
+from ralph.core.text import EditableDocument, Entry, Problem, find_entry
+from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
+from ralph.storage import files, forgotten
+from ralph.storage.files import WriteObserver
+from ralph.storage.sources import Format, parse_editable, scoped
+
+NAMES = ("memories", "guardrails", "patterns", "knowledge", "personal")
+"""The names of the collections, as `--in` takes them."""
+PROJECT = "project"
+"""The member of a record that names the enclosing project it comes from."""
+_RULE_PREFIXES = tuple(f"{kind.value}-" for kind in GUARDRAILS.kinds)
+
+
+class Stored(NamedTuple):
+    """A record, and the file and line where it is stored."""
+
+    record: Record
+    path: Path
+    line: int
+
+
+# --- collections --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """One kind of curated file.
+
+    `root` is its checkout, `places` are the paths at which the file may be, and `prefixes` are the
+    beginnings of its ids.
+    """
+
+    name: str
+    root: Path
+    places: tuple[Path, ...]
+    layout: Layout = MEMORIES
+    prefixes: tuple[str, ...] = ()
+    format: Format = Format.MEMORIES
+
+    @property
+    def home(self) -> Path:
+        """The file for new records: the first that exists, or the first place.
+
+        Raises UsageError if there is no place for it.
+        """
+        if not self.places:
+            raise UsageError(
+                f"there is no folder for {self.name} memory", hint="set HOME or XDG_CONFIG_HOME"
+            )
+        for place in self.places:
+            if place.exists() or place.is_symlink():
+                return place
+        return self.places[0]
+
+    @property
+    def mode(self) -> int | None:
+        """The mode of a new file; None for the default mode."""
+        return files.PRIVATE if self.name == "personal" else None
+
+    def parse(self, text: str, path: Path) -> EditableDocument:
+        """Parse the text of one of these files."""
+        if self.name == "knowledge":
+            return _parse_knowledge(text, path.stem)
+        return _parse_file(text, self.format)
+
+    def stored(self, entry: Entry, path: Path) -> Stored:
+        """Return an entry's record with its scope and enclosing project, which its file implies."""
+        record = scoped(entry.record, self.format)
+        if record.scope is Scope.ENCLOSING:
+            record = replace(record, extra={**record.extra, PROJECT: str(self.root)})
+        return Stored(record, path, entry.line)
+
+    def insert(self, text: str, path: Path, record: Record) -> EditableDocument:
+        """Add a record to the text of a file; a file of patterns gets a new footer."""
+        if self.name == "patterns":
+            from ralph.formats.pages import parse_patterns
+
+            author = record.origin.task or "hand"
+            return parse_patterns(text).add(record).stamped(ids.today(), author)
+        return self.parse(text, path).add(record)
+
+
+@lru_cache(maxsize=8)  # finding an entry and changing it parse the same text
+def _parse_file(text: str, form: Format) -> EditableDocument:
+    return parse_editable(form, text)
+
+
+@lru_cache(maxsize=4096)  # the loop reads the same files again and again
+def _parse_knowledge(text: str, slug: str) -> EditableDocument:
+    return parse_editable(Format.KNOWLEDGE, text, slug)
+
+
+class AlreadyThere(Conflict):
+    """A stored record makes an `add` unnecessary; `stored` is that record."""
+
+    def __init__(self, stored: Stored) -> None:
+        super().__init__(f"{stored.record.id} already exists")
+        self.stored = stored
+
+
+# --- the library --------------------------------------------------------------------------------
+
+
+class Library:
+    """The curated memory files of one project."""
+
+    def __init__(self, root: Path, observer: WriteObserver | None = None) -> None:
+        self.root = root
+        self._observer = observer
+
+    @cached_property
+    def memories(self) -> Collection:
+        """`.agent/memories.md`: what was learned."""
+        root = paths.memory_root(self.root, paths.memories_files(self.root))
+        return Collection("memories", root, paths.memories_files(root), MEMORIES, ("mem-",))
+
+    @cached_property
+    def guardrails(self) -> Collection:
+        """`.ralph/guardrails.md`: mistakes that must not happen again."""
+        root = paths.memory_root(self.root, paths.guardrails_files(self.root))
+        return Collection(
+            "guardrails",
+            root,
+            paths.guardrails_files(root),
+            GUARDRAILS,
+            _RULE_PREFIXES,
+            Format.GUARDRAILS,
+        )
+
+    @cached_property
+    def patterns(self) -> Collection:
+        """`.ralph/global-patterns.md`: what every task should know."""
+        path = paths.patterns_file(self.root)
+        root = self.root if path.is_relative_to(self.root) else paths.main_checkout(self.root)
+        return Collection("patterns", root, (path,), prefixes=("pat-",), format=Format.PATTERNS)
+
+    @cached_property
+    def knowledge(self) -> Collection:
+        """`.ralph/knowledge/`: longer entries in one file each; `places` has the folder."""
+        root = paths.knowledge_root(self.root)
+        return Collection("knowledge", root, (paths.knowledge_folder(root),), prefixes=("know-",))
+
+    @cached_property
+    def personal(self) -> Collection:
+        """`memories.md` in the user's config folder: what one person needs in all projects."""
+        root = self.root
+        places: tuple[Path, ...] = ()
+        path = paths.personal_memories()
+        if path:
+            root = Path(path.anchor)  # people link such a file to wherever they keep it
+            places = (path,)
+        return Collection("personal", root, places, MEMORIES, ("mem-",), Format.PERSONAL)
+
+    @cached_property
+    def enclosing(self) -> tuple[Collection, ...]:
+        """Memories and guardrails of the projects around this one, the nearest first."""
+        collections = []
+        for root in paths.enclosing_projects(self.root):
+            outer = Library(root)
+            collections.append(replace(outer.memories, format=Format.ENCLOSING_MEMORIES))
+            collections.append(replace(outer.guardrails, format=Format.ENCLOSING_GUARDRAILS))
+        return tuple(collections)
+
+    def collection(self, name: str) -> Collection:
+        """Return a collection by its name in `NAMES`."""
+        found: Collection = getattr(self, name)
+        return found
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def files_of(self, collection: Collection) -> list[Path]:
+        """Return the files of a collection; some of them may not exist."""
+        if collection.name == "knowledge":
+            return sorted(collection.places[0].glob("*.md"))
+        return list(collection.places)
+
+    def documents(self, collection: Collection) -> list[tuple[Path, EditableDocument]]:
+        """Parse every file of a collection; two names of one file count once."""
+        documents: dict[Path, tuple[Path, EditableDocument]] = {}
+        for path in self.files_of(collection):
+            try:
+                text = files.read(path)
+            except RalphError:
+                # One bad knowledge file must not hide the others; `problems` reports it.
+                if collection.name == "knowledge":
+                    continue
+                raise
+            if text is not None:
+                documents.setdefault(path.resolve(), (path, collection.parse(text, path)))
+        return list(documents.values())
+
+    def problems(self, collection: Collection) -> list[tuple[Path, Problem]]:
+        """Return the errors in a collection; of a knowledge file, why it contains no entry."""
+        problems: list[tuple[Path, Problem]] = []
+        for path in self.files_of(collection):
+            try:
+                document = collection.parse(files.read(path) or "", path)
+            except RalphError as error:
+                what = error.message.removeprefix(f"{path}: ")
+                hint = error.hint or "check the file"
+                problems.append((path, Problem(1, what, hint, "error", "unreadable")))
+                continue
+            for problem in document.problems:
+                is_reported = problem.level == "error"
+                if collection.name == "knowledge":
+                    is_reported = not document.entries
+                if is_reported:
+                    problems.append((path, problem))
+        return problems
+
+    def read(self, collection: Collection) -> list[Stored]:
+        """Return every record of a collection in file order, except forgotten ones."""
+        hidden = forgotten.load()
+        stored = []
+        for path, document in self.documents(collection):
+            for entry in document.entries:
+                if not hidden.hides(entry.record):
+                    stored.append(collection.stored(entry, path))
+        return stored
+
+    def find(self, name: str, *collections: Collection) -> tuple[Collection, Stored]:
+        """Find the record with an id or an abbreviated id, in the given collections or in all.
+
+        Raise NotFound if there is none, and Conflict if there are several.
+        """
+        if not collections:
+            collections = (*map(self.collection, NAMES), *self.enclosing)
+        entries: list[tuple[Collection, Stored]] = []
+        # The collections whose ids begin like this one come first, because most ids are complete.
+        for collection in sorted(
+            collections, key=lambda collection: not name.startswith(collection.prefixes)
+        ):
+            read = [(collection, stored) for stored in self.read(collection)]
+            same = _with_id(name, read)
+            if same:
+                return self._only(name, same)
+            entries += read
+        full_id = ids.resolve(
+            name,
+            [stored.record.id for _, stored in entries],
+            noun="memory",
+            hint="`ralph memory list --in all` shows the ids",
+        )
+        return self._only(full_id, _with_id(full_id, entries))
+
+    def _only(
+        self, record_id: str, same: Sequence[tuple[Collection, Stored]]
+    ) -> tuple[Collection, Stored]:
+        """Return the only entry with an id; raise Conflict if there are several."""
+        if len(same) == 1:
+            return same[0]
+        locations = []
+        for _, stored in same:
+            locations.append(f"{paths.shown(stored.path, self.root)}:{stored.line}")
+        hint = "delete one of them in its file, or give it another id there"
+        if len({stored.path for _, stored in same}) == 1:
+            hint = "run `ralph doctor --fix` to give each its own id"
+        raise Conflict(
+            f"{len(same)} entries have the id {record_id}: {', '.join(locations)}", hint=hint
+        )
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def add(
+        self,
+        collection: Collection,
+        make: Callable[[Sequence[Record]], Record],
+        *,
+        unless: Callable[[Record], bool] | None = None,
+    ) -> Stored:
+        """Add the record that `make(existing records)` returns.
+
+        Raise AlreadyThere, with the stored record, if `unless` is true for an existing one.
+        """
+        home = collection.home
+        check_folders(home, collection.root)
+        other_places = tuple(place for place in collection.places if place != home)
+        others = self.read(replace(collection, places=other_places))
+
+        def edit(text: str) -> tuple[str, Stored]:
+            document = collection.parse(text, home)
+            existing = [collection.stored(entry, home) for entry in document.entries]
+            existing += others
+            if unless is not None:
+                for stored in existing:
+                    if unless(stored.record):
+                        raise AlreadyThere(stored)
+            record = make([stored.record for stored in existing])
+            document = collection.insert(text, home, record)
+            entry = _first_entry(document, lambda record_id: record_id == record.id)
+            return document.text, collection.stored(entry, home)
+
+        _, added = files.update(
+            home, edit, root=collection.root, mode=collection.mode, observer=self._observer
+        )
+        return added
+
+    def replace(
+        self, collection: Collection, record_id: str, change: Callable[[Record], Record]
+    ) -> Stored:
+        """Replace a record with `change(record)` while holding the lock."""
+        _, found = self.find(record_id, collection)
+        path = found.path
+
+        def edit(text: str) -> tuple[str, Stored]:
+            before = collection.parse(text, path)
+            entry = find_entry(before.entries, record_id)
+            changed = change(entry.record)
+            if changed == entry.record:
+                return text, collection.stored(entry, path)
+            after = before.replace(record_id, changed)
+            # A pattern gets a new id, so the changed entry is the one that is not known.
+            other_ids = {other.record.id for other in before.entries} - {record_id}
+            entry = _first_entry(after, lambda new_id: new_id not in other_ids)
+            return after.text, collection.stored(entry, path)
+
+        _, replaced = files.update(path, edit, root=collection.root, observer=self._observer)
+        return replaced
+
+    def remove(
+        self, collection: Collection, record_id: str, *, expect: str | None = None
+    ) -> Stored:
+        """Remove a record, and for knowledge its file.
+
+        With `expect`, raise Conflict unless that is still the record's text.
+        """
+        _, found = self.find(record_id, collection)
+        path = found.path
+
+        def edit(text: str) -> tuple[str, Stored]:
+            document = collection.parse(text, path)
+            entry = find_entry(document.entries, record_id)
+            if expect is not None and entry.record.text != expect:
+                raise Conflict(
+                    f"{record_id}: has changed in its file",
+                    hint="nothing was deleted; review it and try again",
+                )
+            return document.remove(record_id).text, collection.stored(entry, path)
+
+        if collection.name != "knowledge":
+            _, removed = files.update(path, edit, root=collection.root, observer=self._observer)
+            return removed
+        files.target(path, collection.root)
+        with files.lock(path):
+            _, removed = edit(files.read(path, self._observer) or "")
+            files.delete(path, self._observer)
+        return removed
+
+
+def _with_id(
+    record_id: str, entries: Sequence[tuple[Collection, Stored]]
+) -> list[tuple[Collection, Stored]]:
+    return [(collection, stored) for collection, stored in entries if stored.record.id == record_id]
+
+
+def _first_entry(document: EditableDocument, is_wanted: Callable[[str], bool]) -> Entry:
+    """Return the first entry whose id is wanted; a change has just added it to the document."""
+    return next(entry for entry in document.entries if is_wanted(entry.record.id))
+
+
+def check_folders(path: Path, root: Path) -> None:
+    """Raise Refused if a file in the project is where a path needs a folder."""
+    for folder in path.parents:
+        if folder == root or not folder.is_relative_to(root):
+            return
+        if folder.exists() and not folder.is_dir():
+            raise Refused(
+                f"{folder}: is a file, but a folder is needed here for {path.name}",
+                hint="move it away and run the command again; nothing was written",
+            )

@@ -1,0 +1,758 @@
+"""The SELECT statements of the ranking: keys, scores and columns, without decoding records.
+
+Prompt hooks answer with these alone, so this module imports next to nothing. A record's family
+follows from its key (`key % 3`), see `TABLES`. A task sees the project's records, its own, and the
+journal and observations of finished tasks; failed tasks are included because others learn from
+them.
+"""
+
+from __future__ import annotations
+
+from ralph.lean import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
+
+    Name = TypeVar("Name", str, int)
+    Condition = tuple[object, str, Collection[object]]
+    """Whether it applies (any truthy value), the SQL test, and the values of its placeholders."""
+    FamilyFilter = tuple[int, str, Sequence[object]]
+    """The family (0, 1 or 2), an SQL test on its rows ("" accepts all), and its values."""
+    Filter = Sequence[FamilyFilter]
+    """Which records are visible; a family without an entry is excluded."""
+
+    class RankingStore(Protocol):
+        """What the ranking needs from a store.
+
+        This module implements it for SQLite, `server_lookup` for PostgreSQL.
+        """
+
+        def size(self, connection: Any) -> int: ...
+        def frequencies(
+            self, connection: Any, terms: Sequence[str], exact: int = ...
+        ) -> dict[str, int]: ...
+        def terms_starting(
+            self, connection: Any, prefix: str, limit: int, length: int | None = None
+        ) -> list[tuple[str, int]]: ...
+        def terms_with(self, connection: Any, part: str, limit: int) -> list[tuple[str, int]]: ...
+        def matching(
+            self,
+            connection: Any,
+            match: str,
+            weights: Sequence[float],
+            limit: int,
+            keep: Filter | None = None,
+        ) -> list[tuple[int, float]]: ...
+        def count_matching(self, connection: Any, match: str, keep: Filter) -> int: ...
+        def filter_keys(self, connection: Any, keys: Sequence[int], keep: Filter) -> set[int]: ...
+        def sort_values(
+            self, connection: Any, keys: Sequence[int]
+        ) -> dict[int, tuple[str, str, int]]: ...
+        def neighbours(
+            self, connection: Any, keys: Sequence[int], reach: int
+        ) -> Iterator[tuple[int, int, int]]: ...
+        def linked_keys(self, connection: Any, keys: Sequence[int]) -> list[tuple[int, int]]: ...
+        def fetch_rows(self, connection: Any, keys: Sequence[int]) -> Mapping[int, RecordRow]: ...
+
+
+# --- schema -------------------------------------------------------------------------------------
+
+SCHEMA_VERSION = 20
+"""Increased with every change of schema.sql, of the tokeniser, or of the rules for injections and
+for Ralph's own traffic: an older database is then rebuilt."""
+
+_PLAIN_TABLES = (
+    "sources",
+    "records",
+    "sessions",
+    "observations",
+    "loop_runs",
+    "journal",
+    "tasks",
+    "facets",
+    "session_list",
+    "search",
+    "search_terms",
+    "search_data",
+    "search_idx",
+    "search_docsize",
+    "search_config",
+    "nodes",
+    "edges",
+    "vectors",
+)
+_FTS_TABLES = ("observations_fts", "journal_fts")
+_FTS_SHADOW_SUFFIXES = ("", "_data", "_idx", "_docsize", "_config")
+
+
+def _list_tables() -> str:
+    """Return the names of all tables of an index, separated by spaces."""
+    names = list(_PLAIN_TABLES)
+    for table in _FTS_TABLES:
+        names += [table + suffix for suffix in _FTS_SHADOW_SUFFIXES]
+    return " ".join(names)
+
+
+UNEXPECTED = (
+    "SELECT count(*) FROM sqlite_master "
+    "WHERE type NOT IN ('table', 'index') OR (type = 'table' AND "
+    f"(instr(' {_list_tables()} ', ' ' || name || ' ') = 0 "
+    "OR (sql LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'search%'"
+    f" AND name NOT IN {_FTS_TABLES})))"
+)
+"""Counts views, triggers and tables that Ralph never creates: such a file is not Ralph's."""
+
+TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
+"""The table of each family and its key column, by `key % 3`."""
+KIND_COLUMNS = ("kind", "type", "outcome")
+"""The column with the kind of a record, by `key % 3`."""
+
+_MEMORY = 0
+_OBSERVATION = 1
+_JOURNAL = 2
+
+COUNTED = 50_000  # records with a term that are counted; counting more takes longer than a search
+_MAX_LITERAL_PARTS = 8  # words of a query that are searched literally
+
+
+def is_memory(key: int) -> bool:
+    """Return whether a key belongs to a memory."""
+    return key % len(TABLES) == _MEMORY
+
+
+def is_observation(key: int) -> bool:
+    """Return whether a key belongs to an observation."""
+    return key % len(TABLES) == _OBSERVATION
+
+
+# --- what a task may see ------------------------------------------------------------------------
+
+FINISHED = ("done", "failed", "complete", "completed", "closed", "finished")
+"""The words for a finished task; `storage/board.py` accepts the same ones."""
+
+_TASK_FOLDERS = ".ralph/tasks/"
+_IN_TASK_FOLDERS = f"path > '{_TASK_FOLDERS}' AND path < '{_TASK_FOLDERS[:-1]}0'"
+_PREFIX_LENGTH = len(_TASK_FOLDERS)
+FOLDER = f"substr(path, 1, {_PREFIX_LENGTH} + instr(substr(path, {_PREFIX_LENGTH + 1}), '/'))"
+"""SQL for the folder of the task that a file belongs to."""
+
+# Ralph's own words come first: folding every word takes longer than the rest of a hook's query.
+_IS_OTHER_UNFINISHED = (
+    "id <> ? AND CASE WHEN status IN ('pending', 'in_progress', 'blocked') THEN 1 "
+    "WHEN status IN ('done', 'failed') "
+    f"THEN 0 ELSE lower(trim(status, char(9, 10, 11, 12, 13, 32))) NOT IN {FINISHED} END"
+)
+OTHERS = f"SELECT id FROM tasks WHERE {_IS_OTHER_UNFINISHED}"
+"""Selects the unfinished tasks except one; as a subquery, SQLite evaluates it once."""
+
+_FOLDERS_OF_TASKS = (
+    f"SELECT {FOLDER} FROM sources WHERE key IN (SELECT source FROM tasks WHERE {{condition}})"
+)
+_FILES_OF_OTHERS = (
+    f"SELECT key FROM sources WHERE {_IN_TASK_FOLDERS} "
+    f"AND {FOLDER} IN ({_FOLDERS_OF_TASKS.format(condition=_IS_OTHER_UNFINISHED)})"
+)
+_FILES_OF_ANY_OTHER_TASK = (
+    f"SELECT key FROM sources WHERE {_IN_TASK_FOLDERS} "
+    f"AND {FOLDER} <> '{_TASK_FOLDERS}' || ? || '/' "
+    f"AND {FOLDER} NOT IN ({_FOLDERS_OF_TASKS.format(condition='id = ?')})"
+)
+# A session is listed by both of its ids.
+_SESSIONS_OF_OTHERS = (
+    "SELECT CASE side WHEN 1 THEN id ELSE session_id END AS name "
+    "FROM sessions JOIN (SELECT 1 AS side UNION ALL SELECT 2) "
+    f"WHERE task_id IS NOT NULL AND name IS NOT NULL AND task_id IN ({OTHERS})"
+)
+_RUNS_OF_OTHERS = f"SELECT run_id FROM journal WHERE task_id IN ({OTHERS})"
+_METADATA_MEMBER = (
+    "coalesce(CASE WHEN instr(metadata, '\"{name}\":') AND json_valid(metadata) "
+    "THEN json_extract(metadata, '$.{name}') END, '')"
+)
+ORIGIN_TASK = _METADATA_MEMBER.format(name="task")
+"""SQL for the task named in a record's metadata, or ''."""
+
+_VISIBLE_MEMORIES = (
+    f"(scope <> 'task' OR CASE {ORIGIN_TASK} WHEN ? THEN 1 "
+    f"WHEN '' THEN source NOT IN ({_FILES_OF_ANY_OTHER_TASK}) ELSE 0 END)"
+)
+_VISIBLE_OBSERVATIONS = (
+    f"NOT ({ORIGIN_TASK} IN ({OTHERS}) "
+    f"OR ({ORIGIN_TASK} = '' AND session_id IN ({_SESSIONS_OF_OTHERS})))"
+)
+_VISIBLE_JOURNAL = (
+    f"NOT (coalesce(task_id, '') IN ({OTHERS}) "
+    f"OR (coalesce(task_id, '') = '' AND source IN ({_FILES_OF_OTHERS})) "
+    f"OR ({_METADATA_MEMBER.format(name='label')} = 'run' AND run_id IN ({_RUNS_OF_OTHERS})))"
+)
+_VISIBLE = (_VISIBLE_MEMORIES, _VISIBLE_OBSERVATIONS, _VISIBLE_JOURNAL)
+"""The rows that a task may see, by `key % 3`; every `?` is the id of the task."""
+
+_HIDDEN_SHARE = (
+    f"SELECT max((SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM sessions), "
+    f"(SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM journal))"
+)
+
+
+def visibility_test(task: str, place: int) -> tuple[str, Sequence[object]]:
+    """Return the SQL test for rows of a family that a task may see, and its values."""
+    if not task:
+        return "", ()
+    test = _VISIBLE[place]
+    return test, (task,) * test.count("?")
+
+
+def visible_to(task: str) -> Filter:
+    """Return the Filter for what a task may see."""
+    return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
+
+
+def hidden_share(connection: sqlite3.Connection, task: str) -> float:
+    """Return the share of sessions or journal entries, if larger, hidden from a task."""
+    if not task:
+        return 0.0
+    return float(connection.execute(_HIDDEN_SHARE, (task, task)).fetchone()[0])
+
+
+# --- filters ------------------------------------------------------------------------------------
+
+_NOT_RETIRED = "status <> 'retired'"
+EVERYTHING: Filter = ((_MEMORY, _NOT_RETIRED, ()), (_OBSERVATION, "", ()), (_JOURNAL, "", ()))
+MEMORIES: Filter = ((_MEMORY, _NOT_RETIRED, ()),)
+
+_VALID_UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
+_STILL_VALID = f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_VALID_UNTIL}, '9') >= ?)"
+_FROM_KNOWLEDGE_PAGES = "source IN (SELECT key FROM sources WHERE format = 'knowledge')"
+_NO_TITLE = "\n"  # no record has a line break in its title
+
+
+def memories(
+    *,
+    kinds: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    since: str = "",
+    knowledge_only: bool = False,
+    task: str = "",
+    valid_at: str = "",
+    but: Collection[str] = (),
+) -> FamilyFilter:
+    """Return the filter for memories that are valid on a day and visible to a task.
+
+    The memories with an id in `but` are excluded.
+    """
+    return conditions(
+        _MEMORY,
+        *common_tests(_MEMORY, kinds, tags, since, task),
+        (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
+        (valid_at, _STILL_VALID, (valid_at,)),
+        (but, f"id NOT IN ({placeholders(list(but))})", but),
+    )
+
+
+def observations(
+    *,
+    not_of: str = "",
+    after: str = "",
+    not_called: Sequence[str] = (),
+    not_titled: str = _NO_TITLE,
+    task: str = "",
+) -> FamilyFilter:
+    """Return the filter for observations that may be recalled.
+
+    Excluded are the session `not_of` from the time `after` on, the title `not_titled`, and tool
+    uses whose title starts with one of `not_called`.
+    """
+    start_tests = ["substr(title, 1, ?) <> ?" for _ in not_called]
+    start_test = " AND ".join(start_tests) or "1"
+    start_values: list[object] = []
+    for start in not_called:
+        start_values += (len(start), start)
+    visible, visible_values = visibility_test(task, _OBSERVATION)
+    test = (
+        "(session_id <> ? OR created_at < ?) AND title <> ? "
+        f"AND (type <> 'tool_use' OR ({start_test})) AND {visible or '1'}"
+    )
+    return _OBSERVATION, test, (not_of, after, not_titled, *start_values, *visible_values)
+
+
+def journal(*, task: str = "") -> FamilyFilter:
+    """Return the filter for journal entries that are visible to a task."""
+    return (_JOURNAL, *visibility_test(task, _JOURNAL))
+
+
+def common_tests(
+    place: int, kinds: Sequence[str], tags: Sequence[str], since: str, task: str
+) -> tuple[Condition, ...]:
+    """Return the conditions that all families share."""
+    kind_test = f"{KIND_COLUMNS[place]} IN ({placeholders(kinds)})"
+    tag_test = (
+        "EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) "
+        f"WHERE lower(value) IN ({placeholders(tags)}))"
+    )
+    return (
+        (place == _MEMORY, _NOT_RETIRED, ()),
+        (kinds, kind_test, kinds),
+        (tags, tag_test, [tag.lower() for tag in tags]),
+        (since, "created_at >= ?", (since,)),
+        (task, *visibility_test(task, place)),
+    )
+
+
+def conditions(place: int, *tests: Condition) -> tuple[int, str, list[object]]:
+    """Return the filter of one family that joins the conditions which apply."""
+    active: list[str] = []
+    all_values: list[object] = []
+    for applies, test, values in tests:
+        if applies:
+            active.append(test)
+            all_values += values
+    return place, " AND ".join(active), all_values
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """Return question marks for values in a statement."""
+    return ", ".join("?" * len(values))
+
+
+# --- superseded records -------------------------------------------------------------------------
+
+_METADATA_ITEMS = (
+    "FROM records r, json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{{}}' END, "
+    "'$.{member}') l"
+)
+# A memory that is only a task's proposal supersedes nothing yet.
+_MAY_SUPERSEDE = "WHERE instr(metadata, '\"supersede') > 0 AND scope <> 'task'"
+_SUPERSEDING = (
+    "SELECT r.id, json_extract(l.value, '$[0]') AS how, json_extract(l.value, '$[1]') "
+    f"{_METADATA_ITEMS.format(member='links')} "
+    f"{_MAY_SUPERSEDE} AND how IN ('supersedes', 'superseded_by') UNION ALL "
+    f"SELECT r.id, 'supersedes', l.value {_METADATA_ITEMS.format(member='extra.supersedes')} "
+    f"{_MAY_SUPERSEDE} AND l.type = 'text'"
+)
+"""Selects what is stated in the links of a record or in the front matter of a page."""
+
+
+def superseded(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the ids of superseded records, each with its successor."""
+    return replaced(superseding(connection))
+
+
+def superseding(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return (new, old) pairs of ids as the records state them."""
+    pairs = []
+    for name, relation, target in connection.execute(_SUPERSEDING):
+        if relation == "supersedes":
+            pairs.append((name, target))
+        else:
+            pairs.append((target, name))
+    return pairs
+
+
+def replaced(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
+    """Return the old record of each (new, old) pair with its successor, ignoring cycles."""
+    all_successors = newer(pairs)
+    successor_of: dict[Name, Name] = {}
+    for old, successors in all_successors.items():
+        acyclic = [new for new in successors if not leads_to(all_successors, new, old)]
+        if acyclic:
+            successor_of[old] = min(acyclic)
+    return successor_of
+
+
+def newer(pairs: Iterable[tuple[Name, Name]]) -> dict[Name, set[Name]]:
+    """Return the old record of each (new, old) pair with all of its successors."""
+    successors: dict[Name, set[Name]] = {}
+    for new, old in pairs:
+        successors.setdefault(old, set()).add(new)
+    return successors
+
+
+def leads_to(successors: Mapping[Name, Collection[Name]], start: Name, end: Name) -> bool:
+    """Return whether following successors leads from one record to another."""
+    visited: set[Name] = set()
+    ahead = [start]
+    while ahead and end not in visited:
+        here = ahead.pop()
+        if here not in visited:
+            visited.add(here)
+            ahead += successors.get(here, ())
+    return end in visited
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+ORDER = "order"
+"""Member of the metadata of records that read like an instruction to an agent."""
+
+_IS_ORDER = f"instr(metadata, '\"{ORDER}\":1') > 0"
+_AUTHOR = (
+    "coalesce(CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.by') END, '{usual}')"
+)
+_EXTRA = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.extra.{name}') END"
+
+
+class RecordRow:
+    """The columns of a record that are ranked and printed.
+
+    `own` is the part of the text that a person or the agent caused; the rest is what a tool
+    printed. `error` is the line that names an error. `is_order` says that the record reads like an
+    instruction to an agent.
+    """
+
+    __slots__ = (
+        "by",
+        "created_at",
+        "error",
+        "files",
+        "id",
+        "is_order",
+        "key",
+        "kind",
+        "own",
+        "scope",
+        "session",
+        "tags",
+        "text",
+        "title",
+    )
+
+    def __init__(
+        self,
+        key: int,
+        record_id: str,
+        kind: str,
+        title: str,
+        tags: str,
+        text: str,
+        files: str,
+        created_at: str,
+        session: str,
+        by: str,
+        is_order: int,
+        error: str,
+        own_size: int | None,
+        scope: str,
+    ) -> None:
+        """Store the columns; `own_size` is the length of `own`, None if all of the text is."""
+        self.key = key
+        self.id = record_id
+        self.kind = kind
+        self.title = title
+        self.tags = tags
+        self.text = text
+        self.files = files
+        self.created_at = created_at
+        self.session = session
+        self.by = by
+        self.is_order = is_order
+        self.error = error
+        self.scope = scope
+        self.own = text
+        if own_size is not None:
+            self.own = text[:own_size]
+
+
+@record
+class _RowColumns:
+    """The SQL expressions that fill a RecordRow, in the order of its parameters."""
+
+    key: str
+    record_id: str
+    kind: str
+    title: str
+    tags: str
+    text: str
+    files: str
+    created_at: str
+    session: str
+    by: str
+    is_order: str
+    error: str
+    own_size: str
+    scope: str
+
+    def as_list(self) -> str:
+        """Return the expressions as the column list of a SELECT."""
+        return ", ".join(vars(self).values())
+
+
+_ROW_COLUMNS = (
+    _RowColumns(
+        key="key",
+        record_id="id",
+        kind="kind",
+        title="title",
+        tags="tags",
+        text="text",
+        files="files",
+        created_at="created_at",
+        session="''",
+        by=_AUTHOR.format(usual=""),
+        is_order=_IS_ORDER,
+        error="''",
+        own_size="NULL",
+        scope="scope",
+    ),
+    _RowColumns(
+        key="key",
+        record_id="id",
+        kind="type",
+        title="title",
+        tags="tags",
+        text="content",
+        files="files",
+        created_at="created_at",
+        session="session_id",
+        by=_AUTHOR.format(usual="tool"),
+        is_order=_IS_ORDER,
+        error=f"coalesce({_EXTRA.format(name='error')}, '')",
+        own_size=_EXTRA.format(name="own"),
+        scope="''",
+    ),
+    _RowColumns(
+        key="id",
+        record_id="record_id",
+        kind="outcome",
+        title="title",
+        tags="tags",
+        text="notes",
+        files="files_modified",
+        created_at="created_at",
+        session="run_id",
+        by=_AUTHOR.format(usual=""),
+        is_order=_IS_ORDER,
+        error="''",
+        own_size="NULL",
+        scope="''",
+    ),
+)
+"""The columns of each family, by `key % 3`."""
+
+
+def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[int, RecordRow]:
+    """Return the ranked and printed columns of records, by key."""
+    rows: dict[int, RecordRow] = {}
+    for place, columns in enumerate(_ROW_COLUMNS):
+        for values in select_keys(connection, place, columns.as_list(), keys):
+            row = RecordRow(*values)
+            rows[row.key] = row
+    return rows
+
+
+def select_keys(
+    connection: sqlite3.Connection,
+    place: int,
+    columns: str,
+    keys: Sequence[int],
+    *,
+    where: str = "",
+    values: Sequence[object] = (),
+) -> Iterable[Any]:
+    """Select columns of the rows of one family that are among `keys`.
+
+    In `columns`, `{table}` and `{key}` are replaced by the family's table and key column.
+    """
+    family_keys = [key for key in keys if key % len(TABLES) == place]
+    if not family_keys:
+        return ()
+    table, key_column = TABLES[place]
+    sql = (
+        f"SELECT {columns} FROM {table} "
+        f"WHERE {key_column} IN (SELECT value FROM json_each(?)) AND {where or '1'}"
+    )
+    sql = sql.replace("{table}", table).replace("{key}", key_column)
+    return connection.execute(sql, (str(family_keys), *values))
+
+
+def filter_keys(connection: sqlite3.Connection, keys: Sequence[int], keep: Filter) -> set[int]:
+    """Return the keys whose records pass the filter."""
+    passing: set[int] = set()
+    for place, test, values in keep:
+        rows = select_keys(connection, place, "{key}", keys, where=test, values=values)
+        passing.update(key for (key,) in rows)
+    return passing
+
+
+def sort_values(
+    connection: sqlite3.Connection, keys: Sequence[int]
+) -> dict[int, tuple[str, str, int]]:
+    """Return time, file and key of records: an order that survives rebuilding the index."""
+    columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
+    sort_keys: dict[int, tuple[str, str, int]] = {}
+    for place in range(len(TABLES)):
+        for key, created_at, path in select_keys(connection, place, columns, keys):
+            sort_keys[key] = (created_at, path, key)
+    return sort_keys
+
+
+def neighbours(
+    connection: sqlite3.Connection, keys: Sequence[int], reach: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the observations near others in the same session.
+
+    Each item is a given key, the key of another observation at most `reach` places away, and the
+    signed distance.
+    """
+    sql = (
+        "SELECT a.key, b.key, b.seq - a.seq FROM observations a JOIN observations b "
+        "ON b.session_id = a.session_id AND b.seq BETWEEN a.seq - ? AND a.seq + ? "
+        "AND b.key <> a.key "
+        "WHERE a.key IN (SELECT value FROM json_each(?))"
+    )
+    rows = connection.execute(sql, (reach, reach, str(list(keys))))
+    yield from ((key, neighbour, distance) for key, neighbour, distance in rows)
+
+
+def speech(
+    connection: sqlite3.Connection, session: str, titles: Sequence[str], limit: int
+) -> list[int]:
+    """Return the keys of a session's observations with one of the titles, in order."""
+    sql = (
+        f"SELECT key FROM observations WHERE session_id = ? AND title IN ({placeholders(titles)}) "
+        "ORDER BY seq LIMIT ?"
+    )
+    return [key for (key,) in connection.execute(sql, (session, *titles, limit))]
+
+
+def linked_keys(connection: sqlite3.Connection, keys: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the links of memories to other memories, as pairs of keys."""
+    sql = (
+        "SELECT a.key, b.key FROM records a JOIN json_each("
+        "CASE WHEN json_valid(a.metadata) THEN a.metadata ELSE '{}' END, '$.links') l "
+        "JOIN records b ON b.id = json_extract(l.value, '$[1]') "
+        "WHERE a.key IN (SELECT value FROM json_each(?)) AND b.key <> a.key ORDER BY a.key, l.key"
+    )
+    return [(source, target) for source, target in connection.execute(sql, (str(list(keys)),))]
+
+
+# --- full-text search ---------------------------------------------------------------------------
+
+
+def size(connection: sqlite3.Connection) -> int:
+    """Count the indexed records."""
+    return int(connection.execute("SELECT count(*) FROM search_docsize").fetchone()[0])
+
+
+def frequencies(
+    connection: sqlite3.Connection, terms: Sequence[str], exact: int = COUNTED
+) -> dict[str, int]:
+    """Count the records that contain each term; terms that occur nowhere are left out.
+
+    In a large index, counts above `exact` are estimated.
+    """
+    highest_key = connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
+    if highest_key < len(TABLES) * exact:  # the keys of the families alternate
+        return _exact_frequencies(connection, terms)
+    sql = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
+    counts: dict[str, int] = {}
+    for term in terms:
+        count, last_key = connection.execute(sql, (f'"{term}"', exact)).fetchone()
+        if count == exact:
+            counts[term] = count * highest_key // last_key
+        elif count:
+            counts[term] = count
+    return counts
+
+
+def _exact_frequencies(connection: sqlite3.Connection, terms: Sequence[str]) -> dict[str, int]:
+    sql = "SELECT term, doc FROM search_terms WHERE term = ?"
+    counts: dict[str, int] = {}
+    for term in terms:
+        for found, count in connection.execute(sql, (term,)):
+            counts[found] = count
+    return counts
+
+
+def terms_starting(
+    connection: sqlite3.Connection, prefix: str, limit: int, length: int | None = None
+) -> list[tuple[str, int]]:
+    """Return the first terms with a prefix, with their counts.
+
+    With `length`, only those whose length differs from it by at most one.
+    """
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    sql = (
+        "SELECT term, doc FROM "
+        "(SELECT term, doc FROM search_terms WHERE term >= ? AND term < ? LIMIT ?)"
+    )
+    if length is not None:
+        sql += f" WHERE length(term) BETWEEN {length - 1} AND {length + 1}"
+    return [(term, count) for term, count in connection.execute(sql, (prefix, end, limit))]
+
+
+def terms_with(connection: sqlite3.Connection, part: str, limit: int) -> list[tuple[str, int]]:
+    """Return indexed terms that contain `part` anywhere; this reads the whole vocabulary."""
+    sql = "SELECT term, doc FROM search_terms WHERE instr(term, ?) LIMIT ?"
+    return [(term, count) for term, count in connection.execute(sql, (part, limit))]
+
+
+def matching(
+    connection: sqlite3.Connection,
+    match: str,
+    weights: Sequence[float],
+    limit: int,
+    keep: Filter | None = None,
+) -> list[tuple[int, float]]:
+    """Return the keys of the best full-text matches with BM25 scores; higher is better.
+
+    `weights` are those of title, tags, text and files. A negative `limit` means all.
+    """
+    condition = ""
+    values: list[object] = []
+    if keep is not None:
+        condition, values = _filter_condition(keep)
+    title, tags, text, files = (str(float(weight)) for weight in weights)
+    # The largest column comes first in the index, which makes the index smaller.
+    column_weights = f"{text}, {title}, {tags}, {files}"
+    sql = (
+        f"SELECT rowid, -bm25(search, {column_weights}) AS score FROM search "
+        f"WHERE search MATCH ?{condition} ORDER BY score DESC, rowid DESC LIMIT ?"
+    )
+    return [(key, score) for key, score in connection.execute(sql, (match, *values, limit))]
+
+
+def count_matching(connection: sqlite3.Connection, match: str, keep: Filter) -> int:
+    """Count all full-text matches that pass the filter."""
+    condition, values = _filter_condition(keep)
+    sql = f"SELECT count(*) FROM search WHERE search MATCH ?{condition}"
+    return int(connection.execute(sql, (match, *values)).fetchone()[0])
+
+
+def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
+    """Return a filter as a condition on `search`, and its values."""
+    accepts_all = len(keep) == len(TABLES) and not any(test for _, test, _ in keep)
+    if accepts_all:
+        return "", []
+    tests: list[str] = []
+    all_values: list[object] = []
+    for place, test, values in keep:
+        table, key_column = TABLES[place]
+        is_family = f"rowid % {len(TABLES)} = {place}"
+        if test:
+            row = f"SELECT 1 FROM {table} WHERE {key_column} = search.rowid AND {test}"
+            tests.append(f"({is_family} AND EXISTS ({row}))")
+        else:
+            tests.append(is_family)
+        all_values += values
+    return f" AND ({' OR '.join(tests) or '0'})", all_values
+
+
+def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filter) -> list[int]:
+    """Return the keys of records that contain all parts literally, newest first.
+
+    No record is returned for more than a few parts, since this reads every record.
+    """
+    if not 0 < len(parts) <= _MAX_LITERAL_PARTS:
+        return []
+    found: list[tuple[str, int]] = []
+    for place, test, values in keep:
+        table, key_column = TABLES[place]
+        columns = _ROW_COLUMNS[place]
+        written = f"lower({columns.title} || ' ' || {columns.tags} || ' ' || {columns.text})"
+        has_parts = " AND ".join(f"instr({written}, lower(?))" for _ in parts)
+        sql = f"SELECT created_at, {key_column} FROM {table} WHERE {test or '1'} AND {has_parts}"
+        for created_at, key in connection.execute(sql, (*values, *parts)):
+            found.append((created_at, key))
+    found.sort(reverse=True)
+    return [key for _, key in found]

@@ -1,0 +1,274 @@
+"""Queries over sessions, runs, tasks and the journal; those over records are in `queries.py`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from ralph.storage import lookup
+from ralph.storage.queries import limit_value, safe
+
+_SESSIONS = """
+SELECT o.id, o.started_at,
+    coalesce(nullif(s.ended_at, ''), nullif(o.last, ''), s.updated_at, '') AS ended_at,
+    coalesce(s.host, '') AS host, coalesce(s.mode, '') AS mode,
+    coalesce(s.project_path, '') AS project, coalesce(s.task_id, '') AS task, o.observations,
+    coalesce(s.summary, '') AS summary, s.tags AS tags
+FROM session_list o LEFT JOIN sessions s ON s.id = o.id
+"""
+_BY_TASK = """
+SELECT id FROM sessions WHERE task_id = ?
+UNION SELECT session_id FROM observations WHERE instr(metadata, ?) > 0
+"""
+_BY_TEXT = """
+SELECT id FROM sessions WHERE instr(lower(
+    id || ' ' || coalesce(host, '') || ' ' || coalesce(task_id, '') || ' ' || coalesce(summary, '')
+), lower(?1))
+UNION SELECT session_id FROM observations WHERE instr(lower(title || ' ' || content), lower(?1))
+"""
+"""`instr` instead of LIKE, because SQLite limits the length of a LIKE pattern."""
+_ENDED = """
+SELECT id FROM sessions
+WHERE id IN (SELECT value FROM json_each(?)) AND coalesce(ended_at, '') <> ''
+"""
+_RECENT = """
+SELECT id, max(summary) AS summary, max(at) AS at FROM (
+    SELECT id, coalesce(summary, '') AS summary,
+        max(coalesce(updated_at, ''), coalesce(ended_at, ''), coalesce(started_at, '')) AS at
+    FROM sessions
+    UNION ALL
+    SELECT session_id, '', created_at FROM
+        (SELECT session_id, created_at FROM observations ORDER BY created_at DESC LIMIT 500)
+) WHERE id NOT IN ('', ?) GROUP BY id ORDER BY at DESC, id DESC LIMIT ?
+"""
+_LAST_OBSERVATION = """
+SELECT max(created_at) FROM observations
+WHERE session_id = ? AND created_at <= ? AND created_at <> ''
+"""
+_ONE_TASK = "SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE id = ?"
+_ACTIVE_WORK = """
+SELECT 'loop: ', goal, ' (iteration ' || iterations || ')' FROM loop_runs WHERE status = 'running'
+UNION ALL
+SELECT 'task ' || id || ': ', title, '' FROM tasks WHERE status = 'in_progress' LIMIT 5
+"""
+_FIRST_PROMPTS = """
+SELECT s.id, s.task_id, coalesce(s.started_at, s.created_at, ''), (
+    SELECT o.content FROM observations o
+    WHERE o.session_id = s.id AND o.source = s.source AND o.title = 'prompt' ORDER BY o.seq LIMIT 1
+) FROM sessions s WHERE s.source = ?
+"""
+_TOUCHED_FILES = """
+SELECT session_id, title, files, created_at FROM observations WHERE source = ? AND files <> ''
+"""
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+class RecentSession(NamedTuple):
+    """A recently active session, with its stored summary."""
+
+    id: str
+    summary: str
+    at: str = ""
+
+
+def list_sessions(
+    connection: sqlite3.Connection,
+    *,
+    hidden: Collection[str] = (),
+    among: Collection[str] | None = None,
+    since: str = "",
+    begin: str = "",
+    limit: int | None = None,
+    offset: int = 0,
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of sessions, the newest first, and the number of all that match.
+
+    `hidden` sessions are left out, `among` restricts the list to some ids, and `begin` is how an
+    id begins.
+    """
+    has_id_in = "IN (SELECT value FROM json_each(?))"
+    _, test, values = lookup.conditions(
+        0,
+        (hidden, f"o.id NOT {has_id_in}", (json.dumps(sorted(hidden)),)),
+        (among is not None, f"o.id {has_id_in}", (json.dumps(sorted(among or ())),)),
+        (since, "o.started_at >= ?", (safe(since),)),
+        (begin, "substr(o.id, 1, ?) = ?", (len(begin), safe(begin))),
+    )
+    where = test or "1"
+    count = connection.execute(f"SELECT count(*) FROM session_list o WHERE {where}", values)
+    total = int(count.fetchone()[0])
+    sql = f"{_SESSIONS} WHERE {where} ORDER BY o.started_at DESC, o.id DESC LIMIT ? OFFSET ?"
+    rows = connection.execute(sql, (*values, limit_value(limit), offset))
+    return [_session(row) for row in rows], total
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> dict[str, Any] | None:
+    """Return the session with exactly this id, or None."""
+    row = connection.execute(f"{_SESSIONS} WHERE o.id = ?", (safe(session_id),)).fetchone()
+    if row is None:
+        return None
+    return _session(row)
+
+
+def _session(row: sqlite3.Row) -> dict[str, Any]:
+    return {**dict(row), "tags": _parse_texts(row["tags"])}
+
+
+def sessions_of_task(connection: sqlite3.Connection, task: str) -> set[str]:
+    """Return the ids of the sessions that belong to a task or have an observation that names it."""
+    member = f'"task":{json.dumps(task, ensure_ascii=False)}'
+    return set(_column(connection, _BY_TASK, task, member))
+
+
+def sessions_with_text(connection: sqlite3.Connection, text: str) -> set[str]:
+    """Return the ids of the sessions with a text in their fields or observations."""
+    return set(_column(connection, _BY_TEXT, text))
+
+
+def ended_sessions(connection: sqlite3.Connection, names: Collection[str]) -> set[str]:
+    """Return those of the given session ids whose session has ended."""
+    return set(_column(connection, _ENDED, json.dumps(list(names))))
+
+
+def recent_sessions(connection: sqlite3.Connection, but: str, limit: int) -> list[RecentSession]:
+    """Return the most recently active sessions except `but`; a limit of -1 means no limit."""
+    return [RecentSession(*row) for row in connection.execute(_RECENT, (but, limit))]
+
+
+def stored_summary(connection: sqlite3.Connection, session_id: str) -> str:
+    """Return the stored summary of a session, or "" if it has none."""
+    return _text(connection, "SELECT summary FROM sessions WHERE id = ?", session_id)
+
+
+def last_observation_at(connection: sqlite3.Connection, session_id: str, until: str) -> str:
+    """Return the time of a session's last observation up to a moment, or ""."""
+    return _text(connection, _LAST_OBSERVATION, session_id, until)
+
+
+# --- runs, tasks and the journal ----------------------------------------------------------------
+
+
+def active_work(connection: sqlite3.Connection, task: str = "") -> list[tuple[str, str, str]]:
+    """Describe one task, or every run and task in progress.
+
+    Each description has three parts: what it is, its title or goal, and its progress.
+    """
+    if task:
+        rows = connection.execute(_ONE_TASK, (safe(task),))
+    else:
+        rows = connection.execute(_ACTIVE_WORK)
+    return rows.fetchall()
+
+
+def run_ids(connection: sqlite3.Connection, *, running: bool = False) -> list[str]:
+    """Return the ids of all runs, the newest first, or of the running ones, the oldest first."""
+    if running:
+        sql = "SELECT id FROM loop_runs WHERE status = 'running' ORDER BY started_at, id"
+    else:
+        sql = "SELECT id FROM loop_runs ORDER BY started_at DESC, id DESC"
+    return _column(connection, sql)
+
+
+def runs_of_task(connection: sqlite3.Connection, task: str) -> list[str]:
+    """Return the ids of the runs whose journal names a task."""
+    sql = "SELECT DISTINCT run_id FROM journal WHERE task_id = ? AND run_id <> ''"
+    return _column(connection, sql, task)
+
+
+def newest_journal_day(connection: sqlite3.Connection) -> str:
+    """Return the day of the newest journal entry, or "" if the journal is empty."""
+    return _text(connection, "SELECT max(created_at) FROM journal")[:10]
+
+
+def task_of_entry(connection: sqlite3.Connection, key: int) -> str:
+    """Return the task of a journal entry, or ""."""
+    return _text(connection, "SELECT task_id FROM journal WHERE id = ?", key)
+
+
+def count_tasks(connection: sqlite3.Connection) -> int:
+    """Count the tasks."""
+    return int(connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+
+
+# --- rows of one source -------------------------------------------------------------------------
+
+
+class IndexedTask(NamedTuple):
+    """The columns of a task that the graph needs."""
+
+    id: str
+    title: str
+    blocked_by: tuple[str, ...]
+    parent: str
+    created_at: str
+
+
+class SessionPrompt(NamedTuple):
+    """A session and the first prompt in it, "" if there is none."""
+
+    id: str
+    task: str
+    started_at: str
+    prompt: str
+
+
+class TouchedFiles(NamedTuple):
+    """An observation that names files."""
+
+    session: str
+    title: str
+    files: tuple[str, ...]
+    created_at: str
+
+
+def tasks_in(connection: sqlite3.Connection, source: int) -> Iterator[IndexedTask]:
+    """Yield the tasks of one source."""
+    sql = "SELECT id, title, blocked_by, parent, created_at FROM tasks WHERE source = ?"
+    for task_id, title, blocked_by, parent, created_at in connection.execute(sql, (source,)):
+        blockers = _parse_texts(blocked_by)
+        yield IndexedTask(task_id, title, blockers, parent or "", created_at or "")
+
+
+def first_prompts(connection: sqlite3.Connection, source: int) -> Iterator[SessionPrompt]:
+    """Yield the sessions of one source, each with its first prompt."""
+    for session_id, task, started_at, prompt in connection.execute(_FIRST_PROMPTS, (source,)):
+        yield SessionPrompt(session_id, task or "", started_at, prompt or "")
+
+
+def touched_files(connection: sqlite3.Connection, source: int) -> Iterator[TouchedFiles]:
+    """Yield the observations of one source that name files."""
+    for session_id, title, files, created_at in connection.execute(_TOUCHED_FILES, (source,)):
+        yield TouchedFiles(session_id, title, _parse_texts(files), created_at)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _column(connection: sqlite3.Connection, sql: str, *values: str) -> list[str]:
+    """Return the first column of a query."""
+    rows = connection.execute(sql, tuple(map(safe, values)))
+    return [row[0] for row in rows]
+
+
+def _text(connection: sqlite3.Connection, sql: str, *values: str | int) -> str:
+    """Return the single value of a query, or "" if it is missing."""
+    storable = [safe(value) if isinstance(value, str) else value for value in values]
+    row = connection.execute(sql, storable).fetchone()
+    if row is None:
+        return ""
+    return row[0] or ""
+
+
+def _parse_texts(text: str | None) -> tuple[str, ...]:
+    """Return the non-empty strings in a JSON array; nothing for anything else."""
+    try:
+        values = json.loads(text or "[]")
+    except ValueError:
+        return ()
+    if not isinstance(values, list):
+        return ()
+    return tuple(value for value in values if isinstance(value, str) and value)

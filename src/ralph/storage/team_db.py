@@ -1,0 +1,182 @@
+"""`team.db`, which has the rows of other machines, and the rows of the index that can be shared.
+
+`team.db` has the schema of the index and is written with the index's own writer, so pulled rows are
+searched like local ones. A source in it is a source of the server: `digest` is its generation and
+`offset` the last key that was pulled.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ralph.core.errors import NotFound
+from ralph.core.record import Family, Record
+from ralph.storage import db, queries
+from ralph.storage.index import PATIENCE, SCHEMA_VERSION, IndexWriter, ReadState, sole_writer
+from ralph.storage.queries import Terms
+from ralph.storage.sources import Format, Source, contents
+
+PREFIX = "team/"
+"""How the names of pulled sources begin."""
+
+_INDEXED_SOURCES = """
+SELECT key, path, format, digest, offset, lines,
+    EXISTS (SELECT 1 FROM journal WHERE source = s.key),
+    EXISTS (SELECT 1 FROM observations WHERE source = s.key),
+    key IN (SELECT source FROM sessions WHERE coalesce(summary, '') <> '')
+FROM sources s ORDER BY key
+"""
+_SUMMARIZED_SESSIONS = """
+SELECT id, session_id, host, mode, task_id, started_at, ended_at, updated_at, summary
+FROM sessions WHERE source = ? AND coalesce(summary, '') <> ''
+"""
+
+
+# --- rows of other machines ---------------------------------------------------------------------
+
+
+class PulledState(NamedTuple):
+    """How much of a source was pulled; `key` is 0 if nothing was."""
+
+    key: int
+    generation: str
+    last: int
+
+
+class TeamDatabase:
+    """The rows of other machines, opened by their only writer."""
+
+    def __init__(self, connection: sqlite3.Connection, writer: IndexWriter) -> None:
+        self.connection = connection
+        self.writer = writer
+
+    def states(self) -> dict[str, PulledState]:
+        """Return what was pulled of each source, by the source's name."""
+        states: dict[str, PulledState] = {}
+        for row in self.connection.execute("SELECT path, key, digest, offset FROM sources"):
+            states[row["path"]] = PulledState(row["key"], row["digest"], row["offset"])
+        return states
+
+    def put(
+        self, name: str, form: str, state: PulledState, lines: Sequence[tuple[str, str]]
+    ) -> None:
+        """Add lines, each with its id, to a source; if `state` has no key, replace the source.
+
+        A line whose id is not the one that the server names is dropped, because nobody could
+        forget it.
+        """
+        key = state.key
+        if key:
+            self.connection.execute(
+                "UPDATE sources SET digest = ?, offset = ?, lines = lines + ? WHERE key = ?",
+                (state.generation, state.last, len(lines), key),
+            )
+        else:
+            key = self._replace_source(name, form, state, len(lines))
+        text = "".join(f"{line}\n" for _, line in lines)
+        read = contents(Source(Path(name), name, Format.LOG), text)
+        named_ids = {record_id for record_id, _ in lines}
+        records = [item for item in read.records if item.record.id in named_ids]
+        others = [(kind, line) for kind, line in read.lines if line.get("id") in named_ids]
+        self.writer.put(key, replace(read, records=tuple(records), lines=tuple(others)))
+
+    def _replace_source(self, name: str, form: str, state: PulledState, lines: int) -> int:
+        """Add a source without rows in place of the one with its name; return its key."""
+        rows = self.connection.execute("SELECT key FROM sources WHERE path = ?", (name,)).fetchall()
+        for row in rows:
+            self.writer.clear(row["key"])
+        read_state = ReadState(digest=state.generation, offset=state.last, lines=lines)
+        return self.writer.add_source(name, form, read_state)
+
+
+@contextmanager
+def open_team(
+    path: Path, terms: Terms, is_order: Callable[[Record], bool]
+) -> Iterator[TeamDatabase]:
+    """Open `team.db` for writing; create it if it is missing, damaged or of another version.
+
+    Raise Busy if another process keeps writing it.
+    """
+    with (
+        sole_writer(path, patience=PATIENCE),
+        db.explained(path),
+        closing(db.connect_cache(path, "schema.sql", SCHEMA_VERSION)) as connection,
+    ):
+        yield TeamDatabase(connection, IndexWriter(connection, terms, is_order=is_order))
+
+
+@contextmanager
+def read_team(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open `team.db` for reading; raise NotFound if it is missing or of another version."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(db.connect(path, read_only=True)) as connection,
+    ):
+        if db.version_of(connection) == SCHEMA_VERSION:
+            yield connection
+            return
+    raise NotFound(
+        "nothing has been pulled yet", hint="`ralph team pull` fetches what the team shares"
+    )
+
+
+def count_sources(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of rows of every pulled source, by the source's name."""
+    rows = connection.execute("SELECT path, lines FROM sources")
+    return {row["path"]: int(row["lines"]) for row in rows}
+
+
+def texts(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    """Yield id, title with tags, and text of every record and of every session's summary."""
+    for family in Family:
+        for _, record in queries.select_records(connection, family, "1", ()):
+            yield record.id, " ".join((record.title, *record.tags)), record.text
+    sql = "SELECT id, '', summary FROM sessions WHERE summary > ''"
+    yield from connection.execute(sql).fetchall()
+
+
+# --- rows of the index to share -----------------------------------------------------------------
+
+
+class IndexedSource(NamedTuple):
+    """A source of the index: how far it was read, and which of its rows can be shared."""
+
+    key: int
+    path: str
+    format: str
+    digest: str
+    size: int
+    lines: int
+    has_journal: bool
+    has_observations: bool
+    has_summary: bool
+
+
+def indexed_sources(connection: sqlite3.Connection) -> Iterator[IndexedSource]:
+    """Yield every source of the index."""
+    return map(IndexedSource._make, connection.execute(_INDEXED_SOURCES))
+
+
+def records_behind(
+    connection: sqlite3.Connection, source: int, family: Family, line: int
+) -> Iterator[tuple[Record, int]]:
+    """Yield a source's records after a given line, with their positions in the session."""
+    positions: dict[int, int] = {}
+    if family is Family.OBSERVATION:
+        sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
+        positions = dict(connection.execute(sql, (source, line)).fetchall())
+    _, key_column = queries.TABLES[family]
+    condition = f"source = ? AND line > ? ORDER BY {key_column}"
+    for key, record in queries.select_records(connection, family, condition, (source, line)):
+        yield record, positions.get(key, 0)
+
+
+def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator[dict[str, str]]:
+    """Yield the sessions of a source that have a summary, without empty columns."""
+    for row in connection.execute(_SUMMARIZED_SESSIONS, (source,)):
+        yield {name: str(value) for name, value in dict(row).items() if value}

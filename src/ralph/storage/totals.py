@@ -1,0 +1,208 @@
+"""Totals that the index keeps next to its rows.
+
+They count records by facet, list sessions by time, and say how much of each log was read. With
+them, a page of a project with a million records neither counts nor sorts the records.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from ralph.core.record import USUAL, Family, Status
+from ralph.storage import lookup
+from ralph.storage.queries import FAMILIES, TABLES, keys_at_place, safe, status_column
+from ralph.storage.sources import Contents
+
+_IN_JSON = "IN (SELECT value FROM json_each(?))"
+_LIST_OBSERVED_SESSIONS = """
+INSERT INTO session_list(id, first, last, observations)
+    SELECT session_id, coalesce(min(nullif(created_at, '')), ''), max(created_at), count(*)
+    FROM observations WHERE {condition} AND session_id <> '' GROUP BY session_id
+ON CONFLICT DO UPDATE SET observations = observations + excluded.observations,
+    last = max(last, excluded.last),
+    first = CASE WHEN '' IN (first, excluded.first) THEN max(first, excluded.first)
+        ELSE min(first, excluded.first) END
+"""
+_LIST_STORED_SESSIONS = f"""
+INSERT OR IGNORE INTO session_list(id) SELECT id FROM sessions WHERE id {_IN_JSON}
+"""
+_SET_SESSION_START = f"""
+UPDATE session_list SET started_at = coalesce(
+    (SELECT nullif(started_at, '') FROM sessions WHERE id = session_list.id), first)
+WHERE id {_IN_JSON}
+"""
+_SESSIONS_OF_SOURCE = """
+SELECT session_id AS id FROM observations WHERE source = ?1
+UNION SELECT id FROM sessions WHERE source = ?1
+"""
+
+
+class FacetValues(NamedTuple):
+    """The values by which a record is counted, except its day."""
+
+    family: str
+    type: str
+    tag: tuple[str, ...]
+    status: str
+
+
+FacetRow = tuple[FacetValues, str, int]
+"""The values, the day, and the number of records that have both."""
+
+
+class FacetColumns(NamedTuple):
+    """The SQL expressions by which the records of one family are counted."""
+
+    family: str
+    kind: str
+    tags: str
+    status: str
+    day: str
+
+
+def facet_columns(family: Family) -> FacetColumns:
+    """Return the SQL expressions by which the records of a family are counted."""
+    usual_status, _, _ = USUAL[family]
+    return FacetColumns(
+        family=f"'{family.value}'",
+        kind=lookup.KIND_COLUMNS[FAMILIES.index(family)],
+        tags="tags",
+        status=f"coalesce(nullif({status_column(family)}, ''), '{usual_status.value}')",
+        day="substr(created_at, 1, 10)",
+    )
+
+
+# --- updating -----------------------------------------------------------------------------------
+
+
+def add_records(connection: sqlite3.Connection, family: Family, first: int) -> None:
+    """Count the new records of a family: those whose key is at least `first`."""
+    _, key = TABLES[family]
+    _count(connection, family, f"{key} >= ?", first, sign=1)
+    if family is Family.OBSERVATION:
+        connection.execute(_LIST_OBSERVED_SESSIONS.format(condition="key >= ?"), (first,))
+
+
+def _count(
+    connection: sqlite3.Connection, family: Family, test: str, value: int, *, sign: int
+) -> None:
+    """Add the records that meet a condition to the totals, or subtract them."""
+    table, _ = TABLES[family]
+    sql = f"""
+        INSERT INTO facets SELECT {", ".join(facet_columns(family))}, ? * count(*)
+        FROM {table} WHERE {test} GROUP BY 1, 2, 3, 4, 5
+        ON CONFLICT DO UPDATE SET number = number + excluded.number
+        """
+    connection.execute(sql, (sign, value))
+
+
+def add_log(connection: sqlite3.Connection, source: int, new: Contents) -> None:
+    """Add the events, problems and hosts of a log's new lines to the log's row."""
+    if not new.events and not new.problems:
+        return
+    row = connection.execute("SELECT hosts FROM sources WHERE key = ?", (source,)).fetchone()
+    hosts = new.hosts.union(row["hosts"].split())
+    sql = """
+        UPDATE sources SET problems = problems + ?, events = events + ?, hosts = ? WHERE key = ?
+        """
+    connection.execute(sql, (new.problems, new.events, safe(" ".join(sorted(hosts))), source))
+
+
+def begin_sessions(connection: sqlite3.Connection, names: Collection[str]) -> None:
+    """List the sessions that have a row now, and set when they started."""
+    listed = json.dumps(sorted(names))
+    connection.execute(_LIST_STORED_SESSIONS, (listed,))
+    connection.execute(_SET_SESSION_START, (listed,))
+
+
+def take_source(connection: sqlite3.Connection, source: int) -> list[str]:
+    """Subtract a source's records before its rows are deleted.
+
+    Return the source's sessions, for `list_sessions_again`.
+    """
+    for family in FAMILIES:
+        _count(connection, family, "source = ?", source, sign=-1)
+    connection.execute("DELETE FROM facets WHERE number <= 0")
+    rows = connection.execute(_SESSIONS_OF_SOURCE, (source,))
+    return [row["id"] for row in rows if row["id"]]
+
+
+def list_sessions_again(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
+    """List sessions by their remaining rows."""
+    listed = json.dumps(sessions)
+    connection.execute(f"DELETE FROM session_list WHERE id {_IN_JSON}", (listed,))
+    condition = f"session_id {_IN_JSON}"
+    connection.execute(_LIST_OBSERVED_SESSIONS.format(condition=condition), (listed,))
+    begin_sessions(connection, sessions)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def count_records(connection: sqlite3.Connection) -> dict[str, int]:
+    """Count the records of each family that are not retired."""
+    sql = "SELECT family, sum(number) AS total FROM facets WHERE status <> ? GROUP BY family"
+    rows = connection.execute(sql, (Status.RETIRED.value,))
+    return {str(row["family"]): int(row["total"]) for row in rows}
+
+
+def facet_rows(connection: sqlite3.Connection) -> Iterator[FacetRow]:
+    """Yield the totals of all records."""
+    sql = "SELECT family, kind, tags, status, day, number FROM facets"
+    for family, kind, tags, status, day, number in connection.execute(sql):
+        yield FacetValues(family, kind, tag_names(tags), status), day, number
+
+
+def facet_rows_of(
+    connection: sqlite3.Connection,
+    keep: lookup.Filter,
+    keys: Sequence[int] | None,
+    days: Sequence[str] = (),
+) -> list[FacetRow]:
+    """Return the totals of the records that pass a filter, or of those among `keys`.
+
+    With `days`, the newest first, a record counts for the first of them that is not after it;
+    without, for its own day.
+    """
+    result: list[FacetRow] = []
+    for place, test, values in keep:
+        table, key = lookup.TABLES[place]
+        columns = facet_columns(FAMILIES[place])
+        if days:
+            columns = columns._replace(day=_since_which(days))
+        sql = f"SELECT {', '.join(columns)}, count(*) FROM {table} WHERE {test or '1'}"
+        all_values = [*values]
+        if keys is not None:
+            sql += f" AND {key} {_IN_JSON}"
+            all_values.append(json.dumps(keys_at_place(keys, place)))
+        rows = connection.execute(f"{sql} GROUP BY 2, 3, 4, 5", all_values)
+        for family, kind, tags, status, day, number in rows:
+            result.append((FacetValues(family, kind, tag_names(tags), status), day, number))
+    return result
+
+
+def _since_which(days: Sequence[str]) -> str:
+    """Return the expression for the first of some days that is not after a record, or ''."""
+    cases = [f"WHEN created_at >= '{day}' THEN '{day}'" for day in days]
+    return f"CASE {' '.join(cases)} ELSE '' END"
+
+
+def tag_texts(connection: sqlite3.Connection, tags: Collection[str]) -> list[str]:
+    """Return the stored lists of tags that contain one of some tags."""
+    rows = connection.execute("SELECT DISTINCT tags FROM facets")
+    return [row["tags"] for row in rows if not set(tags).isdisjoint(tag_names(row["tags"]))]
+
+
+@lru_cache(maxsize=4096)
+def tag_names(text: str) -> tuple[str, ...]:
+    """Return the tags in a stored list as they are counted: lowercase, each once."""
+    if not text:
+        return ()
+    try:
+        return tuple(dict.fromkeys(str(tag).lower() for tag in json.loads(text)))
+    except (ValueError, TypeError):
+        return ()

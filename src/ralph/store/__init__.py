@@ -1,1 +1,0 @@
-"""Files are the truth; SQLite is the index over them."""

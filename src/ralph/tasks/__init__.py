@@ -1,0 +1,1 @@
+"""Tasks, features, worktrees and progress."""

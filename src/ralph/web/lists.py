@@ -1,0 +1,408 @@
+"""Rows of tasks, runs and sessions for lists, and a watcher that reports changes in a project.
+
+A row contains nothing that would have to be read for that row alone. Open pages check for changes
+about once a second. A check is a `stat` of the files that hold something, so it sees the changes of
+editors, git, hooks and loops alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ralph.core import paths
+from ralph.core.errors import NotFound, UsageError
+from ralph.core.tokens import estimate
+from ralph.core.work import RunStatus, TaskStatus
+from ralph.loop import runs
+from ralph.loop.state import Run
+from ralph.recall import sessions, usage
+from ralph.recall.json_shapes import run_json, session_json, task_json
+from ralph.recall.sessions import Session
+from ralph.search import index
+from ralph.storage import files
+from ralph.storage import sessions as stored_sessions
+from ralph.storage.board import status_of
+from ralph.tasks import task
+from ralph.tasks.task import ListedTask
+
+Row = dict[str, Any]
+SORTS = ("priority", "newest", "title", "state")
+_STATE_ORDER = ("in_progress", "pending", "blocked", "failed", "done")
+_MAX_TITLE_CHARACTERS = 160
+_NEWEST_RUNS = 20
+"""How many runs are checked for a task besides those in the journal, and compared by a watcher."""
+_FULL_SCAN_SECONDS = 60.0  # after which all logs are checked again
+_SETTLE_SECONDS = 2.0  # after which the modification time of a folder can be trusted
+_RECENT_SECONDS = 86_400.0  # a log that changed within this time is checked every time
+_TASK_MEMBERS = (
+    "id",
+    "title",
+    "priority",
+    "created_at",
+    "updated_at",
+    "attempts",
+    "blocked_by",
+    "waits_for",
+    "ready",
+)
+_OPTIONAL_TASK_MEMBERS = ("parent", "feature", "branch", "worktree")
+_RUN_MEMBERS = (
+    "id",
+    "task",
+    "goal",
+    "status",
+    "reason",
+    "started_at",
+    "ended_at",
+    "iterations",
+    "agent",
+    "model",
+    "cost_usd",
+    "seconds",
+    "alive",
+    "step",
+)
+_SESSION_MEMBERS = ("id", "host", "task", "started_at", "ended_at", "observations", "messages")
+_TASK_FILES = ("task.json", "prd.json", "progress.txt")
+
+
+def one_line(text: str, length: int) -> str:
+    """Return a text on one line, truncated with an ellipsis."""
+    line = " ".join(text.split())
+    if len(line) <= length:
+        return line
+    return f"{line[: length - 1]}…"
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def list_tasks(
+    root: Path, *, states: Sequence[str] = (), words: str = "", sort: str = "priority"
+) -> Row:
+    """Return the tasks in these states that contain the words, as `items`.
+
+    `by_state` counts the matching tasks of every state. Raises UsageError for an unknown order.
+    """
+    if sort not in SORTS:
+        raise UsageError(f"{sort!r} is not an order of tasks", hint=f"one of {', '.join(SORTS)}")
+    tasks, unread = task.list_(root)
+    needle = words.casefold()
+    by_state = {state.value: 0 for state in TaskStatus}
+    rows = []
+    for entry in tasks:
+        text = f"{entry.task.id}\n{entry.task.title}\n{entry.task.description}"
+        if needle not in text.casefold():
+            continue
+        row = task_row(entry)
+        by_state[row["status"]] = by_state.get(row["status"], 0) + 1
+        if not states or row["status"] in states:
+            rows.append(row)
+    _sort_tasks(rows, sort)
+    notes = [f"{paths.shown(problem.path, root)}: {problem.what}" for problem in unread]
+    return {"items": rows, "by_state": by_state, "notes": notes}
+
+
+def _sort_tasks(rows: list[Row], sort: str) -> None:
+    """Sort rows in place; they come in the order of their priorities."""
+    if sort == "newest":
+        rows.sort(key=lambda row: (row["created_at"], row["id"]), reverse=True)
+    elif sort == "title":
+        rows.sort(key=lambda row: (row["title"].casefold(), row["id"]))
+    elif sort == "state":
+        rows.sort(key=lambda row: _state_rank(row["status"]))
+
+
+def _state_rank(status: str) -> int:
+    if status in _STATE_ORDER:
+        return _STATE_ORDER.index(status)
+    return len(_STATE_ORDER)
+
+
+def task_row(entry: ListedTask) -> Row:
+    """Return a task as a row; `run` is the run that works on it now.
+
+    A state that Ralph does not know stays as it is written.
+    """
+    work = entry.task
+    members = task_json(entry)
+    row: Row = {name: members[name] for name in _TASK_MEMBERS}
+    for name in _OPTIONAL_TASK_MEMBERS:
+        row[name] = members[name] or ""
+    status = status_of(work)
+    row["status"] = work.status if status is None else status.value
+    row["run"] = ""
+    if work.claim is not None and entry.is_held:
+        row["run"] = work.claim.run
+    return row
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def run_rows(
+    root: Path, *, limit: int = 100, offset: int = 0, task_id: str = ""
+) -> tuple[list[Row], int]:
+    """Return the newest runs (of a task), live ones first, and how many there are."""
+    if task_id:
+        all_runs = _runs_of_task(root, task_id)
+        page: Sequence[Run] = all_runs[offset : offset + limit]
+        total = len(all_runs)
+    else:
+        page, total = runs.newest(root, limit, offset)
+    rows = [run_row(root, run) for run in page]
+    rows.sort(key=lambda row: not row["alive"])
+    return rows, total
+
+
+def _runs_of_task(root: Path, task_id: str) -> list[Run]:
+    """Return the runs of a task, newest first.
+
+    The journal names those with an iteration; others are found among the newest runs.
+    """
+    by_id = {}
+    for run in runs.newest(root, _NEWEST_RUNS)[0]:
+        if task_id in (run.task, *run.only, *run.done, *run.failed):
+            by_id[run.id] = run
+    names = index.ask(root, lambda connection: stored_sessions.runs_of_task(connection, task_id))
+    for name in names:
+        if name not in by_id:
+            with suppress(NotFound):
+                by_id[name] = runs.read(root, name)
+    return sorted(by_id.values(), key=lambda run: (run.started_at, run.id), reverse=True)
+
+
+def run_row(root: Path, run: Run) -> Row:
+    """Return a run as a row.
+
+    `tokens` counts those of its prompts; `why` is how it ended, or its current step.
+    """
+    is_alive = runs.lives(root, run)
+    members = run_json(run, alive=is_alive, heartbeat="")
+    row: Row = {name: members[name] for name in _RUN_MEMBERS}
+    row["tokens"] = sum(prompt_tokens(root, run.id).values())
+    if run.status is not RunStatus.RUNNING:
+        row["why"] = run.words or run.reason
+    elif not is_alive:
+        row["why"] = f"its process is gone; `ralph loop resume {run.id}` resumes it"
+    else:
+        row["why"] = runs.DOING.get(run.step, run.step) or "between two iterations"
+    return row
+
+
+def prompt_tokens(root: Path, run_id: str) -> dict[int, int]:
+    """Return the tokens of each prompt of a run, by iteration."""
+    return {
+        number: _token_count(path, path.stat().st_size)
+        for number, path in runs.snapshots(root, run_id).items()
+    }
+
+
+@lru_cache(maxsize=20_000)
+def _token_count(path: Path, size: int) -> int:
+    return estimate(files.read(path) or "")
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def session_rows(
+    root: Path, *, limit: int | None = 100, offset: int = 0, task_id: str = "", words: str = ""
+) -> tuple[list[Row], int]:
+    """Return the newest sessions (of a task, with some words), and how many there are."""
+    page, total = sessions.list_(root, limit=limit, offset=offset, task=task_id, words=words)
+    return describe_sessions(root, page), total
+
+
+def describe_sessions(root: Path, page: Sequence[Session]) -> list[Row]:
+    """Return sessions as rows; `agent` and `mode` are those of a chat."""
+    if not page:
+        return []
+    names = [session.id for session in page]
+    ended = index.ask(root, lambda connection: stored_sessions.ended_sessions(connection, names))
+    tokens = _read_usage(root).tokens_by_session
+    rows = []
+    for session in page:
+        members = session_json(session)
+        is_chat = bool(session.task) or session.mode == "plan"
+        row: Row = {name: members[name] for name in _SESSION_MEMBERS}
+        row["title"] = session_title(session)
+        row["agent"] = session.host if is_chat else ""
+        row["mode"] = session.mode if is_chat else ""
+        row["tokens_injected"] = tokens[session.id]
+        row["status"] = "ended" if session.id in ended else "open"
+        rows.append(row)
+    return rows
+
+
+def session_title(session: Session) -> str:
+    """Return the first prompt, otherwise the beginning of the summary; never an id."""
+    title = one_line(session.prompt or session.summary, _MAX_TITLE_CHARACTERS)
+    return title or f"Session without a prompt ({session.host})"
+
+
+class _Usage(NamedTuple):
+    """The ledger of injections, and the tokens that each session got."""
+
+    ledger: usage.Ledger
+    tokens_by_session: Counter[str]
+
+
+def read_ledger(root: Path) -> usage.Ledger:
+    """Return the complete ledger, which is read again when it has changed."""
+    return _read_usage(root).ledger
+
+
+def _read_usage(root: Path) -> _Usage:
+    try:
+        status = usage.ledger_file(root).stat()
+    except OSError:
+        return _Usage(usage.Ledger(), Counter())
+    return _read_usage_version(root, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read_usage_version(root: Path, changed: int, size: int) -> _Usage:
+    ledger = usage.read_ledger(root, usage.ALL_BYTES)
+    tokens = Counter[str]()
+    for injection in ledger.injections:
+        tokens[injection.session] += injection.tokens
+    return _Usage(ledger, tokens)
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+class Watcher:
+    """Reports what changed since the last look.
+
+    Runs are read as long as one is alive, because a killed run leaves no trace in its files.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._session_logs = _LogFolder(paths.log_folder(root) / "sessions")
+        self._run_logs = _LogFolder(paths.runs_folder(root))
+        self._marks: dict[str, int] | None = None
+        self._runs: dict[str, Row] = {}
+
+    def look(self) -> tuple[list[str], list[Row]]:
+        """Return the parts of the project, and the runs, that changed since the last look.
+
+        The first look returns no parts, and the runs that are alive.
+        """
+        before = self._marks
+        self._marks = self._part_marks()
+        if before is None:
+            self._read_runs()
+            return [], [row for row in self._runs.values() if row["alive"]]
+        changed = [part for part, mark in self._marks.items() if before[part] != mark]
+        is_any_alive = any(row["alive"] for row in self._runs.values())
+        if "runs" not in changed and not is_any_alive:
+            return changed, []
+        last_runs = self._runs
+        self._read_runs()
+        rows = [row for name, row in self._runs.items() if row != last_runs.get(name)]
+        return changed, rows
+
+    def _read_runs(self) -> None:
+        rows, _ = run_rows(self._root, limit=_NEWEST_RUNS)
+        self._runs = {row["id"]: row for row in rows}
+
+    def _part_marks(self) -> dict[str, int]:
+        """Return a number for each part of the project, which differs when the part changes."""
+        root = self._root
+        record_files = [
+            *paths.memories_files(root),
+            *paths.guardrails_files(root),
+            *paths.progress_files(root),
+            paths.global_patterns(root),
+            *_scan_folder(paths.knowledge_folder(root)),
+        ]
+        task_files = []
+        insight_files = []
+        for folder in _scan_folder(paths.tasks_folder(root)):
+            task_files += [folder / name for name in _TASK_FILES]
+            insight_files.append(folder / "memory/insights.json")
+        insight_files.append(paths.held_memories(root))
+        ledger_mark = _mark([paths.log_folder(root) / "injections.jsonl"])
+        return {
+            "records": _mark(record_files),
+            "tasks": _mark(task_files),
+            "sessions": hash((self._session_logs.changes(), ledger_mark)),
+            "runs": self._run_logs.changes(),
+            "insights": _mark(insight_files),
+        }
+
+
+class _Stamp(NamedTuple):
+    """The modification time and size of a file."""
+
+    changed: float
+    size: int
+
+
+class _LogFolder:
+    """Counts the changes of logs.
+
+    Logs older than a day are checked once a minute, and whenever one was added or removed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changes = 0
+        self._scanned_at = 0.0
+        self._folder_changed = -1.0
+        self._stamps: dict[Path, _Stamp] = {}
+        self._recent: list[Path] = []
+
+    def changes(self) -> int:
+        """Return the number of changes so far."""
+        now = time.time()
+        folder_stamp = _stamps([self._folder]).get(self._folder, _Stamp(0.0, 0))
+        if self._is_scan_due(now, folder_stamp.changed):
+            stamps = _stamps(_scan_folder(self._folder))
+            self._scanned_at = now
+            self._folder_changed = folder_stamp.changed
+            self._recent = [
+                path for path, stamp in stamps.items() if now - stamp.changed < _RECENT_SECONDS
+            ]
+        else:
+            stamps = self._stamps | _stamps(self._recent)
+        if stamps != self._stamps:
+            self._changes += 1
+        self._stamps = stamps
+        return self._changes
+
+    def _is_scan_due(self, now: float, folder_changed: float) -> bool:
+        if folder_changed != self._folder_changed:
+            return True
+        if now - folder_changed <= _SETTLE_SECONDS:  # it may change again with the same time
+            return True
+        return not 0 <= now - self._scanned_at < _FULL_SCAN_SECONDS
+
+
+def _mark(locations: Iterable[Path]) -> int:
+    return hash(tuple(_stamps(locations).items()))
+
+
+def _stamps(locations: Iterable[Path]) -> dict[Path, _Stamp]:
+    """Return the stamps of the files that exist."""
+    stamps = {}
+    for path in locations:
+        with suppress(OSError):
+            status = path.stat()
+            stamps[path] = _Stamp(status.st_mtime, status.st_size)
+    return stamps
+
+
+def _scan_folder(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return sorted(folder.iterdir())
+    return []

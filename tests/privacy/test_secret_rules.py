@@ -1,0 +1,255 @@
+"""The table and its pre-filter: every match of a rule contains a keyword, and the pre-filter fires on it."""
+
+import re
+import string
+from random import Random
+from re import _parser as sre_parse  # type: ignore[attr-defined]  # tests alone: there is no public parser of regexes
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.cases import for_each
+from tests.support.sampling import examples
+from tests.support.secret_samples import HUMAN_PASSWORDS, STRONG_VALUES, TOKENS
+
+from ralph.privacy import secret_rules
+from ralph.privacy.privacy import redact
+from ralph.privacy.secret_prefilter import needs_rules
+from ralph.privacy.secret_values import is_placeholder
+from ralph.privacy.secrets import find_secrets
+
+ROWS = secret_rules.token_rules()
+NAMES = [ending for _, _, endings in secret_rules.NAMES for ending in endings.split()]
+BODIES = {
+    "<word>": "[A-Za-z0-9_-]",
+    "<uuid>": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+}
+AROUND = st.sampled_from(
+    ["{}", "see {} here", "a={}", '{{"x": "{}"}}', "\\n{}", "https://h/?q={}&y=1", "| {} |", "({})"]
+)
+SYNTAXES = [
+    "{k}={v}",
+    "{k}: {v}",
+    '"{k}": "{v}"',
+    "export {k}='{v}'",
+    "--{k} {v}",
+    '{k} => "{v}"',
+    "<{k}>{v}</{k}>",
+]
+
+
+def regex_of(body: str) -> str:
+    for name, characters in BODIES.items():
+        body = body.replace(name, characters)
+    return re.sub(r"\(\?![^)]*\)", "", body)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
+@settings(max_examples=examples(200, 2))
+@given(st.data())
+def test_the_pre_filter_fires_on_every_match_of_a_token_rule(
+    row: tuple[str, list[str], str, str], data: st.DataObject
+) -> None:
+    _, prefixes, body, lead = row
+    before = (
+        data.draw(st.from_regex(lead, fullmatch=True, alphabet=st.characters(max_codepoint=126)))
+        if lead
+        else ""
+    )
+    rest = data.draw(
+        st.from_regex(regex_of(body), fullmatch=True, alphabet=st.characters(max_codepoint=126))
+    )
+    token = f"{before}{data.draw(st.sampled_from(prefixes))}{rest}"
+    text = data.draw(AROUND).format(token)
+    if find_secrets(text):
+        assert any(prefix in text for prefix in prefixes)
+        assert needs_rules(text)
+
+
+BODY_KINDS = (string.ascii_lowercase, string.ascii_uppercase, string.digits, "0123456789abcdef", "")
+"""Bodies of one kind of character, as far as the regex allows them; at last any."""
+BODIES_EACH = -(-examples(30_000, 300) // (len(ROWS) * len(BODY_KINDS)))
+
+
+def random_token(row: tuple[str, list[str], str, str], kind: str, random: Random) -> str:
+    """Return a token of a row whose classes give only characters of one kind, where they have some."""
+
+    def draw(regex: str) -> str:
+        parsed = regex_of(regex)
+        return "".join(draw_part(part) for part in sre_parse.parse(parsed))
+
+    def draw_part(part: tuple[Any, Any]) -> str:
+        operation, value = str(part[0]), part[1]
+        if operation == "LITERAL":
+            return chr(value)
+        if operation == "IN":
+            return random.choice(characters(value))
+        if operation in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, inner = value
+            count = random.randint(low, min(int(high), low + 12))
+            return "".join(draw_part(each) for _ in range(count) for each in inner)
+        if operation == "SUBPATTERN":
+            return "".join(draw_part(each) for each in value[-1])
+        if operation == "BRANCH":
+            return "".join(draw_part(each) for each in random.choice(value[1]))
+        assert operation in ("ASSERT", "ASSERT_NOT", "AT"), operation
+        return ""
+
+    def characters(members: Any) -> str:
+        allowed = ""
+        if "NEGATE" in str(members):
+            return string.ascii_letters
+        for operation, value in members:
+            name = str(operation)
+            allowed += chr(value) if name == "LITERAL" else ""
+            allowed += "".join(map(chr, range(value[0], value[1] + 1))) if name == "RANGE" else ""
+            allowed += string.digits if name == "CATEGORY" and "DIGIT" in str(value) else ""
+            allowed += (
+                string.ascii_letters
+                if name == "NEGATE" or (name == "CATEGORY" and "WORD" in str(value))
+                else ""
+            )
+        allowed = allowed.replace('"', "").replace("'", "")
+        chosen = "".join(each for each in allowed if each in kind)
+        return chosen if len(chosen) > 9 else allowed  # letters alone are no hexadecimal number
+
+    return f"{draw(row[3])}{random.choice(row[1])}{draw(row[2])}"
+
+
+@for_each("row", ROWS, ids=lambda row: f"{row[0]} {row[1][0]}")
+def test_a_random_body_is_never_taken_for_words(row: tuple[str, list[str], str, str]) -> None:
+    random = Random(str(row))
+    left = []
+    for kind in BODY_KINDS:
+        for _ in range(BODIES_EACH):
+            token = random_token(row, kind, random)
+            if token in redact(f"use {token} now").text or not needs_rules(f"use {token} now"):
+                left.append(token)
+    assert not left
+
+
+SECRET_KEYS = """\
+DB_PASSWORD={}
+PASSWORD={}
+PW={}
+password: {}
+password = {}
+{ password: {}, user: x }
+connect(password={})
+"password": "{}"
+--password {}
+<password>{}</password>
+setPassword("{}")
+mysql -uroot -p{} db
+비밀번호: {}
+api_key={}
+API_KEY={}
+"apiKey": "{}"
+SECRET_KEY={}
+client_secret: {}
+secret: {}
+AUTH_TOKEN={}
+token: {}
+"token": "{}"
+--token {}
+Authorization: Bearer {}""".splitlines()
+ALPHABETS = (
+    *BODY_KINDS[:4],
+    "0123456789ABCDEF",
+    string.ascii_letters,
+    string.ascii_letters + string.digits,
+)
+VALUES_EACH = -(-examples(30_000, 700) // len(ALPHABETS))
+
+
+@for_each("key", SECRET_KEYS)
+def test_a_long_random_value_behind_the_name_of_a_secret_never_stays(key: str) -> None:
+    random = Random(key)
+    for alphabet in ALPHABETS:
+        for _ in range(VALUES_EACH):
+            value = "".join(random.choices(alphabet, k=random.randint(16, 32)))
+            text = "a line\n" + key.replace("{}", value) + "\nanother"
+            assert needs_rules(text)
+            assert value not in redact(text).text
+
+
+@for_each("key", ["password: {}", "PASSWORD={}", "DB_PASSWORD={}"])
+def test_eight_small_letters_are_a_password(key: str) -> None:
+    random = Random(key)
+    for _ in range(examples(30_000, 300)):
+        value = "".join(random.choices("bcdfghjklmnprstvwaeiou", k=8))
+        text = "a line\n" + key.replace("{}", value) + "\nanother"
+        kept = redact(text).text == text
+        assert not kept or is_placeholder(value) or value.endswith(WORD_ENDS), value
+
+
+WORD_ENDS = (
+    "ed",
+    "ing",
+    "able",
+    "ible",
+    "ly",
+    "al",
+    "ory",
+    "ary",
+    "ent",
+    "ant",
+    "ive",
+    "ous",
+    "ful",
+    "less",
+    "tion",
+    "sion",
+    "ic",
+    "ty",
+    "ment",
+    "tten",
+    "pwd",
+    "pat",
+    "psk",
+)
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(SYNTAXES),
+    st.sampled_from([*STRONG_VALUES, *HUMAN_PASSWORDS]),
+    st.booleans(),
+)
+def test_the_pre_filter_fires_on_every_assignment(
+    name: str, syntax: str, value: str, upper: bool
+) -> None:
+    text = syntax.format(k=name.upper() if upper else name, v=value)
+    if find_secrets(text):
+        assert needs_rules(text)
+
+
+def test_the_pre_filter_fires_on_a_private_key_of_putty() -> None:
+    assert needs_rules("Private-Lines: 14\nAAABAQCKqT3mWc9vJ2Zs8bN1pXhQ4rLk7dYf0uGeVaTiMoBn\n")
+
+
+@for_each("token", [token for tokens in TOKENS.values() for token in tokens])
+def test_the_pre_filter_fires_on_every_sample(token: str) -> None:
+    assert needs_rules(f"got {token} back")
+
+
+def test_keywords_are_long_enough_to_be_rare() -> None:
+    phrases = [keyword for row in secret_rules.phrase_rules() for keyword in row[2]]
+    assert all(len(keyword) >= 4 for keyword in (*phrases, *secret_rules.NAME_KEYWORDS))
+    short = {
+        prefix
+        for _, prefixes, _, lead in ROWS
+        for prefix in prefixes
+        if len(prefix) < 4 and not lead
+    }
+    assert all(not needs_rules(f"{prefix} and {prefix}x") for prefix in short)
+
+
+def test_every_token_rule_compiles_and_has_a_readable_kind() -> None:
+    for kind, prefixes, body, lead in ROWS:
+        assert kind == kind.lower().strip()
+        assert len(kind) <= 40
+        assert prefixes
+        re.compile(body)
+        re.compile(lead)

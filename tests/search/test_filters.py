@@ -1,0 +1,57 @@
+"""The words of a question, as the command line and the MCP server read them."""
+
+import pytest
+from tests.support.cases import for_each
+
+from ralph.core import ids
+from ralph.core.errors import UsageError
+from ralph.core.graph import NodeType, Relation
+from ralph.core.record import MemoryKind, ObservationKind
+from ralph.search import filters
+
+
+@for_each(
+    ("words", "time"),
+    [
+        ("", ""),
+        (" 2026-01-31 ", "2026-01-31"),
+        ("2026-01", "2026-01"),
+        ("2026-01-31T10:00:00", "2026-01-31T10:00:00"),
+        ("2026-01-31T10:00:00+02:00", "2026-01-31T08:00:00"),
+        ("2026-01-31T10:00:00Z", "2026-01-31T10:00:00"),
+    ],
+)
+def test_a_time_is_as_files_hold_it(words: str, time: str) -> None:
+    assert filters.when(words) == time
+
+
+def test_a_span_counts_back_from_now() -> None:
+    assert filters.when("0d") == ids.today()
+    assert len(filters.when("24H")) == len("2026-01-31T10:00:00")
+    assert filters.when("99999999m") < "1950"
+
+
+@for_each("words", ["soon", "2026-13", "2026-02-30", "7x", "2026-01-31 10:00", "-3d"])
+def test_what_is_no_time_is_refused_with_examples(words: str) -> None:
+    with pytest.raises(UsageError, match="is not a time") as caught:
+        filters.when(words)
+    assert "2026-01-31" in caught.value.hint
+
+
+def test_names_come_one_by_one_or_with_commas_in_any_case() -> None:
+    assert filters.kinds(["Fix, error", "fix"]) == (
+        MemoryKind.FIX,
+        ObservationKind.ERROR,
+        MemoryKind.FIX,
+    )
+    assert filters.node_types(("file,TAG",)) == (NodeType.FILE, NodeType.TAG)
+    assert filters.relations(["supersedes"]) == (Relation.SUPERSEDES,)
+    assert [filters.kinds([]), filters.node_types([]), filters.relations([" "])] == [(), (), ()]
+
+
+@for_each("read", [filters.kinds, filters.node_types, filters.relations])
+def test_a_name_that_is_none_is_refused_with_those_there_are(read: object) -> None:
+    assert callable(read)
+    with pytest.raises(UsageError, match="'zebra' is not a") as caught:
+        read(["zebra"])
+    assert ", " in caught.value.hint

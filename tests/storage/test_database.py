@@ -1,0 +1,95 @@
+"""The statements of the specifications, as they are written there, on `ralph.db`."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.support.looping import PASSES, Workshop, project, says_done
+from tests.support.world import SESSION, World, handled, payload, world
+
+from ralph.core import paths
+from ralph.search import index
+from ralph.testing import Step
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return project(tmp_path / "shop")
+
+
+def select(root: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(paths.index_file(root))) as connection:
+        return connection.execute(sql, values).fetchall()
+
+
+def event(here: World, name: str, **members: object) -> None:
+    handled(here.env, name, payload(name, **members))
+
+
+def test_observations_are_found_by_their_full_text_table(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="rotate the JWT tokens")
+    event(here, "Stop", last_assistant_message="Tokens rotate now.")
+    index.sync(here.root)
+    sql = "SELECT content FROM observations_fts WHERE observations_fts MATCH ? ORDER BY rank"
+    assert select(here.root, sql, "JWT") == [("rotate the JWT tokens",)]
+    assert select(here.root, sql, "tokens now") == [("Tokens rotate now.",)]
+    [(messages, created)] = select(
+        here.root, "SELECT messages, created_at FROM sessions WHERE id = ?", SESSION
+    )
+    turns = [(each["role"], each["text"]) for each in json.loads(str(messages))]
+    assert turns == [("user", "rotate the JWT tokens"), ("assistant", "Tokens rotate now.")]
+    assert created
+    here.log.write_text("", encoding="utf-8")
+    index.sync(here.root)
+    assert select(here.root, sql, "JWT") == []
+    select(
+        here.root,
+        "INSERT INTO observations_fts(observations_fts, rank) VALUES ('integrity-check', 1)",
+    )
+
+
+def test_runs_have_their_session_and_their_prompts(shop: Workshop) -> None:
+    run = shop.start(Step(say="<journal>split the lexer</journal>"), says_done(), PASSES)
+    index.sync(shop.root)
+    sql = "SELECT notes FROM journal_fts WHERE journal_fts MATCH 'lexer' ORDER BY rank"
+    assert "split the lexer" in str(select(shop.root, sql)[0][0])
+    [(session, prompts)] = select(shop.root, "SELECT session_id, context_snapshots FROM loop_runs")
+    assert (session or "") == shop.journal(run)[-1].session
+    names = json.loads(str(prompts))
+    assert [(paths.state_folder(shop.root) / name).exists() for name in names] == [True, True]
+
+
+def test_a_session_of_a_loop_has_its_task(tmp_path: Path) -> None:
+    here = world(tmp_path)
+    here.cached()
+    env = {
+        **here.env,
+        "RALPH_RUN": "run-0000000a",
+        "RALPH_ITERATION": "1",
+        "RALPH_TASK": "t-0000aa",
+    }
+    handled(
+        env, "PostToolUse", payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
+    )
+    index.sync(here.root)
+    assert select(here.root, "SELECT task_id FROM sessions WHERE id = ?", SESSION) == [
+        ("t-0000aa",)
+    ]
+
+
+@pytest.mark.parametrize("name", ["Stop", "SessionEnd"])
+def test_the_database_is_current_after_a_session_ends(tmp_path: Path, name: str) -> None:
+    here = world(tmp_path)
+    here.cached()
+    event(here, "UserPromptSubmit", prompt="rotate the JWT tokens")
+    event(here, name, last_assistant_message="Done.", reason="logout")
+    count = "SELECT count(*) FROM observations WHERE session_id = ?"
+    assert select(here.root, count, SESSION) == [(2 if name == "Stop" else 1,)]
+    if name == "SessionEnd":
+        assert select(here.root, "SELECT reason FROM sessions WHERE id = ?", SESSION) == [
+            ("logout",)
+        ]

