@@ -366,7 +366,9 @@ def drop(call: Invocation, task_id: str, yes: bool) -> None:
 
 @cli.command("fail", examples=['ralph task fail t-1a2b3c --reason "the gateway has no refunds"'])
 @_task_id
-@click.option("--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives.")
+@click.option(
+    "--reason", default="", metavar="TEXT", help="The reason, which the next attempt receives."
+)
 @opt.allow_secret
 def fail(call: Invocation, task_id: str, reason: str, allow_secret: bool) -> None:
     """Mark a task as failed.
