@@ -254,6 +254,9 @@ def test_init_names_the_project_that_a_subfolder_belongs_to_or_is(ralph: Project
     deep.mkdir(parents=True)
     said = ralph("init", cwd=deep)
     assert said.out.startswith(f"Project: {ralph.root}\n  you are inside this project; ")
+    other = ralph.file("packages/other")
+    other.mkdir()
+    assert "you are inside" not in ralph("init", "--root", str(deep), cwd=other).out
     said = ralph("init", ".", cwd=deep)
     assert said.out.startswith(
         f"Project: {deep}\n  inside the project {ralph.root}, which keeps its own memory\n"

@@ -116,7 +116,7 @@ def _wants_merge_driver() -> bool:
 def _print_surroundings(root: Path, folder: Path | None) -> None:
     """Print how the project relates to the project around it, or to the current folder."""
     if folder is None:
-        if root != Path.cwd().resolve():
+        if root in Path.cwd().resolve().parents:
             click.echo(
                 "  you are inside this project; run `ralph init .` to make this folder "
                 "a separate project"
