@@ -263,7 +263,7 @@ def test_a_package_gets_the_root_s_memory_after_its_own(here: World, package: Pa
     text = start(here, folder=package)
     order = [
         text.index(each)
-        for each in (API_RULE, ROOT_RULE, API, "Memories of the project around", TEAM)
+        for each in (API_RULE, ROOT_RULE, API, "Memories of the enclosing project", TEAM)
     ]
     assert order == sorted(order)
     asked = prompt(here, "what does the zebra team api use and speak?", folder=package)
