@@ -97,6 +97,9 @@ class PrimedMemories(NamedTuple):
     total: int
 
 
+_NOTHING_PRIMED = PrimedMemories("", (), 0)
+
+
 def names_of(in_: Sequence[str]) -> tuple[str, ...]:
     """Return the names of collections, with `all` expanded. Raises UsageError for another name."""
     valid = (*NAMES, ALL)
@@ -291,8 +294,6 @@ def prime(
 
     `form` is `markdown` or `json`.
     """
-    from ralph.core import budget as budgets
-    from ralph.core import tokens
     from ralph.memory import quarantine
 
     query = Query(kinds=tuple(kinds), tags=tuple(tags), since=ids.first_day(recent))
@@ -309,18 +310,31 @@ def prime(
         chosen[library.collection(name)] = [
             record for record in records if query.accepts(record) and may_inject(record)
         ]
-    nothing = PrimedMemories("", (), 0)
-    primed = nothing
+    primed = _NOTHING_PRIMED
     for collection, records in chosen.items():
         room = budget
-        if collection.name == "guardrails" and budget:  # it is the first collection
-            costs = []
-            for each, its_records in chosen.items():
-                complete = _fit(each, its_records, 0, form, nothing)
-                costs.append(tokens.estimate(complete.text))
-            room = budgets.guardrails_budget(budget, costs[0], sum(costs[1:]))
+        if collection.name == "guardrails" and budget:
+            room = _guardrails_budget(chosen, budget, form)
         primed = _fit(collection, records, room, form, primed)
     return primed
+
+
+def _guardrails_budget(
+    chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
+) -> int:
+    """Return the tokens for guardrails, which leave some of the budget to the other entries."""
+    from ralph.context import budget as budgets
+    from ralph.context import tokens
+
+    guardrails_cost = 0
+    other_costs = 0
+    for collection, records in chosen.items():
+        cost = tokens.estimate(_fit(collection, records, 0, form, _NOTHING_PRIMED).text)
+        if collection.name == "guardrails":
+            guardrails_cost = cost
+        else:
+            other_costs += cost
+    return budgets.guardrails_budget(budget, guardrails_cost, other_costs)
 
 
 def _fit(

@@ -391,8 +391,8 @@ def _around(connection: sqlite3.Connection, record: Record, reach: int, task: st
     if not near:
         near = queries.adjacent_keys(connection, key, record, reach, task)
     records = {**queries.records(connection, near), key: record}
-    in_order = sorted(records, key=lambda each: (records[each].added_at, each))
-    return [records[each] for each in in_order]
+    pairs = sorted(records.items(), key=lambda pair: (pair[1].added_at, pair[0]))
+    return [neighbour for _, neighbour in pairs]
 
 
 def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> Record:
