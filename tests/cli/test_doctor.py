@@ -364,7 +364,7 @@ def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Proje
     assert said.code == 1
     (line,) = [each for each in said.out.splitlines() if "hook-failures" in each]
     assert "hooks failed 1 time(s), last at 2" in line
-    assert "PostToolUse: cannot append: No space left on device; mend what it names" in line
+    assert "PostToolUse: cannot append: No space left on device; fix what it names" in line
     fixed = ralph("doctor", "--fix")
     assert fixed.code == 0
     assert "set the count of failures back (hooks failed 1 time(s)" in fixed.out

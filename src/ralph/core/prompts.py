@@ -127,6 +127,6 @@ def calls_forget(text: str, reach: int = _COMMAND_REACH) -> bool:
 
 
 def _is_program(word: str) -> bool:
-    """Check for a program of ours; a folder may have the name of a user or a project."""
+    """Check for one of Ralph's programs; a folder may be named after a user or a project."""
     name = word.rpartition("/")[2].strip("@*.!?")
     return name == "ralph" or name.startswith(_PROGRAM_STARTS)

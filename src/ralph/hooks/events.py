@@ -1,8 +1,9 @@
-"""Handle the events of hooks that need all of Ralph: a session's start, a stop, a compaction, a changed config.
+"""Handle the events of hooks that need all of Ralph.
 
-The event goes to the session's log first, redacted, with one append. Then a session that starts gets its brief, and a
-stop or a compaction stores a summary, made anew from the records without a model. What cannot be written is counted
-and does not hold an answer back.
+These are a session's start, a stop, a compaction, and any event after a config file has changed.
+The event goes to the session's log first, redacted, with one append. Then a session that starts
+gets its brief, and a stop or a compaction stores a summary, which is rebuilt from the records
+without a model. A write that fails is counted and does not suppress an answer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.capture import summary as summaries
 from ralph.capture.events import Event, Happening, event_of
@@ -36,12 +38,29 @@ from ralph.storage import db, files, hook_files, queries, sessions
 from ralph.storage.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
-_RECORD_LINE = re.compile(
-    r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE
-)  # how a record begins in a prompt
-_TAIL = (
-    200_000  # characters at the end of a log that a stop summarises while the index is far behind
-)
+_RECORD_LINE = re.compile(r"^- \[([^\]\s]{1,200})\] ", re.MULTILINE)
+"""How a record begins in a prompt."""
+_MAX_LOG_TAIL = 200_000
+"""Characters at the end of a log that a stop summarizes while the index is out of date."""
+_MAX_ITERATION_DIGITS = 9
+_SESSION_BOUNDARIES = (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
+
+
+class _LoadedConfig(NamedTuple):
+    """The config, or None and the answer to print if it cannot be used."""
+
+    config: Config | None
+    answer: str = ""
+
+
+class _SessionRecords(NamedTuple):
+    """The records of a session, and its summary as it is stored."""
+
+    records: Sequence[Record]
+    summary: str
+
+
+# --- events -------------------------------------------------------------------------------------
 
 
 def handle_event(
@@ -53,94 +72,128 @@ def handle_event(
     env: Mapping[str, str],
     project: bool = True,
 ) -> str:
-    """Handle an event and return what to print; outside of a `project` only where capture is on everywhere."""
+    """Handle an event and return what to print.
+
+    Outside a `project` that happens only if capture is on everywhere. Raises Unreadable for a
+    payload that is not a JSON object.
+    """
     root = Path(folder)
     if hook_state.paused_since(root) is not None:
         return ""
-    loaded, answer = _load_config(root, event, env, cache=project)
-    if loaded is None or not (project or loaded.capture.everywhere):
-        return answer if project else ""
+    loaded = _load_config(root, event, env, cache=project)
+    config = loaded.config
+    if config is None:
+        return loaded.answer if project else ""
+    if not project and not config.capture.everywhere:
+        return ""
+    happened = _read_event(root, host, event, payload, config)
+    if happened is None:
+        return ""
+    iteration = _iteration(env)
+    task = filters.current_task(root, env)
+    loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
+    with _count_failures(root, event):
+        record_event(root, happened, config, loop)
+    if happened.happening is Happening.SESSION_START:
+        if not env.get("RALPH_RUN"):
+            return _start_session(root, happened, config, event, task=task, env=env)
+        if iteration is not None:
+            with _count_failures(root, event):
+                _mark_prompt_seen(root, happened.session, env["RALPH_RUN"], iteration)
+    elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
+        _summarize_session(root, happened, config)
+        if happened.happening is Happening.STOP:
+            name = usage.seen_file(root, happened.session).name
+            files.delete(paths.cache_folder(root) / "subagents" / name)
+    return ""
+
+
+def _read_event(root: Path, host: str, name: str, payload: bytes, config: Config) -> Event | None:
+    """Return the event of a payload, redacted; None when it does not count or has no session."""
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Unreadable("the host's payload is no JSON object", hint="`ralph doctor` counts these")
-    fields = redact_payload(value, loaded.privacy.patterns)
-    happened = event_of(host, event, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
-    if happened is None or not happened.session:
-        return ""
-    session_file = usage.seen_file(root, happened.session).name
-    calls = paths.state_folder(root) / hook_files.FORGETS / session_file
-    if happened.message and hook_files.read_file(str(calls), 2, end=True) == hook_files.CALLED:
-        happened = replace(
-            happened, message=""
-        )  # an answer after `ralph forget` may quote what went
+        raise Unreadable(
+            "the host's payload is not a JSON object", hint="`ralph doctor` counts these"
+        )
+    fields = redact_payload(value, config.privacy.patterns)
+    event = event_of(host, name, fields, ids.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    if event is None or not event.session:
+        return None
+    if event.message and _was_forget_called(root, event.session):
+        return replace(event, message="")  # the answer may quote what was forgotten
+    return event
+
+
+def _was_forget_called(root: Path, session: str) -> bool:
+    """Check whether `ralph forget` was called in the session's current turn."""
+    marks = paths.state_folder(root) / hook_files.FORGETS / usage.seen_file(root, session).name
+    last_mark = hook_files.read_file(str(marks), len(hook_files.CALLED), end=True)
+    return last_mark == hook_files.CALLED
+
+
+def _iteration(env: Mapping[str, str]) -> int | None:
+    """Return the number of the loop's iteration that started the session."""
     number = env.get("RALPH_ITERATION", "")
-    task = filters.current_task(root, env)
-    iteration = (
-        int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None
-    )
-    loop = {"run": env.get("RALPH_RUN"), "iteration": iteration, "task": task or None}
-    with _count_failures(root, event):
-        record_event(root, happened, loaded, loop)
-    if happened.happening is Happening.SESSION_START:
-        if not env.get("RALPH_RUN"):
-            return _start_session(root, happened, loaded, event, task=task, env=env)
-        # The prompt of Ralph's own loop has what memory knows: a failing command must not bring it once more.
-        if _RUN.fullmatch(env["RALPH_RUN"]) and iteration is not None:
-            with _count_failures(root, event):
-                prompt = (
-                    files.read(paths.run_folder(root, env["RALPH_RUN"]) / f"{iteration:04}.md")
-                    or ""
-                )
-                usage.mark_seen(root, happened.session, _RECORD_LINE.findall(prompt))
-    elif happened.happening in (Happening.STOP, Happening.PRE_COMPACT):
-        _summarize_session(root, happened, loaded)
-        if happened.happening is Happening.STOP:
-            files.delete(paths.cache_folder(root) / "subagents" / session_file)
-    return ""
+    is_number = number.isascii() and number.isdecimal()
+    if is_number and len(number) <= _MAX_ITERATION_DIGITS:
+        return int(number)
+    return None
+
+
+def _mark_prompt_seen(root: Path, session: str, run: str, iteration: int) -> None:
+    """Mark what the prompt of Ralph's own loop contains, so that it is not injected again."""
+    if not _RUN.fullmatch(run):
+        return
+    prompt = files.read(paths.run_folder(root, run) / f"{iteration:04}.md") or ""
+    usage.mark_seen(root, session, _RECORD_LINE.findall(prompt))
 
 
 def refresh_settings(folder: str, event: str, env: Mapping[str, str]) -> None:
-    """Write the settings cache anew; a config that cannot be read is counted as a failure."""
+    """Rewrite the settings cache; a config that cannot be read is counted as a failure."""
     _load_config(Path(folder), event, env, cache=True)
 
 
 def update_index(folder: str, event: str) -> None:
-    """Bring the index up to date, for a moment."""
+    """Update the index, as far as a moment allows."""
     with _count_failures(Path(folder), event):
         index.of(Path(folder)).sync(within=index.MOMENT)
 
 
-def _load_config(
-    root: Path, event: str, env: Mapping[str, str], *, cache: bool
-) -> tuple[Config | None, str]:
-    """Return the config, else what to print: a session that starts gets the reason; write the settings cache."""
+def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool) -> _LoadedConfig:
+    """Load the config, and write the settings cache if `cache`.
+
+    If the config cannot be used, a session that starts is answered with the reason.
+    """
     state = hook_state.config_state(root, env)
     try:
         loaded = settings.load(root, env=env)
     except RalphError as error:
         if cache:
             hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
-        why = str(error).partition("\n")[0]
-        if render.looks_like_instructions(
-            why.replace("'", "\n").replace('"', "\n")
-        ):  # it quotes the file
-            why = "a config file cannot be used (`ralph doctor` says why)"
-        line = f"{why}; until that is mended nothing is recorded or recalled here"
-        return None, _context_json(
-            event, render.notes([line])
-        ) if event == Happening.SESSION_START else ""
+        if event != Happening.SESSION_START:
+            return _LoadedConfig(None)
+        return _LoadedConfig(None, _context_json(event, render.notes([_config_note(error)])))
     if cache:
         with _count_failures(root, event):
             hook_state.write_settings(root, loaded, env=env, state=state)
-    return loaded.config, ""
+    return _LoadedConfig(loaded.config)
+
+
+def _config_note(error: RalphError) -> str:
+    """Return a line about a config that cannot be used, without quoting instructions from it."""
+    reason = str(error).partition("\n")[0]
+    quoted_texts = reason.replace("'", "\n").replace('"', "\n")
+    if render.looks_like_instructions(quoted_texts):
+        reason = "a config file cannot be used (`ralph doctor` says why)"
+    return f"{reason}; until this is fixed, nothing is recorded or recalled here"
 
 
 @contextmanager
 def _count_failures(root: Path, event: str) -> Iterator[None]:
-    """Count what cannot be written in here; the answer is given all the same: a full disk can be read."""
+    """Count a failed write instead of raising it: reading still works on a full disk."""
     try:
         yield
     except (RalphError, OSError, hook_files.Unsure) as error:
@@ -150,24 +203,34 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
 def record_event(
     root: Path, event: Event, config: Config, loop: Mapping[str, object] = NO_EXTRA
 ) -> None:
-    """Append the observation of an event to the session's log, with one write; `loop` has its run and task."""
+    """Append the observation of an event to the session's log, with one write.
+
+    `loop` has the run, the iteration and the task. Raises RalphError or OSError.
+    """
     privacy = config.privacy
-    observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
     path = paths.session_log(root, event.session)
-    lines = [] if observed is None else [encode_record(of_loop(observed, loop))]
-    if (
-        event.happening in (Happening.SESSION_START, Happening.SESSION_END, Happening.STOP)
-        or not path.exists()
-    ):
+    lines = []
+    observed = observe(event, patterns=privacy.patterns, paths=privacy.paths)
+    if observed is not None:
+        lines.append(encode_record(of_loop(observed, loop)))
+    if event.happening in _SESSION_BOUNDARIES or not path.exists():
         session = session_of(event, patterns=privacy.patterns)
-        lines += [] if session is None else [encode_line("session", session)]
-    if lines:
-        try:
-            files.append(path, "".join(lines), root=paths.state_boundary(root))
-        except WriteFailed:  # another process keeps the lock
-            hook_files.spill(
-                str(paths.state_folder(root)), path.name, "".join(lines).encode("utf-8", "replace")
-            )
+        if session is not None:
+            lines.append(encode_line("session", session))
+    if not lines:
+        return
+    text = "".join(lines)
+    try:
+        files.append(path, text, root=paths.state_boundary(root))
+    except WriteFailed:  # another process holds the lock
+        state = str(paths.state_folder(root))
+        hook_files.spill(state, path.name, text.encode("utf-8", "replace"))
+
+
+# --- the start of a session ---------------------------------------------------------------------
+
+_SECONDS_PER_HOUR = 3_600
+_MIN_HOURS_IN_DAYS = 48  # from here on an age is shown in days
 
 
 def _start_session(
@@ -178,22 +241,22 @@ def _start_session(
     from ralph.recall.context import SessionState, brief_session
     from ralph.recall.recall import COMPACTED
 
-    if event.source not in ("resume", "fork"):
-        with _count_failures(root, name):
-            usage.forget_session(root, event.session)
-            usage.mark_seen(
-                root, event.session, [f"{COMPACTED}{event.at}"] if event.source == "compact" else []
-            )
-    with _count_failures(root, name):
-        merge_registration.register_missing(root, env)
     states = {
         "resume": SessionState.RESUMED,
         "fork": SessionState.RESUMED,
         "compact": SessionState.COMPACTED,
     }
     state = states.get(event.source, SessionState.NEW)
-    tools = hosts.has_server(event.host, root, env)
-    program = "" if tools else hosts.agent_program(sys.executable, env)
+    if state is not SessionState.RESUMED:
+        marks = [f"{COMPACTED}{event.at}"] if state is SessionState.COMPACTED else []
+        with _count_failures(root, name):
+            usage.forget_session(root, event.session)
+            usage.mark_seen(root, event.session, marks)
+    with _count_failures(root, name):
+        merge_registration.register_missing(root, env)
+    program = ""
+    if not hosts.has_server(event.host, root, env):
+        program = hosts.agent_program(sys.executable, env)
     brief = brief_session(root, config, event.session, state=state, task=task, program=program)
     if not brief.text:
         return ""
@@ -203,39 +266,59 @@ def _start_session(
             root, event.session, name, items, event.at, skill=brief.skill_tokens
         )
         usage.mark_seen(root, event.session, brief.noted)
-    return _context_json(
-        name, brief.text, _presence(root, brief) if config.presence is not Presence.OFF else ""
-    )
+    message = ""
+    if config.presence is not Presence.OFF:
+        message = _presence(root, brief)
+    return _context_json(name, brief.text, message)
 
 
 def _presence(root: Path, brief: Brief) -> str:
-    """Return the line about a brief that the user sees, with the age of the last pull; "" where it has no record."""
-    sessions = sum(piece.section == RECENT_SESSIONS for piece in brief.records)
-    counts = ((len(brief.records) - sessions, "memor", "y", "ies"), (sessions, "session", "", "s"))
-    words = [
-        f"{count} {word}{one if count == 1 else many}" for count, word, one, many in counts if count
-    ]
-    line = f"Ralph: {', '.join(words)}, {estimate(brief.text)} tokens"
-    pulled = ""
-    with suppress(OSError):  # no pull yet
-        hours = int((time.time() - paths.team_pulled(root).stat().st_mtime) / 3600)
-        age = f"{hours // 24} d" if hours >= 48 else f"{hours} h"
-        pulled = f"; team pulled {age} ago" if hours else "; team pulled within the hour"
-    return line + pulled if words else ""
+    """Return the line about a brief that the user sees; "" for a brief without records."""
+    if not brief.records:
+        return ""
+    session_count = sum(1 for piece in brief.records if piece.section == RECENT_SESSIONS)
+    memory_count = len(brief.records) - session_count
+    parts = []
+    if memory_count:
+        noun = "memory" if memory_count == 1 else "memories"
+        parts.append(f"{memory_count} {noun}")
+    if session_count:
+        noun = "session" if session_count == 1 else "sessions"
+        parts.append(f"{session_count} {noun}")
+    return f"Ralph: {', '.join(parts)}, {estimate(brief.text)} tokens{_pull_age(root)}"
+
+
+def _pull_age(root: Path) -> str:
+    """Return how long ago the team's records were pulled; "" before the first pull."""
+    try:
+        pulled_at = paths.team_pulled(root).stat().st_mtime
+    except OSError:
+        return ""
+    hours = int((time.time() - pulled_at) / _SECONDS_PER_HOUR)
+    if not hours:
+        return "; team pulled within the hour"
+    if hours < _MIN_HOURS_IN_DAYS:
+        return f"; team pulled {hours} h ago"
+    return f"; team pulled {hours // 24} d ago"
 
 
 def _context_json(name: str, text: str, message: str = "") -> str:
-    shown = {"systemMessage": message} if message else {}
-    return json.dumps(
-        {**shown, "hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
-    )
+    answer: dict[str, object] = {}
+    if message:
+        answer["systemMessage"] = message
+    answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": text}
+    return json.dumps(answer)
+
+
+# --- summaries ----------------------------------------------------------------------------------
 
 
 def _summarize_session(root: Path, event: Event, config: Config) -> None:
     """Store a summary of the session so far, and which of the injected records it used."""
-    records, stored = _session_records(root, event, config)
-    summary = summaries.summary(records)
-    if (text := summaries.text(summary, summaries.TOKENS, estimate)) and text != stored:
+    stored = _session_records(root, event, config)
+    summary = summaries.summary(stored.records)
+    text = summaries.text(summary, summaries.TOKENS, estimate)
+    if text and text != stored.summary:
         session = {
             "id": event.session,
             "summary": text,
@@ -244,21 +327,26 @@ def _summarize_session(root: Path, event: Event, config: Config) -> None:
         }
         log = paths.session_log(root, event.session)
         files.append(log, encode_line("session", session), root=paths.state_boundary(root))
-    usage.record_uses(root, event.session, usage.references(root, event.session, records), event.at)
+    used = usage.references(root, event.session, stored.records)
+    usage.record_uses(root, event.session, used, event.at)
 
 
-def _session_records(root: Path, event: Event, config: Config) -> tuple[Sequence[Record], str]:
-    """Return the records of a session and its stored summary; from its log's end when the index is not current."""
+def _session_records(root: Path, event: Event, config: Config) -> _SessionRecords:
+    """Return the records of a session, from the end of its log if the index is out of date."""
     current = index.of(root, config.privacy)
     with _count_failures(root, event.happening):
         if current.sync(within=index.MOMENT).complete:
             with db.explained(current.path), closing(current.connect()) as connection:
                 summary = sessions.stored_summary(connection, event.session)
-                return queries.session_records(connection, event.session), summary
+                records = queries.session_records(connection, event.session)
+                return _SessionRecords(records, summary)
     path = paths.session_log(root, event.session)
     text = files.read(path) or ""
-    start = text.find("\n", len(text) - _TAIL) + 1 if len(text) > _TAIL else 0
+    start = 0
+    if len(text) > _MAX_LOG_TAIL:
+        start = text.find("\n", len(text) - _MAX_LOG_TAIL) + 1
+    complete_lines = text[start : text.rfind("\n") + 1]
     source = Source(path, path.name, Format.LOG)
     interpret = index.interpreter(root, config.privacy)
-    parsed = contents(source, text[start : text.rfind("\n") + 1], interpret, is_own_traffic)
-    return [placed.record for placed in parsed.records], ""
+    parsed = contents(source, complete_lines, interpret, is_own_traffic)
+    return _SessionRecords([placed.record for placed in parsed.records], "")

@@ -1,7 +1,7 @@
 """Handle one event from a host: record it, answer it, or load the app for it.
 
-An event is recorded as one raw line of the session's log; what it means is worked out when the log
-is read. The top level of its payload is scanned without a parser, so an event without anything
+An event is recorded as one raw line of the session's log, which is interpreted only when the log is
+read. The top level of its payload is scanned without a parser, so an event without anything
 private or secret imports neither `json` nor `re`. This module and what it imports are the recording
 tier of the hooks, which every event pays for: it must not load `dataclasses`, `typing`, `pathlib`,
 `enum`, `inspect` or `contextlib`. `hooks.answer` is the answering tier, and `app.hook` has the

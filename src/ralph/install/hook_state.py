@@ -1,7 +1,8 @@
-"""The state of hooks: their settings cache, counted failures, the pause marker, and where they are installed.
+"""The state of hooks: settings cache, failure count, pause marker, and where they are installed.
 
-The settings cache has the time and size of every config file behind it, so that a hook knows by a few `stat` calls
-whether it is current. Failures are counted in place, because a hook may be counting at the same moment.
+The settings cache records the time and size of every config file that it comes from, so a few
+`stat` calls show a hook whether it is current. Failures are counted in place, because a hook may be
+counting at the same moment.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import config, ids, paths
 from ralph.core.config import Layer, Loaded
 from ralph.core.errors import Conflict, RalphError, Refused
+from ralph.core.settings import Config
 from ralph.core.text import Problem
 from ralph.install import hosts as install
 from ralph.install.clients import Host, InstallScope
-from ralph.install.hosts import InstallTarget
+from ralph.install.hosts import InstallPlan, InstallTarget
 from ralph.privacy.secret_rules import rules_mark
 from ralph.storage import files, hook_files
 from ralph.storage.files import hide_state
@@ -32,13 +33,18 @@ pause_file = paths.pause_file
 
 
 def cache_file(root: Path) -> Path:
-    """Return the settings cache; a worktree's is another one than that of its main checkout."""
-    own = "" if not paths.worktree_name(root) else f"-{root.stat().st_ino}"
-    return paths.cache_folder(root) / f"hook{own}"
+    """Return the file of the settings cache; each worktree has its own."""
+    name = "hook"
+    if paths.worktree_name(root):
+        name = f"hook-{root.stat().st_ino}"
+    return paths.cache_folder(root) / name
 
 
 def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return time and size of the config files, before they are loaded: no change is lost."""
+    """Return the time and size of each config file.
+
+    Call it before the files are loaded, so that no change is lost.
+    """
     sources = [path for _, path in config.sources(root, env)]
     sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
     sources.append(paths.slow_patterns_file(root))
@@ -48,13 +54,25 @@ def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
 def write_settings(
     root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()
 ) -> bool:
-    """Write the settings cache; False when these settings hold for one command only."""
+    """Write the settings cache; return False for settings that apply to one command only."""
     if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
         return False
-    settings = loaded.config
-    memories = loaded.config.memories
-    pairs: list[tuple[str, object]] = [
-        *(("file", line) for line in state or config_state(root, env)),
+    text = _cache_text(root, loaded.config, env, state or config_state(root, env))
+    path = cache_file(root)
+    top = paths.state_boundary(root)
+    files.make_folder(path.parent, 0o700, root=top)
+    if files.read(path) != text:
+        files.write(path, text, root=top, mode=files.PRIVATE)
+    _make_failures_file(root)
+    return True
+
+
+def _cache_text(
+    root: Path, settings: Config, env: Mapping[str, str], state: tuple[str, ...]
+) -> str:
+    memories = settings.memories
+    pairs: list[tuple[str, object]] = [("file", line) for line in state]
+    pairs += [
         ("root", root.stat().st_ino),
         ("user", paths.user_config_file(env) or ""),
         ("env", hook_files.set_variables(env)),
@@ -69,17 +87,16 @@ def write_settings(
         ("window", settings.context.window),
         ("share", settings.context.shares.memory),
         ("presence", settings.presence.value),
-        *(("pattern", pattern) for pattern in settings.privacy.patterns),
-        *(("path", path) for path in settings.privacy.paths),
     ]
+    pairs += [("pattern", pattern) for pattern in settings.privacy.patterns]
+    pairs += [("path", path) for path in settings.privacy.paths]
     lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
-    text = "\n".join([hook_files.CACHE_VERSION, *lines, ""])
-    top = paths.state_boundary(root)
-    files.make_folder(cache_file(root).parent, 0o700, root=top)
-    if files.read(cache_file(root)) != text:
-        files.write(cache_file(root), text, root=top, mode=files.PRIVATE)
-    _make_failures_file(root)
-    return True
+    return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+_MAX_COUNT_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +120,7 @@ def _make_failures_file(root: Path) -> None:
 
 
 def count_failure(root: Path, event: str, problem: str) -> bool:
-    """Count one failure of a hook; False when there is no way to."""
+    """Count one failure of a hook; return False when it cannot be counted."""
     with suppress(OSError, RalphError):
         _make_failures_file(root)
         return hook_files.count_failure(str(failures_file(root).parents[1]), event, problem)
@@ -111,74 +128,92 @@ def count_failure(root: Path, event: str, problem: str) -> bool:
 
 
 def read_failures(root: Path) -> Failures | None:
-    """Return what has been counted, or None when nothing failed."""
+    """Return the counted failures, or None when nothing failed."""
     with suppress(RalphError):
         line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
         count, _, rest = line.partition(" ")
         at, _, what = rest.partition(" ")
-        if count.isdecimal() and len(count) <= 12 and int(count) and what:
+        if count.isdecimal() and len(count) <= _MAX_COUNT_DIGITS and int(count) and what:
             return Failures(int(count), at, what)
     return None
 
 
 def recording_problem(root: Path) -> str:
-    """Return why hooks can record nothing now; "" when they can."""
-    why = hook_files.probe(str(paths.sessions_folder(root)))
-    return f"nothing can be recorded: {why}" if why else ""
+    """Return why hooks cannot record anything at the moment; "" when they can."""
+    reason = hook_files.probe(str(paths.sessions_folder(root)))
+    if not reason:
+        return ""
+    return f"nothing can be recorded: {reason}"
 
 
 def reset_failures(root: Path) -> Failures | None:
-    """Set the count back to zero and return what had been counted, or None when there was nothing."""
-    counted = read_failures(root)
+    """Reset the count to zero and return the counted failures; None if nothing was reset."""
+    failures = read_failures(root)
+    if failures is None:
+        return None
     path = str(failures_file(root))
+    no_failures = _NO_FAILURES.encode()
     with suppress(OSError, hook_files.Unsure):
-        if counted and hook_files.overwrite(
-            path, lambda _: _NO_FAILURES.encode(), hook_files.FAILURES_SIZE
-        ):
-            return counted
+        if hook_files.overwrite(path, lambda _: no_failures, hook_files.FAILURES_SIZE):
+            return failures
     return None
 
 
+# --- pausing ------------------------------------------------------------------------------------
+
+_MAX_PAUSE_TIME = 40  # characters of the pause marker that are shown
+
+
 def paused_since(root: Path) -> str | None:
-    """Return when capture was paused ("" when the file does not say), or None while it is active."""
+    """Return when capture was paused, "" if that is unknown, or None if it is active."""
     file = pause_file(root)
-    return (files.read(file) or "").strip()[:40] if file.is_file() else None
+    if not file.is_file():
+        return None
+    return (files.read(file) or "").strip()[:_MAX_PAUSE_TIME]
 
 
 def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
-    """Stop capture and injection in this project; False when they were paused already."""
+    """Stop capture and injection in this project; return False if they were already paused.
+
+    Raises Refused where hooks do not act, unless capture is on `everywhere`.
+    """
     if paused_since(root) is not None:
         return False
-    state = paths.ralph_folder(paths.main_checkout(root))
-    marks = (
-        paths.config_file(root),
-        paths.ralph_folder(root),
-        state,
-        paths.memories_files(root)[0],
-    )
-    if not everywhere and not any(mark.exists() for mark in marks):
-        hint = "hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is"
-        raise Refused(f"{root}: nothing is captured here, so there is nothing to pause", hint=hint)
+    if not everywhere and not _has_marker(root):
+        raise Refused(
+            f"{root}: nothing is captured here, so there is nothing to pause",
+            hint="hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is",
+        )
     hide_state(root)
     file = pause_file(root)
+    text = ids.timestamp() + "\n"
+    top = paths.state_boundary(root)
     files.make_folder(file.parent, 0o700)
-    with suppress(Conflict):  # another process was faster: it is paused
-        files.write(
-            file,
-            ids.timestamp() + "\n",
-            root=paths.state_boundary(root),
-            expect="",
-            mode=files.PRIVATE,
-        )
+    with suppress(Conflict):  # another process was faster: capture is paused
+        files.write(file, text, root=top, expect="", mode=files.PRIVATE)
     return True
 
 
+def _has_marker(root: Path) -> bool:
+    """Check for what makes hooks act in a project, here or in its main checkout."""
+    markers = (
+        paths.config_file(root),
+        paths.ralph_folder(root),
+        paths.ralph_folder(paths.main_checkout(root)),
+        paths.memories_files(root)[0],
+    )
+    return any(marker.exists() for marker in markers)
+
+
 def resume_capture(root: Path) -> bool:
-    """Continue capture and injection; False when they were not paused."""
+    """Resume capture and injection; return False if they were not paused."""
     if paused_since(root) is None:
         return False
     files.delete(pause_file(root))
     return True
+
+
+# --- installation -------------------------------------------------------------------------------
 
 
 class Installed(NamedTuple):
@@ -195,13 +230,12 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
     installed: dict[str, Installed] = {}
     for host in Host:
         for scope in InstallScope:
-            with suppress(
-                RalphError
-            ):  # no such scope, no home, or a file that only its host may complain about
+            # no such scope, no home, or a file that only its host may complain about
+            with suppress(RalphError):
                 target = InstallTarget(host, scope, root, env)
                 if install.has_entries(target):
-                    each = Installed(host.value, scope.value, target.settings, target)
-                    installed.setdefault(str(target.settings), each)
+                    entry = Installed(host.value, scope.value, target.settings, target)
+                    installed.setdefault(str(target.settings), entry)
     with suppress(RalphError):
         notes = install.installed_file(env)
         if "plugin" in (files.read(notes) or "").splitlines():
@@ -211,57 +245,61 @@ def find_installed(root: Path, env: Mapping[str, str]) -> tuple[Installed, ...]:
 
 def find_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
     """Yield what is wrong with the hooks here, each with its file and what to do."""
-    if failures := read_failures(root):
-        hint = (
-            "mend what it names (space, permissions); `ralph doctor --fix` then sets the count back"
-        )
+    failures = read_failures(root)
+    if failures is not None:
+        hint = "fix what it names (space, permissions); `ralph doctor --fix` then resets the count"
         yield failures_file(root), Problem(1, str(failures), hint, "warning", "hook-failures")
-    if problem := recording_problem(root):
-        hint = "make its folder a folder that you can write to, or free some space"
+    problem = recording_problem(root)
+    if problem:
+        hint = "make the folder writable, or free some space"
         yield paths.log_folder(root), Problem(1, problem, hint, "error", "no-recording")
-    slow = paths.slow_patterns_file(root)
-    for pattern in sorted(hook_files.slow_patterns(str(paths.state_folder(root)))):
-        what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
-        hint = (
-            f"write it without nested repetitions; deleting its line in {slow} switches it on again"
-        )
-        yield slow, Problem(1, what, hint, "warning", "slow-pattern")
-    if (since := paused_since(root)) is not None:
-        what = f"nothing is recorded or injected{f' since {since}' if since else ''}: it is paused"
-        yield pause_file(root), Problem(1, what, "`ralph capture on` goes on", "note", "paused")
+    yield from _slow_pattern_problems(root)
+    since = paused_since(root)
+    if since is not None:
+        what = "nothing is recorded or injected: capture is paused"
+        if since:
+            what = f"nothing is recorded or injected since {since}: capture is paused"
+        yield pause_file(root), Problem(1, what, "`ralph capture on` resumes it", "note", "paused")
     yield from installation_problems(root, env)
 
 
+def _slow_pattern_problems(root: Path) -> Iterator[tuple[Path, Problem]]:
+    path = paths.slow_patterns_file(root)
+    for pattern in sorted(hook_files.slow_patterns(str(paths.state_folder(root)))):
+        what = f"the privacy pattern {pattern!r} took too long and is switched off on this machine"
+        hint = f"rewrite it without nested repetitions; to switch it on, delete its line in {path}"
+        yield path, Problem(1, what, hint, "warning", "slow-pattern")
+
+
 def installation_problems(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Problem]]:
-    """Yield what keeps hosts from starting Ralph, and entries that this version would write otherwise."""
+    """Yield what keeps hosts from starting Ralph, and entries that this version would change."""
     installed = find_installed(root, env)
     with suppress(RalphError, OSError):
-        if (installed or install.installed_file(env).is_file()) and (
-            what := install.launcher_problem(env)
-        ):
-            yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
-    for each in installed:
+        if installed or install.installed_file(env).is_file():
+            what = install.launcher_problem(env)
+            if what:
+                yield install.interpreter_file(env), Problem(1, what, _FIX, "warning", "launcher")
+    for entry in installed:
+        if entry.target is None:
+            continue
         with suppress(RalphError):
-            for path, what in (
-                install.outdated_entries(each.target) if each.target is not None else ()
-            ):
-                yield (
-                    path,
-                    Problem(
-                        1, f"its entries are not up to date ({what})", _FIX, "note", "host-entry"
-                    ),
-                )
+            for path, change in install.outdated_entries(entry.target):
+                what = f"its entries are not up to date ({change})"
+                yield path, Problem(1, what, _FIX, "note", "host-entry")
 
 
 def repair_installation(root: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Write launchers and entries of hosts anew where they have problems."""
+    """Rewrite the launchers and the hosts' entries if they have problems; yield what changed."""
     if not any(installation_problems(root, env)):
         return
-    ours = install.noted_program(env) or install.hook_program(sys.executable)
-    targets = [each.target for each in find_installed(root, env) if each.target is not None]
-    entries = (install.plan_install(install.with_server(each), ours) for each in targets)
-    for plan in chain(
-        [install.plan_launchers(env, ours)], entries
-    ):  # each plan begins with the files after the last
-        install.apply_plan(plan)
-        yield from ((edit.path, edit.what) for edit in plan.edits)
+    program = install.noted_program(env) or install.hook_program(sys.executable)
+    targets = [entry.target for entry in find_installed(root, env) if entry.target is not None]
+    yield from _apply(install.plan_launchers(env, program))
+    for target in targets:  # planned one by one: a plan reads what the one before it wrote
+        yield from _apply(install.plan_install(install.with_server(target), program))
+
+
+def _apply(plan: InstallPlan) -> Iterator[tuple[Path, str]]:
+    install.apply_plan(plan)
+    for edit in plan.edits:
+        yield edit.path, edit.what

@@ -323,8 +323,8 @@ def _guardrails_budget(
     chosen: Mapping[Collection, Sequence[Record]], budget: int, form: str
 ) -> int:
     """Return the tokens for guardrails, which leave some of the budget to the other entries."""
-    from ralph.context import budget as budgets
-    from ralph.context import tokens
+    from ralph.core import budget as budgets
+    from ralph.core import tokens
 
     guardrails_cost = 0
     other_costs = 0

@@ -258,7 +258,7 @@ class HookSettings:
         self.tags = tuple(filter(None, values["tags"].split(",")))
 
     def switch_off(self, patterns: set[str]) -> None:
-        """Stop using some of the user's patterns."""
+        """Stop using some user patterns."""
         remaining = tuple(pattern for pattern in self.patterns if pattern not in patterns)
         if remaining != self.patterns:
             self.patterns = remaining
@@ -393,7 +393,7 @@ def open_index(path: str) -> sqlite3.Connection | None:
 
 
 def _is_complete(path: str) -> bool:
-    """Check whether the index is the one that was sealed, or is being updated right now."""
+    """Check whether the index is as it was sealed, or is being updated right now."""
     seal = (read_file(f"{path}-seal") or b"").split()
     try:
         now = os.stat(path)
