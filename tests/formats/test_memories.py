@@ -582,3 +582,14 @@ def test_a_sign_whose_fence_is_never_closed_hides_nothing_that_is_rendered_after
         "sign-x",
         "fix-1-a",
     ]
+
+
+@for_each("pair", ["tags=b", "created=2025-02-02"])
+def test_second_comment_overrides_the_first_in_both_readers(pair: str) -> None:
+    canonical = (
+        "## Fixes\n\n### fix-1-a\n> one\n"
+        f"<!-- tags: a | created: 2025-01-20 --> <!-- ralph: {pair} -->\n"
+    )
+    by_lines = canonical.replace("\n", "\r\n")
+    (entry,) = parse_memories(canonical, GUARDRAILS).entries
+    assert entry.record == parse_memories(by_lines, GUARDRAILS).entries[0].record

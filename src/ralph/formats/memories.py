@@ -205,16 +205,14 @@ class _Scan:
             record_id, quote, tags, created_at, second_comment = match.groups()
             number += line.text.count("\n", counted_to, match.start())
             counted_to = match.start()
-            fields: dict[str, Any] = {}
+            fields: dict[str, Any] = {"tags": _split_tags(tags), "created_at": created_at}
             if second_comment:
-                fields = _read_metadata(f"ralph:{second_comment}")
+                fields |= _read_metadata(f"ralph:{second_comment}")
             record = Record(
                 record_id,
                 _kind_of_entry(self._section.heading, record_id),
                 "\n".join([_unquote(row) for row in quote.split("\n")]),
                 label=label,
-                tags=_split_tags(tags),
-                created_at=created_at,
                 **fields,
             )
             start = line.start + match.start()
