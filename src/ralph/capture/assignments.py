@@ -487,8 +487,6 @@ def _quoted_place(assignment: _Assignment, *, is_typed: bool) -> int:
         if syntax["close"]:
             return LITERAL
         return _NOWHERE
-    if separator == ">":
-        return _element_place(assignment)
     return LITERAL
 
 
