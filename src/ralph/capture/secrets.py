@@ -244,7 +244,7 @@ def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
 # --- the user's patterns --------------------------------------------------------------------------
 
 _PATTERN_SECONDS = 0.5
-"""CPU seconds for one pattern of the user in one text; less after others were too slow."""
+"""CPU seconds for one user pattern in one text; less after others were too slow."""
 
 
 def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
