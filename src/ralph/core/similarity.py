@@ -1,7 +1,8 @@
-"""Decide whether two texts say the same in other words: by the weights of their terms, without a model.
+"""Decide whether two texts say the same in other words: by weighted terms, without a model.
 
-A name, a path or a number has the most weight, an everyday word hardly any. Texts that are nearly one sentence differ
-by a negation, a number, a subject or the order around a word such as "before".
+A name, a path or a number weighs most, an everyday word hardly anything. Texts that are nearly
+identical contradict each other by a negation, a number, a subject, or the order around a word such
+as "before".
 """
 
 from __future__ import annotations
@@ -20,18 +21,27 @@ from ralph.core.terms import (
     word_terms,
 )
 
-_NAME = 2.5
-_WORD = 1.0
-_COMMON = 0.35
-_PAIR = 0.6
-_SHARED = 0.45
-_SHARED_WITHOUT_NAME = 0.8
-"""How much of the lighter text's weight must be shared; more where no name is among it."""
-_SHARE_OF_HEAVIER = 0.25
-_MIN_WEIGHT = 3.0
-_MIN_WORDS = 2
-_ONE_SENTENCE = 0.55  # the part of all their words that two texts share which are one sentence with something changed
-_CJK_ROOT = 2
+# Weights of terms.
+_NAME_WEIGHT = 2.5
+_WORD_WEIGHT = 1.0
+_COMMON_WEIGHT = 0.35
+_CJK_PAIR_WEIGHT = 0.6
+
+# Shares of a text's weight that must be shared.
+_MIN_SHARE_OF_LIGHTER = 0.45
+_MIN_SHARE_WITHOUT_NAME = 0.8
+"""Replaces the other shares if no name, or only one word, is shared."""
+_MIN_SHARE_OF_HEAVIER = 0.25
+
+_MIN_SHARED_WEIGHT = 3.0
+_MIN_SHARED_WORDS = 2
+_CJK_PAIRS_PER_WORD = 2
+_MIN_SHARE_OF_WORDS = 0.55
+"""Share of all words that two versions of one sentence have in common."""
+_CJK_ROOT_LENGTH = 2
+_MIN_SUBJECT_LENGTH = 8
+_CACHED_TEXTS = 1024
+
 _COMMON_WORDS = EVERYDAY_WORDS | frozenset(
     {
         "fail",
@@ -135,9 +145,8 @@ _AFFIRMATIONS = frozenset(
         "did",
         "with",
     }
-)  # what a negation takes the place of
-_NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
-_MIN_SUBJECT = 8
+)
+"""Words that a negation replaces."""
 _LABELS = frozenset(
     {
         "gotcha",
@@ -151,7 +160,7 @@ _LABELS = frozenset(
         "rule",
     }
 )
-_ORDER = frozenset(
+_ORDER_WORDS = frozenset(
     {
         "before",
         "after",
@@ -178,114 +187,106 @@ _ORDER = frozenset(
         "into",
     }
 )
+_NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 
 
-@lru_cache(1024)
+# --- similarity -----------------------------------------------------------------------------------
+
+
+@lru_cache(_CACHED_TEXTS)
 def term_weights(text: str) -> Mapping[str, float]:
     """Return the terms of a text and the weight of each."""
     weights: dict[str, float] = {}
     for word in split_words(unaccented(text)):
-        low = word.lower()
-        weight = _NAME
-        if low in STOP_WORDS or (len(low) < 2 and not low.isdigit()):
+        lowered = word.lower()
+        if lowered in STOP_WORDS or (len(lowered) < 2 and not lowered.isdigit()):
             continue
-        if is_cjk(word):
-            weight = _PAIR
-        elif low in _COMMON_WORDS:
-            weight = _COMMON
-        elif word.isdigit() or (word.isalpha() and (len(word) == 1 or word[1:].islower())):
-            weight = _WORD
+        word_weight = _word_weight(word, lowered)
         terms = word_terms(word)
         longest = max(terms, key=len, default="")
-        for (
-            term
-        ) in terms:  # of a path or an identifier the whole is its name, and the parts are words
-            part = weight
-            if (
-                weight == _PAIR and term.isascii() and len(term) > 1
-            ):  # a name in front of a particle: `sRGB로`
-                part = _NAME if term == longest and term not in EVERYDAY_WORDS else _WORD
-            elif weight == _NAME and term != longest:
-                part = _COMMON if term in _COMMON_WORDS else _WORD
-            weights[term] = max(weights.get(term, 0.0), part)
+        for term in terms:
+            weight = _term_weight(term, word_weight, is_longest=term == longest)
+            weights[term] = max(weights.get(term, 0.0), weight)
     return weights
 
 
+def _word_weight(word: str, lowered: str) -> float:
+    if is_cjk(word):
+        return _CJK_PAIR_WEIGHT
+    if lowered in _COMMON_WORDS:
+        return _COMMON_WEIGHT
+    if word.isdigit():
+        return _WORD_WEIGHT
+    if word.isalpha() and (len(word) == 1 or word[1:].islower()):
+        return _WORD_WEIGHT
+    return _NAME_WEIGHT
+
+
+def _term_weight(term: str, word_weight: float, *, is_longest: bool) -> float:
+    """Return the weight of a term of a word.
+
+    Of a path or an identifier, the whole is a name, and its parts are words.
+    """
+    if word_weight == _CJK_PAIR_WEIGHT and term.isascii() and len(term) > 1:
+        # A name before a particle: `sRGB로`.
+        if is_longest and term not in EVERYDAY_WORDS:
+            return _NAME_WEIGHT
+        return _WORD_WEIGHT
+    if word_weight == _NAME_WEIGHT and not is_longest:
+        if term in _COMMON_WORDS:
+            return _COMMON_WEIGHT
+        return _WORD_WEIGHT
+    return word_weight
+
+
 def similarity(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """Return how similar two texts are; 0 when they do not say the same."""
+    """Return how similar two texts are, given their term weights; 0 if they say other things."""
     if not one or not other:
         return 0.0
-    common = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
-    shared = sum(common.values())
-    light, heavy = sorted((sum(one.values()), sum(other.values())))
-    pairs = sum(weight == _PAIR for weight in common.values())
-    has_name = _NAME in common.values() or pairs > len(common) / 2
-    if shared < min(_MIN_WEIGHT, light) or shared / light < (
-        _SHARED if has_name else _SHARED_WITHOUT_NAME
-    ):
+    shared = {term: min(weight, other[term]) for term, weight in one.items() if term in other}
+    shared_weight = sum(shared.values())
+    lighter, heavier = sorted((sum(one.values()), sum(other.values())))
+    if shared_weight < min(_MIN_SHARED_WEIGHT, lighter):
         return 0.0
-    # Parts of an identifier are no words of their own, and pairs of CJK characters count half.
-    terms = [term for term, weight in common.items() if weight > _COMMON]
-    words = [
-        term for term in terms if not any(term != longer and term in longer for longer in terms)
-    ]
-    is_one_name = sum(0.5 if common[term] == _PAIR else 1.0 for term in words) < _MIN_WORDS
-    if shared / heavy < (_SHARED_WITHOUT_NAME if is_one_name else _SHARE_OF_HEAVIER):
+    min_share_of_lighter = _MIN_SHARE_WITHOUT_NAME
+    if _has_name(shared):
+        min_share_of_lighter = _MIN_SHARE_OF_LIGHTER
+    if shared_weight / lighter < min_share_of_lighter:
         return 0.0
-    return shared / light
+    min_share_of_heavier = _MIN_SHARE_OF_HEAVIER
+    if _count_words(shared) < _MIN_SHARED_WORDS:
+        min_share_of_heavier = _MIN_SHARE_WITHOUT_NAME
+    if shared_weight / heavier < min_share_of_heavier:
+        return 0.0
+    return shared_weight / lighter
 
 
-def differ(one: str, other: str) -> bool:
-    """Whether two texts are nearly one sentence and yet say two things."""
-    first = _key_words(one)
-    second = _key_words(other)
-    left = set(first)
-    right = set(second)
-    shared = left & right
-    if first == second or len(shared) < _ONE_SENTENCE * len(left | right):
-        return False
-    if left == right:
-        return bool(left & _ORDER)
-    if [word for word in first if word in shared] != [word for word in second if word in shared]:
-        return False
-    if left - right - _ORDER and right - left - _ORDER:
-        return True
-    return any(word in _NEGATIONS or word[:1].isdigit() for word in left ^ right)
+def _has_name(shared: Mapping[str, float]) -> bool:
+    weights = list(shared.values())
+    return _NAME_WEIGHT in weights or weights.count(_CJK_PAIR_WEIGHT) > len(weights) / 2
 
 
-def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
-    """Return what a text is about and what it says of it: two of one subject that say different things contradict.
-
-    The subject is every word but numbers and negations, () of a text with few words.
-    """
-    words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
-    subject = tuple(
-        _NUMBER.sub("#", stem(word)) for word in words if word not in _NEGATIONS | _AFFIRMATIONS
-    )
-    numbers = tuple(number for word in words for number in _NUMBER.findall(word))
-    has_subject = len(subject) > 1 and len("".join(subject)) >= _MIN_SUBJECT
-    return subject if has_subject else (), (any(word in _NEGATIONS for word in words), numbers)
-
-
-def _key_words(text: str) -> list[str]:
-    words = []
-    for word in split_words(unaccented(text)):
-        low = word.lower().strip("'’")
-        if low in _NEGATIONS or low in _ORDER or low.isdigit():
-            words.append(low)
-        elif is_cjk(low):  # without the particle at its end; what is short is an ending
-            words.extend([low[:_CJK_ROOT]] if len(low) > _CJK_ROOT else [])
-        elif low not in STOP_WORDS and low not in _LABELS and len(low) > 1:
-            words.append(stem(low))
-    return words
+def _count_words(shared: Mapping[str, float]) -> float:
+    """Count the words; a part of an identifier is not a word, and a pair of CJK characters half."""
+    terms = [term for term, weight in shared.items() if weight > _COMMON_WEIGHT]
+    count = 0.0
+    for term in terms:
+        is_part = any(term != longer and term in longer for longer in terms)
+        if is_part:
+            continue
+        if shared[term] == _CJK_PAIR_WEIGHT:
+            count += 1 / _CJK_PAIRS_PER_WORD
+        else:
+            count += 1
+    return count
 
 
 class TextMatcher:
-    """Numbered texts, to find the one that says the same as another."""
+    """Numbered texts, among which to find one that says the same as another text."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
-        self._by_term: dict[str, list[int]] = {}
+        self._numbers_by_term: dict[str, list[int]] = {}
         for text in texts:
             self.add(text)
 
@@ -294,19 +295,89 @@ class TextMatcher:
         number = len(self._texts)
         self._texts.append(text)
         for term, weight in term_weights(text).items():
-            if weight > _COMMON:
-                self._by_term.setdefault(term, []).append(number)
+            if weight > _COMMON_WEIGHT:
+                self._numbers_by_term.setdefault(term, []).append(number)
         return number
 
     def nearest(self, text: str) -> int | None:
-        """Return the number of the most similar text, if one says the same."""
+        """Return the number of the most similar text, or None if no text says the same."""
         weights = term_weights(text)
-        near = (self._by_term.get(term, ()) for term, weight in weights.items() if weight > _COMMON)
-        best = 0.0
+        best_score = 0.0
         nearest = None
-        for number in sorted({number for numbers in near for number in numbers}):
-            score = similarity(weights, term_weights(self._texts[number]))
-            if score > best and not differ(text, self._texts[number]):
-                best = score
+        for number in self._find_candidates(weights):
+            candidate = self._texts[number]
+            score = similarity(weights, term_weights(candidate))
+            if score > best_score and not differ(text, candidate):
+                best_score = score
                 nearest = number
         return nearest
+
+    def _find_candidates(self, weights: Mapping[str, float]) -> list[int]:
+        numbers: set[int] = set()
+        for term, weight in weights.items():
+            if weight > _COMMON_WEIGHT:
+                numbers.update(self._numbers_by_term.get(term, ()))
+        return sorted(numbers)
+
+
+# --- contradictions -------------------------------------------------------------------------------
+
+
+def differ(one: str, other: str) -> bool:
+    """Return whether two texts are nearly identical but contradict each other."""
+    words = _key_words(one)
+    other_words = _key_words(other)
+    word_set = set(words)
+    other_set = set(other_words)
+    shared = word_set & other_set
+    if words == other_words or len(shared) < _MIN_SHARE_OF_WORDS * len(word_set | other_set):
+        return False
+    if word_set == other_set:
+        return not word_set.isdisjoint(_ORDER_WORDS)
+    if _in_order(words, shared) != _in_order(other_words, shared):
+        return False
+    if word_set - other_set - _ORDER_WORDS and other_set - word_set - _ORDER_WORDS:
+        return True
+    return any(word in _NEGATIONS or word[:1].isdigit() for word in word_set ^ other_set)
+
+
+def _in_order(words: list[str], chosen: set[str]) -> list[str]:
+    return [word for word in words if word in chosen]
+
+
+def statement(text: str) -> tuple[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
+    """Return what a text is about and what it says about it.
+
+    The subject is every word but numbers and negations, or () if the text has few words. The rest
+    is whether the text negates something, and its numbers. Two texts with one subject that say
+    different things contradict each other.
+    """
+    words = [word.lower().replace("’", "'") for word in split_words(unaccented(text))]
+    subject = []
+    numbers: list[str] = []
+    is_negated = False
+    for word in words:
+        numbers += _NUMBER.findall(word)
+        if word in _NEGATIONS:
+            is_negated = True
+        elif word not in _AFFIRMATIONS:
+            subject.append(_NUMBER.sub("#", stem(word)))
+    if len(subject) < 2 or sum(map(len, subject)) < _MIN_SUBJECT_LENGTH:
+        subject = []
+    return tuple(subject), (is_negated, tuple(numbers))
+
+
+def _key_words(text: str) -> list[str]:
+    """Return the words that can make a difference, without inflection."""
+    words = []
+    for word in split_words(unaccented(text)):
+        lowered = word.lower().strip("'’")
+        if lowered in _NEGATIONS or lowered in _ORDER_WORDS or lowered.isdigit():
+            words.append(lowered)
+        elif is_cjk(lowered):
+            # Drop the particle at the end; a short word is only an ending.
+            if len(lowered) > _CJK_ROOT_LENGTH:
+                words.append(lowered[:_CJK_ROOT_LENGTH])
+        elif lowered not in STOP_WORDS and lowered not in _LABELS and len(lowered) > 1:
+            words.append(stem(lowered))
+    return words

@@ -487,8 +487,6 @@ def _quoted_place(assignment: _Assignment, *, is_typed: bool) -> int:
         if syntax["close"]:
             return LITERAL
         return _NOWHERE
-    if separator == ">":
-        return _element_place(assignment)
     return LITERAL
 
 
@@ -620,7 +618,7 @@ def _is_tight(assignment: _Assignment) -> bool:
 
 
 def _is_in_call(line: str) -> bool:
-    """Return whether a bracket is open at the end of the line, outside of quotes."""
+    """Return whether the line ends inside a bracket, but not inside a string."""
     opening = max(line.rfind("("), line.rfind("{"))
     if opening <= max(line.rfind(")"), line.rfind("}")):
         return False

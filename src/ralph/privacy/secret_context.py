@@ -280,7 +280,7 @@ def _nearest_word_says_secret(
         if _is_other_secret(name[0]):
             if distance > 1 or has_crossed_secret:
                 return False
-            # The words before the other secret count for this run too: `api ... / app ...`.
+            # The words before the other secret may name this run as well: `api ... / app ...`.
             distance = -1
             has_crossed_secret = True
         if word in _VENDORS:

@@ -283,6 +283,8 @@ def _are_english(value: str, words: list[str]) -> bool:
     """Judge a long name by which letters follow each other: random letters may form syllables."""
     points = 0
     for word in words:
+        if not word.isascii():
+            continue  # a letter such as `ü` is a chunk of its own, and the table has no such letter
         for first, second in pairwise(word.lower().encode()):
             pair = _ALPHABET_LENGTH * (first - ord("a")) + second - ord("a")
             points += int(rules.FOLLOWERS[pair]) - _EXPECTED_FREQUENCY

@@ -1,7 +1,8 @@
 r"""Find secrets in a text by the rules of `secret_rules`.
 
-Every rule names literals that its matches contain, so a regex runs only at a keyword, and all is bounded: hostile text
-cannot make the search quadratic. A token counts only when no letter, digit, `-` or `_` precedes it.
+Every rule names literals that its matches contain, so that a regex runs only at a keyword. All
+searches are bounded: hostile text cannot make them quadratic. A token counts only if no letter,
+digit, `-` or `_` precedes it.
 """
 
 from __future__ import annotations
@@ -10,55 +11,58 @@ import re
 from functools import partial
 
 from ralph.core.errors import ConfigError, DeadlineExceeded
-from ralph.lean import TYPE_CHECKING
+from ralph.lean import TYPE_CHECKING, record
 from ralph.privacy import secret_prefilter as prefilter
 from ralph.privacy import secret_rules as rules
 from ralph.privacy import secret_values as values
 from ralph.privacy.assignments import assigned_secrets
-from ralph.privacy.invisible_characters import blank_splitters, lower, view_text
+from ralph.privacy.invisible_characters import View, blank_splitters, lower, view_text
 from ralph.privacy.secret_context import context_secrets
-from ralph.privacy.secret_values import Span, decode_text, has_both_cases, secret_name
+from ralph.privacy.secret_values import (
+    SecretName,
+    Span,
+    decode_text,
+    has_both_cases,
+    has_digit,
+    secret_name,
+)
 from ralph.storage import hook_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
-_ROUNDS = 16  # more than any text needs
-_PATTERN_SECONDS = (
-    0.5  # of computing, for one pattern of the user's in one text; less after others were too slow
-)
+_MARKER_START = "[redacted: "
+_MAX_ROUNDS = 16
+"""Searches of one text, each with the secrets found so far replaced; more than any text needs."""
+_REST_LENGTH = 32
+"""Characters after a secret that are examined for more text on its line."""
 
 
+@record
 class FoundSecret:
-    """A secret's kind and position: `text[start:end]`, on `line` (from 1)."""
+    """A secret's kind and position: `text[start:end]`, on `line` (counted from 1)."""
 
-    __slots__ = ("end", "kind", "line", "start")
-
-    def __init__(self, kind: str, start: int, end: int, line: int) -> None:
-        self.kind = kind
-        self.start = start
-        self.end = end
-        self.line = line
+    kind: str
+    start: int
+    end: int
+    line: int
 
 
 def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, ...]:
-    """Return every secret, sorted and without overlaps; `patterns` are the user's."""
+    """Return every secret, sorted and without overlaps; `patterns` are the user's.
+
+    Raises ConfigError if one of the patterns is not a regular expression.
+    """
     spans = _scan(text, patterns)
-    # A token may begin where another one ended, a marker may read as a name, a user's pattern may match beside one.
-    rests = (text[end : end + 32].lstrip(" \t\"'`*\\])")[:1] for _, end, _ in spans)
-    again = patterns or any(rest not in ("", "\n", "\r") for rest in rests)
-    for _ in range(_ROUNDS if spans and again else 0):
-        more = _scan(replace_spans(text, spans), patterns)
-        if not more:
-            break
-        spans = _merge([*spans, *_original_spans(spans, more)])
+    if spans and (patterns or _has_text_after_secret(text, spans)):
+        spans = _scan_again(text, spans, patterns)
     findings = []
     line = 1
-    at = 0
+    counted = 0
     for start, end, kind in spans:
-        line += text.count("\n", at, start)
-        at = start
+        line += text.count("\n", counted, start)
+        counted = start
         findings.append(FoundSecret(kind, start, end, line))
     return tuple(findings)
 
@@ -66,11 +70,218 @@ def find_secrets(text: str, patterns: Sequence[str] = ()) -> tuple[FoundSecret, 
 def replace_spans(text: str, spans: Sequence[Span]) -> str:
     """Return the text with a marker in place of each span."""
     pieces = []
-    at = 0
+    copied = 0
     for start, end, kind in spans:
-        pieces += [text[at:start], f"[redacted: {kind}]"]
-        at = end
-    return "".join([*pieces, text[at:]])
+        pieces.append(text[copied:start])
+        pieces.append(_marker(kind))
+        copied = end
+    pieces.append(text[copied:])
+    return "".join(pieces)
+
+
+def _marker(kind: str) -> str:
+    return f"[redacted: {kind}]"
+
+
+def _has_text_after_secret(text: str, spans: Sequence[Span]) -> bool:
+    for _, end, _ in spans:
+        rest = text[end : end + _REST_LENGTH].lstrip(" \t\"'`*\\])")
+        if rest[:1] not in ("", "\n", "\r"):
+            return True
+    return False
+
+
+def _scan_again(text: str, spans: list[Span], patterns: Sequence[str]) -> list[Span]:
+    """Search again with the secrets replaced, until nothing more is found.
+
+    A token may begin where another one ended, a marker may read as a name, and a user's pattern may
+    match next to a secret.
+    """
+    for _ in range(_MAX_ROUNDS):
+        more = _scan(replace_spans(text, spans), patterns)
+        if not more:
+            break
+        spans = _merge([*spans, *_original_spans(spans, more)])
+    return spans
+
+
+def _original_spans(replaced: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
+    """Translate spans of a text with markers to spans of the text before the replacement."""
+    growth = 0
+    number = 0
+    for start, end, kind in later:
+        while number < len(replaced):
+            replaced_start, replaced_end, replaced_kind = replaced[number]
+            if replaced_start + growth > start:
+                break
+            growth += len(_marker(replaced_kind)) - (replaced_end - replaced_start)
+            number += 1
+        yield start - growth, end - growth, kind
+
+
+def _merge(spans: Sequence[Span]) -> list[Span]:
+    """Join overlapping spans; the rule that came first names the result."""
+    by_start = sorted((start, rank, end) for rank, (start, end, _) in enumerate(spans))
+    merged: list[tuple[int, int, int]] = []
+    for start, rank, end in by_start:
+        if merged:
+            merged_start, merged_end, merged_rank = merged[-1]
+            if start < merged_end:
+                merged[-1] = (merged_start, max(merged_end, end), min(merged_rank, rank))
+                continue
+        merged.append((start, end, rank))
+    joined = []
+    for start, end, rank in merged:
+        _, _, kind = spans[rank]
+        joined.append((start, end, kind))
+    return joined
+
+
+# --- views of a text ------------------------------------------------------------------------------
+
+_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
+"""A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
+_STRING_JOINT = (
+    r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?"
+    r"|\r?\n[ \t]{0,40}(?:[+.&][ \t]{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])"
+    r"(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
+)
+"""What divides a literal that is written in parts: `"..." + "..."`."""
+
+# The two sides of a word diff.
+_OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
+_NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
+
+
+def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
+    """Search a text, and the same text without what may hide a secret."""
+    spans = _apply_rules(text)
+    blanked = _blank_escapes(text)
+    view = view_text(text)
+    if view is not None:
+        blanked = blank_splitters(blanked)
+        hidden = _apply_rules(view.text, frozenset(view.joints))
+        hidden += _custom_spans(view.text, patterns)
+        spans += _locate_spans(view, hidden)
+    if blanked != text:
+        spans += _apply_rules(blanked)
+    for joined in _joined_views(text):
+        spans += _locate_spans(joined, _apply_rules(joined.text))
+    spans = _outside_markers(text, spans)
+    return _merge([*spans, *_custom_spans(text, patterns)])
+
+
+def _blank_escapes(text: str) -> str:
+    if "[" not in text and "\\" not in text:
+        return text
+    return re.sub(_ESCAPES, lambda escape: " " * len(escape[0]), text)
+
+
+def _locate_spans(view: View, spans: Sequence[Span]) -> list[Span]:
+    return [(*view.locate(start, end), kind) for start, end, kind in spans]
+
+
+def _joined_views(text: str) -> Iterator[View]:
+    """Yield the text with the parts of literals joined, and each side of a word diff."""
+    joints = []
+    if '"' in text or "'" in text:
+        joints.append(_STRING_JOINT)
+    if "-]{+" in text:
+        joints += [_OLD_WORDS, _NEW_WORDS]
+    for joint in joints:
+        view = view_text(text, joint)
+        if view is not None:
+            yield view
+
+
+def _outside_markers(text: str, spans: list[Span]) -> list[Span]:
+    """Return the spans that do not overlap a marker."""
+    markers = _find_markers(text)
+    if not markers:
+        return spans
+    from bisect import bisect_left  # few texts have markers
+
+    outside = []
+    for start, end, kind in spans:
+        # Only the last marker that begins before the end of a span can overlap it.
+        number = bisect_left(markers, (end, 0)) - 1
+        if number >= 0:
+            _, marker_end = markers[number]
+            if start < marker_end:
+                continue
+        outside.append((start, end, kind))
+    return outside
+
+
+def _find_markers(text: str) -> list[tuple[int, int]]:
+    if _MARKER_START not in text:
+        return []
+    return [marker.span() for marker in re.finditer(MARKER, text)]
+
+
+def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
+    """Return what the rules find; a token may begin at a joint, whatever precedes it."""
+    if not text.isascii():
+        text = text.translate(rules.BOX)
+    lowered = lower(text)
+    spans = list(_vendor_tokens(text, joints))
+    if any(header in text for header in rules.KEY_HEADERS):
+        spans += _private_keys(text)
+    spans += _url_passwords(text)
+    spans += _phrases(text, lowered)
+    spans += assigned_secrets(text, lowered)
+    if any(mark in text for mark in rules.TABLE_MARKS):
+        spans += _table_secrets(text)
+    for start, separator in prefilter.separated_tables(text, lowered):
+        spans += _separated_secrets(text, start, separator)
+    spans += _member_secrets(text, lowered)
+    spans += _inserted_secrets(text, lowered)
+    spans += _encoded_secrets(text, lowered)
+    spans += context_secrets(text, lowered)
+    return spans
+
+
+# --- the user's patterns --------------------------------------------------------------------------
+
+_PATTERN_SECONDS = 0.5
+"""CPU seconds for one user pattern in one text; less after others were too slow."""
+
+
+def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
+    """Return the matches between the markers, so that nothing is redacted twice.
+
+    A pattern that takes too long is switched off.
+    """
+    if not patterns:
+        return []
+    parts = _parts_between_markers(text)
+    folders = getattr(patterns, "places", None)  # hooks have none
+    switched_off = getattr(patterns, "off", set[str]())
+    active_patterns = [pattern for pattern in patterns if pattern not in switched_off]
+    spans: list[Span] = []
+    for pattern in active_patterns:
+        search = partial(_pattern_spans, _compile_pattern(pattern), text, parts)
+        if not folders:
+            spans += search()
+            continue
+        matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(switched_off)))
+        if matches is not None:
+            spans += matches
+        else:
+            switched_off.add(pattern)
+            top, state = folders
+            hook_files.switch_off_pattern(top, state, pattern)
+    return spans
+
+
+def _parts_between_markers(text: str) -> list[tuple[int, int]]:
+    parts = []
+    part_start = 0
+    for marker_start, marker_end in _find_markers(text):
+        parts.append((part_start, marker_start))
+        part_start = marker_end
+    parts.append((part_start, len(text)))
+    return parts
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -79,118 +290,27 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(
             f"privacy.patterns: {pattern!r} is not a regular expression: {error}",
-            hint="write it as Python's re module reads it, and quote it with single quotes in YAML",
+            hint="use the syntax of Python's re module; in YAML, quote it with single quotes",
         ) from error
 
 
-_ESCAPES = r"(?:\^\[|\\e)?\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m|\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}"
-"""A copied colour (`[32m`) or an escaped character: a secret may follow directly."""
-_OLD_WORDS = r"\{\+(?:[^+\n]|\+(?!\})){0,400}+\+\}|\[-|-\]"
-_NEW_WORDS = r"\[-(?:[^-\n]|-(?!\])){0,400}+-\]|\{\+|\+\}"
-_STRING_JOINT = (
-    r"(?<=[A-Za-z0-9_+/=-])[\"'][ \t]{0,9}(?:[+.&\\][ \t]{0,9}(?:\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40}(?:[+.&][ \t]"
-    r"{0,9})?)[\"'](?=[A-Za-z0-9_+/=-])(?![^\"'\n]{0,60}[\"']\s{0,4}:)"
-)
-"""What divides a literal that is written in parts: `"..." + "..."`."""
-
-
-def _scan(text: str, patterns: Sequence[str]) -> list[Span]:
-    spans = _apply_rules(text)
-    view = view_text(text)
-    blank = (
-        re.compile(_ESCAPES).sub(lambda match: " " * len(match[0]), text)
-        if "[" in text or "\\" in text
-        else text
-    )
-    if view is not None:
-        blank = blank_splitters(blank)
-        hidden = _apply_rules(view.text, frozenset(view.joints)) + _custom_spans(
-            view.text, patterns
-        )
-        spans += [(*view.locate(start, end), kind) for start, end, kind in hidden]
-    if blank != text:
-        spans += _apply_rules(blank)
-    views = [view_text(text, _STRING_JOINT)] if '"' in text or "'" in text else []
-    if "-]{+" in text:  # a word diff: each side alone
-        views += [view_text(text, _OLD_WORDS), view_text(text, _NEW_WORDS)]
-    for joined in filter(None, views):
-        spans += [
-            (*joined.locate(start, end), kind) for start, end, kind in _apply_rules(joined.text)
-        ]
-    markers = _find_markers(text)
-    if markers:
-        from bisect import bisect_left  # few texts have markers
-
-        # Only the last marker that begins before a span's end can overlap it.
-        lasts = [bisect_left(markers, (end, 0)) - 1 for _, end, _ in spans]
-        spans = [
-            span
-            for span, last in zip(spans, lasts, strict=True)
-            if last < 0 or span[0] >= markers[last][1]
-        ]
-    return _merge([*spans, *_custom_spans(text, patterns)])
-
-
-def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
-    text = text if text.isascii() else text.translate(rules.BOX)
-    lowered = lower(text)
-    spans = list(_vendor_tokens(text, joints))
-    if any(header in text for header in rules.KEY_HEADERS):
-        spans += _private_keys(text)
-    spans += [*_url_passwords(text), *_phrases(text, lowered), *assigned_secrets(text, lowered)]
-    if any(mark in text for mark in rules.TABLE_MARKS):
-        spans += _table_secrets(text)
-    for start, separator in prefilter.separated_tables(text, lowered):
-        spans += _separated_secrets(text, start, separator)
-    spans += [*_member_secrets(text, lowered), *_inserted_secrets(text, lowered)]
-    return [*spans, *_encoded_secrets(text, lowered), *context_secrets(text, lowered)]
-
-
-def _find_markers(text: str) -> list[tuple[int, int]]:
-    return (
-        [match.span() for match in re.compile(MARKER).finditer(text)]
-        if "[redacted: " in text
-        else []
-    )
-
-
-def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
-    """Between the markers, so that nothing is redacted twice; a pattern that takes too long is switched off."""
-    edges = (
-        [0, *(edge for marker in _find_markers(text) for edge in marker), len(text)]
-        if patterns
-        else []
-    )
-    # none in a hook
-    places = getattr(patterns, "places", None)
-    off = getattr(patterns, "off", set[str]())
-    spans: list[Span] = []
-    for each in [each for each in patterns if each not in off]:
-        search = partial(_pattern_spans, _compile_pattern(each), text, edges)
-        matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(off))) if places else search()
-        spans += matches or []
-        if places and matches is None:
-            off.add(each)
-            hook_files.switch_off_pattern(places[0], places[1], each)
-    return spans
-
-
-def _pattern_spans(pattern: re.Pattern[str], text: str, edges: Sequence[int]) -> list[Span]:
+def _pattern_spans(
+    pattern: re.Pattern[str], text: str, parts: Sequence[tuple[int, int]]
+) -> list[Span]:
+    spans = []
     try:
-        parts = zip(edges[::2], edges[1::2], strict=True)
-        return [
-            (*match.span(), "custom")
-            for part in parts
-            for match in pattern.finditer(text, *part)
-            if match[0]
-        ]
+        for start, end in parts:
+            for match in pattern.finditer(text, start, end):
+                if match[0]:
+                    spans.append((match.start(), match.end(), "custom"))
     except DeadlineExceeded as error:
         error.pattern = pattern.pattern
         raise
+    return spans
 
 
 def _search_in_time(search: Callable[[], list[Span]], seconds: float) -> list[Span] | None:
-    """Return the matches of a pattern of the user's; None if it takes more seconds of computing."""
+    """Return the matches of a user's pattern, or None if it takes more CPU seconds."""
     import signal  # it loads enum, which recording must not
 
     def give_up(_number: int, _frame: object) -> None:
@@ -198,19 +318,13 @@ def _search_in_time(search: Callable[[], list[Span]], seconds: float) -> list[Sp
 
     try:
         signal.signal(signal.SIGVTALRM, give_up)
-    except ValueError:  # only the main thread gets signals, and a search lets no other one run
-        try:
-            from anyio import from_thread  # the threads of our servers are anyio's
-
-            return from_thread.run_sync(_search_in_time, search, seconds)
-        except (ImportError, RuntimeError):  # the thread of another program
-            return search()
+    except ValueError:  # only the main thread receives signals
+        return _search_in_main_thread(search, seconds)
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         spans = search()
-        signal.setitimer(
-            signal.ITIMER_VIRTUAL, 0
-        )  # in here, so that a late signal is caught as well
+        # Stopped inside the `try`, so that a late signal is caught as well.
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         return spans
     except TimeoutError:
         return None
@@ -218,37 +332,29 @@ def _search_in_time(search: Callable[[], list[Span]], seconds: float) -> list[Sp
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def _merge(spans: list[Span]) -> list[Span]:
-    """Join overlapping spans; the first rule names the result."""
-    merged: list[tuple[int, int, int]] = []
-    for number in sorted(range(len(spans)), key=lambda number: spans[number][0]):
-        start, end, _ = spans[number]
-        if merged and start < merged[-1][1]:
-            first, last, rank = merged.pop()
-            merged.append((first, max(last, end), min(rank, number)))
-        else:
-            merged.append((start, end, number))
-    return [(start, end, spans[rank][2]) for start, end, rank in merged]
+def _search_in_main_thread(search: Callable[[], list[Span]], seconds: float) -> list[Span] | None:
+    """Search in the main thread of a server; a regex lets no other thread run in the meantime."""
+    try:
+        from anyio import from_thread  # the threads of our servers are anyio's
+
+        return from_thread.run_sync(_search_in_time, search, seconds)
+    except (ImportError, RuntimeError):  # the thread of another program
+        return search()
 
 
-def _original_spans(spans: Sequence[Span], later: Sequence[Span]) -> Iterator[Span]:
-    growth = 0
-    number = 0
-    for start, end, kind in later:
-        while number < len(spans) and spans[number][0] + growth <= start:
-            first, last, name = spans[number]
-            growth += len(f"[redacted: {name}]") - (last - first)
-            number += 1
-        yield start - growth, end - growth, kind
-
-
-# --- tokens of vendors --------------------------------------------------------------------------
+# --- tokens of vendors ----------------------------------------------------------------------------
 
 _WORD = r"[A-Za-z0-9_-]"
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _BASE64 = r"[A-Za-z0-9+/]{24}"
 _CHECKSUM = r"(?i)(?:sha\d{1,3}|md5|integrity)[=:-]\Z"
-_DISCORD = rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}\.{_WORD}{{27,45}}(?!{_WORD})"
+_BEFORE_TOKEN_LENGTH = 24
+"""Characters before a token that are examined."""
+_DISCORD = (
+    rf"[MNO](?<![A-Za-z0-9_.-][MNO])(?P<id>{_WORD}{{22,27}})\.{_WORD}{{6}}"
+    rf"\.{_WORD}{{27,45}}(?!{_WORD})"
+)
+_DISCORD_WORDS = ("discord", ".login(", ".run(")
 _PAIRED = (
     "aws access key",
     "alibaba key",
@@ -257,131 +363,173 @@ _PAIRED = (
     "volcengine key",
     "google storage key",
 )
-_PARTNER = rf"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{{30,64}}={{0,2}}|{_UUID})(?![A-Za-z0-9+/_-])"
-"""Access keys with an id; the secret that follows within a few words has no prefix."""
+"""Ids of access keys; the secret that follows within a few words has no prefix."""
+_PARTNER = (
+    r"(?<![A-Za-z0-9+/=_-])(?:(?=[A-Za-z+/]*\d)[A-Za-z0-9+/]{30,64}={0,2}"
+    rf"|{_UUID})(?![A-Za-z0-9+/_-])"
+)
+_PARTNER_DISTANCE = 160  # characters
+_MIN_KNOWN_PREFIX_LENGTH = 4
+_KNOWN_SHORT_PREFIXES = ("eyJ", "A3-", "SCW")
+_MAX_LEAD_LENGTH = 96
+_MIN_LONG_PREFIX_LENGTH = 5
 
 
 def _vendor_tokens(text: str, joints: Collection[int]) -> Iterator[Span]:
-    """At a joint a token may begin, whatever precedes it."""
+    """Yield tokens with the prefix of a vendor; at a joint one may begin, whatever precedes it."""
     present = prefilter.token_prefixes(text)
-    for kind, prefixes, body, lead in rules.token_rules() if present else ():
-        body = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
+    if not present:
+        return
+    for kind, prefixes, body, lead in rules.token_rules():
         for prefix in prefixes:
             if prefix not in present:
                 continue
-            for start, end in (
-                _after_lead(text, prefix, body, lead) if lead else _after_prefix(text, prefix, body)
-            ):
-                before = text[max(0, start - 24) : start]
-                # A checksum or a long base64 text (an image, a module) may happen to contain a prefix.
-                inside = (
-                    before[-1:] in ("+", "/")
-                    and re.compile(_BASE64).fullmatch(before)
-                    and has_both_cases(before)
-                )
-                inside = inside and any(map(str.isdigit, before))
-                if not inside and not (
-                    before[-1:] in ("=", ":", "-") and re.compile(_CHECKSUM).search(before)
-                ):
-                    yield start, _wrapped_end(text, start, end), kind
-                    for match in (
-                        re.compile(_PARTNER).finditer(text, end, end + 160)
-                        if kind in _PAIRED
-                        else ()
-                    ):
-                        if has_both_cases(match[0]) or "-" in match[0]:
-                            yield *match.span(), kind.replace("access", "secret")
-                            break
-            for match in (
-                re.compile(re.escape(prefix) + f"(?:{body})").finditer(text)
-                if joints and not lead
-                else ()
-            ):
-                if match.start() in joints and values.is_token_body(match[0][len(prefix) :]):
-                    yield *match.span(), kind
-    for match in re.compile(_DISCORD).finditer(text) if "." in present else ():
-        if (
-            any(word in text for word in ("discord", ".login(", ".run("))
-            or decode_text(text[match.start() : match.end("id")]).isdigit()
-        ):
-            yield match.start(), match.end(), "discord token"
+            body_regex = body.replace("<word>", _WORD).replace("<uuid>", _UUID)
+            if lead:
+                tokens = _tokens_after_lead(text, prefix, body_regex, lead)
+            else:
+                tokens = _tokens_after_prefix(text, prefix, body_regex)
+            for start, end in tokens:
+                if _is_inside_other_data(text, start):
+                    continue
+                yield start, _wrapped_end(text, start, end), kind
+                if kind in _PAIRED:
+                    yield from _partner_secret(text, end, kind)
+            if joints and not lead:
+                yield from _tokens_at_joints(text, prefix, body_regex, kind, joints)
+    if "." in present:
+        yield from _discord_tokens(text)
 
 
-def _after_prefix(text: str, prefix: str, body: str) -> Iterator[tuple[int, int]]:
-    r"""After any character, `\n` or `%3D`, but not inside a word."""
+def _tokens_after_prefix(text: str, prefix: str, body: str) -> Iterator[tuple[int, int]]:
+    r"""Yield tokens that begin anywhere but inside a word; `\n` and `%3D` end a word."""
     name = re.escape(prefix)
     begins = rf"(?:(?<![A-Za-z0-9_-]{name})|(?<=\\[nrt]{name})|(?<=%[0-9A-Fa-f][0-9A-Fa-f]{name}))"
-    check = _body_check(prefix)
-    for match in re.compile(f"{name}{begins}(?:{body})").finditer(text):
-        if check(match[0][len(prefix) :]):
-            yield match.span()
+    for token in re.finditer(f"{name}{begins}(?:{body})", text):
+        if _is_body(prefix, token[0][len(prefix) :]):
+            yield token.span()
 
 
-def _body_check(prefix: str) -> Callable[[str], bool]:
-    is_known = len(prefix) > 3 and prefix not in rules.AMBIGUOUS_PREFIXES
-    return values.is_token_body if is_known or prefix in ("eyJ", "A3-", "SCW") else values.is_random
+def _tokens_after_lead(text: str, prefix: str, body: str, lead: str) -> Iterator[tuple[int, int]]:
+    """Yield tokens whose prefix is in their middle, with `lead` before it."""
+    lead_pattern = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z")
+    body_pattern = re.compile(body)
+    for position in prefilter.positions(text, prefix):
+        floor = max(0, position - _MAX_LEAD_LENGTH)
+        before = lead_pattern.search(text[floor:position])
+        after = body_pattern.match(text, position + len(prefix))
+        if before is None or after is None:
+            continue
+        judged = after[0]
+        if len(prefix) < _MIN_LONG_PREFIX_LENGTH:
+            judged = before[0] + after[0]
+        if _is_body(prefix, judged):
+            yield floor + before.start(), after.end()
 
 
-def _after_lead(text: str, prefix: str, body: str, lead: str) -> Iterator[tuple[int, int]]:
-    before_it = re.compile(rf"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])){lead}\Z")
-    after_it = re.compile(body)
-    for at in prefilter.positions(text, prefix):
-        first = max(0, at - 96)
-        before = before_it.search(text[first:at])
-        after = after_it.match(text, at + len(prefix))
-        if (
-            before
-            and after
-            and _body_check(prefix)(before[0] + after[0] if len(prefix) < 5 else after[0])
-        ):
-            yield first + before.start(), after.end()
+def _tokens_at_joints(
+    text: str, prefix: str, body: str, kind: str, joints: Collection[int]
+) -> Iterator[Span]:
+    for token in re.finditer(re.escape(prefix) + f"(?:{body})", text):
+        if token.start() in joints and values.is_token_body(token[0][len(prefix) :]):
+            yield token.start(), token.end(), kind
+
+
+def _is_body(prefix: str, body: str) -> bool:
+    """Judge the text after a prefix: after one that ordinary names have, it must be random."""
+    is_long = len(prefix) >= _MIN_KNOWN_PREFIX_LENGTH
+    is_known = is_long and prefix not in rules.AMBIGUOUS_PREFIXES
+    if is_known or prefix in _KNOWN_SHORT_PREFIXES:
+        return values.is_token_body(body)
+    return values.is_random(body)
+
+
+def _is_inside_other_data(text: str, start: int) -> bool:
+    """Return whether a checksum or a long base64 text happens to contain the prefix here."""
+    before = text[max(0, start - _BEFORE_TOKEN_LENGTH) : start]
+    if before.endswith(("+", "/")) and re.fullmatch(_BASE64, before):
+        return has_both_cases(before) and has_digit(before)
+    return before.endswith(("=", ":", "-")) and re.search(_CHECKSUM, before) is not None
+
+
+def _partner_secret(text: str, end: int, kind: str) -> Iterator[Span]:
+    for partner in re.compile(_PARTNER).finditer(text, end, end + _PARTNER_DISTANCE):
+        if has_both_cases(partner[0]) or "-" in partner[0]:
+            yield partner.start(), partner.end(), kind.replace("access", "secret")
+            return
+
+
+def _discord_tokens(text: str) -> Iterator[Span]:
+    names_discord = any(word in text for word in _DISCORD_WORDS)
+    for token in re.finditer(_DISCORD, text):
+        if names_discord or decode_text(text[token.start() : token.end("id")]).isdigit():
+            yield token.start(), token.end(), "discord token"
 
 
 _CONTINUED = r"[ \t]*\\?\r?\n[ \t>|]*(?P<line>[A-Za-z0-9_+/=.-]{12,400})[ \t]*(?=\r?\n|\Z)"
+_MIN_WRAPPED_LENGTH = 36
+_MAX_TERMINAL_WIDTH = 400
 
 
 def _wrapped_end(text: str, start: int, end: int) -> int:
-    """A terminal may wrap a token: lines of its alphabet, none longer than the one before."""
-    column = start - text.rfind("\n", max(0, start - 400), start) - 1
-    width = end - start
-    while width >= 36 and text[end : end + 1] in (" ", "\t", "\r", "\n", "\\"):
-        match = re.compile(_CONTINUED).match(text, end)
-        if match is None or len(match["line"]) > width + column or values.is_wordy(match["line"]):
+    """Return the end of a token that a terminal may have wrapped.
+
+    The next lines consist of its characters, and none is longer than the line before.
+    """
+    column = start - text.rfind("\n", max(0, start - _MAX_TERMINAL_WIDTH), start) - 1
+    length = end - start
+    while length >= _MIN_WRAPPED_LENGTH and text[end : end + 1] in (" ", "\t", "\r", "\n", "\\"):
+        continued = re.compile(_CONTINUED).match(text, end)
+        if continued is None:
             break
-        if not has_both_cases(match["line"]) or match["line"].isalpha():
+        line = continued["line"]
+        if len(line) > length + column or values.is_wordy(line):
             break
-        width = len(match["line"])
-        end = match.end("line")
+        if not has_both_cases(line) or line.isalpha():
+            break
+        length = len(line)
+        end = continued.end("line")
         column = 0
     return end
 
+
+# --- base64 ---------------------------------------------------------------------------------------
 
 _ENCODED = (
     r"(?P<line>[A-Za-z0-9+/]{24,}+={0,2})"
     r"(?:\r?\n[ \t]{0,16}+[A-Za-z0-9+/]{8,76}+={0,2}(?=[ \t]*(?:[\r\n\"\\]|\Z))){0,400}+"
 )
+_MAX_ENCODED_LENGTH = 20_000
 _ENCODED_DATA = (
     r"(?m)^[ \t]{1,8}[\w.-]{1,64}:[ ][\"']?(?P<data>[A-Za-z0-9+/]{8,4000}={0,2})[\"']?[ \t\r]*$"
 )
 
 
 def _encoded_secrets(text: str, lowered: str) -> Iterator[Span]:
-    encoded = any(True for _ in prefilter.encoded_texts(text))
-    for match in re.compile(_ENCODED).finditer(text) if encoded else ():
-        if text[max(0, match.start() - 3) : match.start()] == "pk.":
-            continue  # Mapbox' public token
-        for end in (match.end(), match.end("line")):  # the lines below it may be something else
-            decoded = decode_text("".join(text[match.start() : end].split())[:_LONGEST_KEY])
-            if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
-                yield match.start(), end, "encoded secret"
-                break
-    for match in re.compile(_ENCODED_DATA).finditer(text) if "kind: secret" in lowered else ():
-        decoded = decode_text(match["data"])
-        if values.grade(decoded) == values.STRONG or values.is_password(decoded, values.COPULA):
-            yield *match.span("data"), "encoded secret"
+    if any(True for _ in prefilter.encoded_texts(text)):
+        for encoded in re.finditer(_ENCODED, text):
+            yield from _encoded_text_secret(text, encoded)
+    if "kind: secret" in lowered:  # Kubernetes
+        for member in re.finditer(_ENCODED_DATA, text):
+            decoded = decode_text(member["data"])
+            is_strong = values.grade(decoded) == values.STRONG
+            if is_strong or values.is_password(decoded, values.COPULA):
+                yield member.start("data"), member.end("data"), "encoded secret"
 
 
-# --- private keys -------------------------------------------------------------------------------
+def _encoded_text_secret(text: str, encoded: re.Match[str]) -> Iterator[Span]:
+    start = encoded.start()
+    if text[max(0, start - len("pk.")) : start] == "pk.":
+        return  # a public token of Mapbox
+    for end in (encoded.end(), encoded.end("line")):  # the next lines may be something else
+        base64 = "".join(text[start:end].split())
+        decoded = decode_text(base64[:_MAX_ENCODED_LENGTH])
+        if decoded and prefilter.needs_rules(decoded) and _apply_rules(decoded):
+            yield start, end, "encoded secret"
+            return
+
+
+# --- private keys ---------------------------------------------------------------------------------
 
 _GAP = r"""(?:\s|\\{1,4}[nrt]|["',;>|\#]|[+*][ ])"""
 _BEGIN = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -390,270 +538,393 @@ _BODY = rf"""(?x){_GAP}*+(?:[A-Z][A-Za-z-]{{2,30}}:[ ][^\n\\]{{0,200}}{_GAP}++){
     (?P<body>[A-Za-z0-9+/]{{16,}}+={{0,3}}(?:{_GAP}++[A-Za-z0-9+/]{{16,}}+={{0,3}})*+)
     (?:(?:\s|\\{{1,4}}[nrt])++(?:[A-Za-z0-9+/]{{1,15}}+={{0,3}}(?=\s*\Z)
                          |[A-Za-z+/]{{0,14}}[0-9+/][A-Za-z0-9+/]{{0,15}}={{0,3}}(?=["'\s])))?"""
-"""Headers, lines of base64, and a last line that was cut off; there is no end marker."""
+"""Headers, lines of base64, and a last line that was cut off; there is no END line."""
 _PUTTY = r"Private-Lines: \d+\s+(?P<body>[A-Za-z0-9+/]{32,}={0,2}(?:\s[A-Za-z0-9+/=]{16,})*)"
 _LONG_LINE = r"[A-Za-z0-9+/]{24,}"
 _KEY_PARTS = rf"(?xs)(?P<gap>{_GAP}++)|(?P<line>[A-Za-z0-9+/=]++)|."
-_LONGEST_KEY = 20_000
+_QUOTED_BLOCK = rf"{_BEGIN}[^-]{{0,200}}+{_END}"
+_LINE_START = r"(?:[-+> \t\"']|\\n)*"
+_MAX_KEY_LENGTH = 20_000
+_MIN_KEY_LENGTH = 40
+_KEY_LINE_LENGTH = 64
+_MIN_KEY_LINE_LENGTH = 16
+_MAX_SHORT_LINES = 2
+"""Lines at the end of a key that may be short."""
+
+
+def has_private_key(text: str) -> bool:
+    """Return whether a text has the BEGIN or END line of a private key.
+
+    A regex or a message that quotes such a line does not count.
+    """
+    if "PRIVATE KEY" not in text:
+        return False
+    text = re.sub(_QUOTED_BLOCK, _keep_block_with_key, text)
+    for line in text.split("\n"):
+        if "-----" in line and "PRIVATE KEY" in line:
+            before = line[: line.index("-----")]
+            if re.fullmatch(_LINE_START, before):
+                return True
+    return False
+
+
+def _keep_block_with_key(block: re.Match[str]) -> str:
+    if re.search(_LONG_LINE, block[0]):
+        return block[0]
+    return ""
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    """PEM, OpenSSH, PGP and PuTTY, complete or cut off, also in one string."""
-    begins = list(re.compile(_BEGIN).finditer(text))
+    """Yield PEM, OpenSSH, PGP and PuTTY keys, complete or cut off, also within one string."""
+    yield from _keys_after_begin(text)
+    yield from _keys_before_end(text)
+    for key in re.finditer(_PUTTY, text):
+        yield key.start("body"), key.end(), "private key"
+
+
+def _keys_after_begin(text: str) -> Iterator[Span]:
+    begins = list(re.finditer(_BEGIN, text))
     for number, begin in enumerate(begins):
-        limit = begins[number + 1].start() if number + 1 < len(begins) else len(text)
-        end = re.compile(_END).search(text, begin.end(), min(limit, begin.end() + _LONGEST_KEY))
-        body = None if end else re.compile(_BODY).match(text, begin.end(), limit)
-        if end and _is_key("".join(re.compile(_LONG_LINE).findall(text, begin.end(), end.start()))):
-            yield begin.start(), end.end(), "private key"
-        elif body and _is_key(body["body"]):
+        limit = len(text)
+        if number + 1 < len(begins):
+            limit = begins[number + 1].start()
+        end_limit = min(limit, begin.end() + _MAX_KEY_LENGTH)
+        end = re.compile(_END).search(text, begin.end(), end_limit)
+        if end:
+            lines = re.compile(_LONG_LINE).findall(text, begin.end(), end.start())
+            if _is_key("".join(lines)):
+                yield begin.start(), end.end(), "private key"
+            continue
+        body = re.compile(_BODY).match(text, begin.end(), limit)
+        if body and _is_key(body["body"]):
             yield begin.start(), body.end(), "private key"
+
+
+def _keys_before_end(text: str) -> Iterator[Span]:
+    """Yield what precedes an END line, however much of the key was cut off."""
     floor = 0
-    for end in re.compile(_END).finditer(
-        text
-    ):  # what precedes an END line, however much of the key was cut off
-        parts = re.compile(_KEY_PARTS).finditer(
-            text, max(floor, end.start() - _LONGEST_KEY), end.start()
-        )
+    for end in re.finditer(_END, text):
+        first = max(floor, end.start() - _MAX_KEY_LENGTH)
+        parts = list(re.compile(_KEY_PARTS).finditer(text, first, end.start()))
         start = end.start()
-        lines = list[str]()
-        for part in reversed(list(parts)):
-            if part["line"] and (
-                len(part["line"]) >= 16 or len(lines) < 2
-            ):  # only the last two lines may be short
-                lines.insert(0, part["line"])
+        lines: list[str] = []
+        for part in reversed(parts):
+            line = part["line"]
+            if line and (len(line) >= _MIN_KEY_LINE_LENGTH or len(lines) < _MAX_SHORT_LINES):
+                lines.insert(0, line)
                 start = part.start()
             elif not part["gap"]:
                 break
         if _is_key("".join(lines)):
             yield start, end.end(), "private key"
         floor = end.end()
-    for match in re.compile(_PUTTY).finditer(text):
-        yield match.start("body"), match.end(), "private key"
-
-
-def has_private_key(text: str) -> bool:
-    """Check for the head or end of a private key; a regex or message that quotes one is none."""
-    if "PRIVATE KEY" not in text:
-        return False
-    blocks = re.compile(rf"{_BEGIN}[^-]{{0,200}}+{_END}")
-    text = blocks.sub(
-        lambda block: block[0] if re.compile(_LONG_LINE).search(block[0]) else "", text
-    )
-    return any(
-        re.compile(r"(?:[-+> \t\"']|\\n)*").fullmatch(line[: line.index("-----")])
-        for line in text.split("\n")
-        if "-----" in line and "PRIVATE KEY" in line
-    )
 
 
 def _is_key(body: str) -> bool:
-    return len(body) >= 40 and any(
-        values.is_random(body[at : at + 64]) for at in range(0, len(body), 64)
-    )
+    if len(body) < _MIN_KEY_LENGTH:
+        return False
+    for start in range(0, len(body), _KEY_LINE_LENGTH):
+        if values.is_random(body[start : start + _KEY_LINE_LENGTH]):
+            return True
+    return False
 
 
-# --- URLs, headers and command lines ------------------------------------------------------------
+# --- URLs -----------------------------------------------------------------------------------------
 
 _LOGIN = (
     r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>[^\s/\"'`<>?#\\]{1,256})@(?=[\w\[$({%.-])"
 )
-_RAW_LOGIN = r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
+_RAW_LOGIN = (
+    r"://(?P<user>[^\s:/?#@\"'`<>]{0,128}):"
+    r"(?P<password>(?!\d{2,5}(?:/|\Z))[^\s\"'`<>@\\]{1,128})@(?=[\w.-]+[:/])"
+)
+"""A login in the URL of a database, which allows characters that other URLs do not."""
 _USER_LOGIN = r"://(?P<user>[A-Za-z0-9_-]{20,255})@(?![\w.-]{0,60}sentry)(?=[\w.-]+[:/])"
 _MAIL_LOGIN = (
     r"@[\w-]{1,40}(?:\.[\w-]{2,20}){1,3}:(?P<password>[^\s/:,;\"'`<>]{6,64})(?=[\s,;\"'`<>)]|\Z)"
 )
-_FAR = 500
+_MAX_SCHEME_LENGTH = 12
 
 
 def _url_passwords(text: str) -> Iterator[Span]:
-    """Databases allow characters that other URLs do not."""
-    at = text.find("://") if "@" in text else -1
-    while at >= 0:
-        database = text[max(0, at - 12) : at].lower().endswith(rules.DATABASES)
-        match = re.compile(_LOGIN).match(text, at) or (
-            re.compile(_RAW_LOGIN).match(text, at) if database else None
-        )
-        if match and match["password"].startswith("x-oauth"):
-            yield *match.span("user"), "url password"
-        elif match and values.is_login_password(match["user"], match["password"]):
-            yield *match.span("password"), "connection string" if database else "url password"
-        login = None if match else re.compile(_USER_LOGIN).match(text, at)
-        if login and values.meets("strong", login["user"]):
-            yield *login.span("user"), "url password"
-        at = text.find("://", match.end() if match else at + 3)
-    for login in re.compile(_MAIL_LOGIN).finditer(text) if "@" in text else ():
+    if "@" not in text:
+        return
+    position = text.find("://")
+    while position >= 0:
+        scheme = text[max(0, position - _MAX_SCHEME_LENGTH) : position].lower()
+        is_database = scheme.endswith(rules.DATABASES)
+        login = re.compile(_LOGIN).match(text, position)
+        if login is None and is_database:
+            login = re.compile(_RAW_LOGIN).match(text, position)
+        if login:
+            yield from _login_password(login, is_database=is_database)
+            position = text.find("://", login.end())
+        else:
+            user = re.compile(_USER_LOGIN).match(text, position)
+            if user and values.meets("strong", user["user"]):
+                yield user.start("user"), user.end("user"), "url password"
+            position = text.find("://", position + len("://"))
+    for login in re.finditer(_MAIL_LOGIN, text):
         if values.is_password(login["password"], values.LITERAL):
-            yield *login.span("password"), "password"
+            yield login.start("password"), login.end("password"), "password"
+
+
+def _login_password(login: re.Match[str], *, is_database: bool) -> Iterator[Span]:
+    if login["password"].startswith("x-oauth"):
+        yield login.start("user"), login.end("user"), "url password"
+    elif values.is_login_password(login["user"], login["password"]):
+        kind = "connection string" if is_database else "url password"
+        yield login.start("password"), login.end("password"), kind
+
+
+# --- headers, command lines and sentences ---------------------------------------------------------
+
+_BEFORE_KEYWORD = ("piped", "before")
+"""Conditions of rules whose password precedes the keyword on its line."""
+_MAX_DISTANCE_BEFORE = 500  # characters
+_MAX_DISTANCE_AFTER = 700  # characters
 
 
 def _phrases(text: str, lowered: str) -> Iterator[Span]:
     present = prefilter.phrase_keywords(lowered)
-    for kind, condition, keywords, other, body in rules.phrase_rules() if present else ():
-        for keyword in (keyword for keyword in keywords if keyword in present):
-            floor = 0
-            at = lowered.find(keyword)
-            pattern = rules.phrase_regex(body) if at >= 0 else ""
-            while at >= 0:
-                if condition in (
-                    "piped",
-                    "before",
-                ):  # the password precedes its receiver on the line
-                    start = max(floor, at - _FAR)
-                    end = at + len(keyword)
-                    line = max(start, lowered.rfind("\n", start, at) + 1)
-                    matches = list(re.compile(pattern).finditer(text, line, end))
-                else:
-                    may_match = not other or prefilter.follows(
-                        text[at + len(keyword) : at + len(keyword) + 700], other
-                    )
-                    match = re.compile(pattern).match(text, at) if may_match else None
-                    end = at + 1
-                    matches = [match] if match else []
-                for each in matches:
-                    end = max(end, each.end())
-                    part = "s" if each["s"] else "t"
-                    if values.meets(condition, each[part]):
-                        yield *each.span(part), kind
-                floor = end
-                at = lowered.find(keyword, end)
+    if not present:
+        return
+    for kind, condition, keywords, follows, regex in rules.phrase_rules():
+        for keyword in keywords:
+            if keyword not in present:
+                continue
+            if condition in _BEFORE_KEYWORD:
+                matches = _matches_before_keyword(text, lowered, keyword, regex)
+            else:
+                matches = _matches_at_keyword(text, lowered, keyword, regex, follows)
+            for match in matches:
+                group = "s" if match["s"] else "t"
+                if values.meets(condition, match[group]):
+                    yield match.start(group), match.end(group), kind
 
 
-# --- tables -------------------------------------------------------------------------------------
+def _matches_before_keyword(
+    text: str, lowered: str, keyword: str, regex: str
+) -> Iterator[re.Match[str]]:
+    pattern = re.compile(rules.phrase_regex(regex))
+    floor = 0
+    position = lowered.find(keyword)
+    while position >= 0:
+        start = max(floor, position - _MAX_DISTANCE_BEFORE)
+        line_start = max(start, lowered.rfind("\n", start, position) + 1)
+        floor = position + len(keyword)
+        yield from pattern.finditer(text, line_start, floor)
+        position = lowered.find(keyword, floor)
+
+
+def _matches_at_keyword(
+    text: str, lowered: str, keyword: str, regex: str, follows: str
+) -> Iterator[re.Match[str]]:
+    full_regex = rules.phrase_regex(regex)
+    position = lowered.find(keyword)
+    while position >= 0:
+        next_position = position + 1
+        keyword_end = position + len(keyword)
+        rest = text[keyword_end : keyword_end + _MAX_DISTANCE_AFTER]
+        if not follows or prefilter.follows(rest, follows):
+            match = re.compile(full_regex).match(text, position)  # not compiled before it is needed
+            if match:
+                next_position = max(next_position, match.end())
+                yield match
+        position = lowered.find(keyword, next_position)
+
+
+# --- drawn tables ---------------------------------------------------------------------------------
 
 _RULE = r"[|+]?[ ]?:?-{3,}:?[ ]?(?:[|+][ ]?:?-{3,}:?[ ]?)*[|+]?"
-_COUNT = r"\((?:1 row|\d{1,9} rows)\)"
-_CELL = " \t\r*`\"'"
+_ROW_COUNT = r"\((?:1 row|\d{1,9} rows)\)"
+_CELL_PADDING = " \t\r*`\"'"
+_USER_TITLES = ("user", "username", "login", "account")
+_MAX_COUNTED_ROWS = 1_000
+_MAX_TITLE_LENGTH = 40
+_MAX_TITLE_BLANKS = 2
+_MIN_CELL_LENGTH = 4
+_MAX_CELL_LENGTH = 300
+
+
+@record
+class _Table:
+    """The columns of a table that contain secrets.
+
+    `is_drawn` says that a program printed the table, `is_long` that each row is a name and its
+    value, as in the long form of `psql`.
+    """
+
+    columns: Mapping[int, SecretName]
+    width: int
+    is_drawn: bool
+    is_long: bool = False
 
 
 def _table_secrets(text: str) -> Iterator[Span]:
-    r"""Below a head that names a secret, or beside a name in the long form of `psql`."""
-    lines = (text.replace("\\n", " \n") if "\\n" in text else text).split("\n")
-    is_rule = [bool("--" in line and re.compile(_RULE).fullmatch(line.strip())) for line in lines]
-    columns: dict[int, values.SecretName] = {}
-    width = 0
-    previous = 0
+    r"""Yield secrets below a title that names one, or next to a name in the long form of `psql`."""
+    if "\\n" in text:
+        text = text.replace("\\n", " \n")
+    lines = text.split("\n")
+    table = _Table({}, 0, is_drawn=False)
+    previous_width = 0
     start = 0
-    drawn = is_long = False
     for number, line in enumerate(lines):
         cells = line.split("|")
-        if is_rule[number]:
-            head = lines[number - 1].split("|") if number else []
-            with_user = any(
-                cell.strip(_CELL).lower() in ("user", "username", "login", "account")
-                for cell in head
-            )
-            width = len(head)
-            drawn = "+" in line or with_user
-            is_long = False
-            columns = (
-                _secret_columns(head) if width > 1 or _is_counted(lines, number + 1, 1) else {}
-            )
+        width = len(cells)
+        if "--" in line and re.fullmatch(_RULE, line.strip()):
+            table = _table_below_rule(lines, number)
         elif line.lstrip().startswith("-[ RECORD"):
-            columns = {}
-            width = 2
-            drawn = True
-            is_long = True
-        elif len(cells) != width and len(cells) != previous:
-            width = len(cells)
-            drawn = True
-            is_long = False
-            columns = (
-                _secret_columns(cells)
-                if width > 1 and _is_counted(lines, number + 1, width)
-                else {}
-            )
-        else:
-            at = start
-            for column, cell in enumerate(cells if len(cells) == width else ()):
-                if column in columns:
-                    yield from _cell_secret(cell, at, columns[column], drawn=drawn)
-                elif is_long and column == 0:
-                    columns = _secret_columns(["", cell])
-                at += len(cell) + 1
-        previous = len(cells)
-        start += len(line) + 1
+            table = _Table({}, 2, is_drawn=True, is_long=True)
+        elif width not in (table.width, previous_width):
+            table = _table_without_rule(lines, number)
+        elif width == table.width:
+            yield from _row_secrets(cells, start, table)
+        previous_width = width
+        start += len(line) + len("\n")
+
+
+def _table_below_rule(lines: Sequence[str], number: int) -> _Table:
+    titles: list[str] = []
+    if number > 0:
+        titles = lines[number - 1].split("|")
+    columns: Mapping[int, SecretName] = {}
+    if len(titles) > 1 or _is_counted(lines, number + 1, 1):
+        columns = _secret_columns(titles)
+    names_user = any(title.strip(_CELL_PADDING).lower() in _USER_TITLES for title in titles)
+    return _Table(columns, len(titles), is_drawn=names_user or "+" in lines[number])
+
+
+def _table_without_rule(lines: Sequence[str], number: int) -> _Table:
+    titles = lines[number].split("|")
+    width = len(titles)
+    columns: Mapping[int, SecretName] = {}
+    if width > 1 and _is_counted(lines, number + 1, width):
+        columns = _secret_columns(titles)
+    return _Table(columns, width, is_drawn=True)
 
 
 def _is_counted(lines: Sequence[str], first: int, width: int) -> bool:
-    for line in lines[first : first + 1000]:
-        if line[:1] == "(" and re.compile(_COUNT).fullmatch(line.strip()):
+    """Return whether a line such as `(2 rows)` ends the table."""
+    for line in lines[first : first + _MAX_COUNTED_ROWS]:
+        if line.startswith("(") and re.fullmatch(_ROW_COUNT, line.strip()):
             return True
         if line.count("|") != width - 1 or not line.strip() or "--" in line:
             return False
     return False
 
 
-def _secret_columns(titles: Sequence[str]) -> dict[int, values.SecretName]:
+def _row_secrets(cells: Sequence[str], start: int, table: _Table) -> Iterator[Span]:
+    columns = table.columns
+    if table.is_long:
+        columns = _secret_columns(["", cells[0]])
+    for number, cell in enumerate(cells):
+        if number in columns:
+            yield from _cell_secret(cell, start, columns[number], is_drawn=table.is_drawn)
+        start += len(cell) + len("|")
+
+
+def _secret_columns(titles: Sequence[str]) -> dict[int, SecretName]:
+    """Return the numbers of the columns whose title names a secret."""
     columns = {}
     for number, cell in enumerate(titles):
-        title = cell.strip(_CELL)
-        name = secret_name(title) if 0 < len(title) <= 40 and title.count(" ") < 3 else None
-        name = values.API_KEY if title.lower() == "key" else name
+        title = cell.strip(_CELL_PADDING)
+        name = None
+        if title.lower() == "key":
+            name = values.API_KEY
+        elif 0 < len(title) <= _MAX_TITLE_LENGTH and title.count(" ") <= _MAX_TITLE_BLANKS:
+            name = secret_name(title)
         if name is not None:
             columns[number] = name
     return columns
 
 
-def _cell_secret(cell: str, at: int, name: values.SecretName, *, drawn: bool) -> Iterator[Span]:
-    value = cell.strip(_CELL)
-    if not 4 <= len(value) <= 300 or "[redacted" in value:
+def _cell_secret(cell: str, start: int, name: SecretName, *, is_drawn: bool) -> Iterator[Span]:
+    value = cell.strip(_CELL_PADDING)
+    if not _MIN_CELL_LENGTH <= len(value) <= _MAX_CELL_LENGTH or "[redacted" in value:
         return
-    is_password = name.kind == "password" and values.is_password(
-        value, values.SURE if drawn else values.LITERAL
-    )
-    least = name.weakest_grade if drawn or values.is_long_run(value) else values.STRONG
-    if (
-        name.kind in ("secret", "token")
-        and has_both_cases(value)
-        and sum(map(str.isdigit, value)) > (name.kind == "token")
-    ):
-        is_password = values.is_password(value, values.LITERAL)  # a chosen one
-    if is_password or (name.kind != "password" and values.grade(value) >= least):
-        start = at + cell.index(value)
-        yield start, start + len(value), name.kind
+    if _is_cell_secret(value, name, is_drawn=is_drawn):
+        value_start = start + cell.index(value)
+        yield value_start, value_start + len(value), name.kind
+
+
+def _is_cell_secret(value: str, name: SecretName, *, is_drawn: bool) -> bool:
+    if name.kind == "password":
+        place = values.SURE if is_drawn else values.LITERAL
+        return values.is_password(value, place)
+    if _may_be_chosen(value, name) and values.is_password(value, values.LITERAL):
+        return True
+    if is_drawn or values.is_long_run(value):
+        return values.grade(value) >= name.weakest_grade
+    return values.grade(value) == values.STRONG
+
+
+def _may_be_chosen(value: str, name: SecretName) -> bool:
+    """Return whether somebody may have chosen a secret or token like a password."""
+    if name.kind not in ("secret", "token") or not has_both_cases(value):
+        return False
+    min_digits = 2 if name.kind == "token" else 1
+    return sum(map(str.isdigit, value)) >= min_digits
+
+
+# --- tables with separators -----------------------------------------------------------------------
+
+_MAX_TABLE_LENGTH = 64_000
+_TITLE = r"\S+(?: \S+)*"
 
 
 def _separated_secrets(text: str, start: int, separator: str) -> Iterator[Span]:
-    lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + 64_000)
+    """Yield secrets of a table with commas, tabs, semicolons or aligned columns."""
+    lines = re.compile(r"[^\n]*\n?").finditer(text, start, start + _MAX_TABLE_LENGTH)
     head = next(lines)[0].rstrip("\r\n")
-    starts = (
-        [title.start() for title in re.compile(r"\S+(?: \S+)*").finditer(head)]
-        if separator == " "
-        else []
-    )
-    titles = _split_row(head, separator, starts)
+    column_starts: list[int] = []
+    if separator == " ":
+        column_starts = [title.start() for title in re.finditer(_TITLE, head)]
+    titles = _split_row(head, separator, column_starts)
     columns = _secret_columns(titles)
-    for line in lines if columns else ():
+    if not columns:
+        return
+    for line in lines:
         row = line[0].rstrip("\r\n")
-        at = line.start()
-        cells = _split_row(row, separator, starts)
-        if len(cells) != len(titles) or (starts and row.isupper() and _secret_columns(cells)):
-            break  # the end of the table, or the head of another one
+        cells = _split_row(row, separator, column_starts)
+        if len(cells) != len(titles):
+            break
+        if column_starts and row.isupper() and _secret_columns(cells):
+            break  # the head of another table
+        cell_start = line.start()
         for number, cell in enumerate(cells):
             if number in columns:
-                yield from _cell_secret(
-                    cell, at, columns[number], drawn=columns[number].kind == "password"
-                )
-            at += len(cell) + (separator != " ")
+                name = columns[number]
+                is_drawn = name.kind == "password"
+                yield from _cell_secret(cell, cell_start, name, is_drawn=is_drawn)
+            cell_start += len(cell)
+            if separator != " ":
+                cell_start += len(separator)
 
 
-def _split_row(row: str, separator: str, starts: Sequence[int]) -> list[str]:
+def _split_row(row: str, separator: str, column_starts: Sequence[int]) -> list[str]:
     if separator == " ":
-        ends = [*starts[1:], len(row)]
-        return [
-            row[start:end]
-            for start, end in zip(starts, ends, strict=True)
-            if row[start - 1 : start] in ("", " ")
-        ]
+        return _split_aligned_row(row, column_starts)
     cells: list[str] = []
     for piece in row.split(separator):
-        if cells and cells[-1][:1] == '"' and cells[-1].count('"') % 2:
+        is_quote_open = bool(cells) and cells[-1].startswith('"') and cells[-1].count('"') % 2 == 1
+        if is_quote_open:
             cells[-1] += separator + piece
         else:
             cells.append(piece)
     return cells
 
+
+def _split_aligned_row(row: str, column_starts: Sequence[int]) -> list[str]:
+    column_ends = [*column_starts[1:], len(row)]
+    cells = []
+    for start, end in zip(column_starts, column_ends, strict=True):
+        if row[start - 1 : start] in ("", " "):
+            cells.append(row[start:end])
+    return cells
+
+
+# --- SQL and members of objects -------------------------------------------------------------------
 
 _INSERT = r"(?i)insert into\s+[^\s(]{1,80}\s{0,9}\((?P<names>[^()]{1,400})\)\s{0,9}values\s{0,9}\("
 _SQL_VALUE = (
@@ -663,17 +934,26 @@ _SQL_VALUE = (
 
 
 def _inserted_secrets(text: str, lowered: str) -> Iterator[Span]:
-    for statement in re.compile(_INSERT).finditer(text) if "insert into" in lowered else ():
+    """Yield secrets in the columns of an INSERT statement."""
+    if "insert into" not in lowered:
+        return
+    for statement in re.finditer(_INSERT, text):
         columns = _secret_columns(statement["names"].split(","))
+        if not columns:
+            continue
         number = 0
-        value = re.compile(_SQL_VALUE).match(text, statement.end()) if columns else None
+        value = re.compile(_SQL_VALUE).match(text, statement.end())
         while value:
             if value["text"] and number in columns:
-                yield from _cell_secret(
-                    value["text"], value.start("text"), columns[number], drawn=True
-                )
-            number = number + 1 if value["end"] == "," else 0
-            value = re.compile(_SQL_VALUE).match(text, value.end()) if value["end"] != ")" else None
+                start = value.start("text")
+                yield from _cell_secret(value["text"], start, columns[number], is_drawn=True)
+            if value["end"] == ")":
+                break
+            if value["end"] == ",":
+                number += 1
+            else:
+                number = 0  # the next row
+            value = re.compile(_SQL_VALUE).match(text, value.end())
 
 
 _MEMBER = (
@@ -681,23 +961,43 @@ _MEMBER = (
     r"(?:[\"'](?P<quoted>[^\"'\\\n]{4,400})|(?P<plain>[^\s\"',{}\[\]\\]{4,400}))"
 )
 _MEMBER_NAME = (
-    r"(?i)\b(?:name|key|id|variable|title|label|field)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}(?P<name>[\w./-]{2,64})"
+    r"(?i)\b(?:name|key|id|variable|title|label|field)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}"
+    r"(?P<name>[\w./-]{2,64})"
     r"|[\"'](?P<parent>[\w.-]{2,64})[\"'\\]{1,3}\s{0,4}:?\s{0,4}\{|(?P<listed>keyname)"
 )
+_LISTED_KEY = SecretName("secret key", values.STRONG)
+_MEMBER_LENGTH_BEFORE = 240
+"""Characters before a value that may contain its name."""
+_MEMBER_LENGTH_AFTER = 160
+"""Characters after a value that may contain its name."""
 
 
 def _member_secrets(text: str, lowered: str) -> Iterator[Span]:
+    """Yield members `value` whose sibling `name` names a secret."""
     floor = 0
-    for match in filter(
-        None, (re.compile(_MEMBER).match(text, at) for at in prefilter.member_values(text, lowered))
-    ):
-        before = text[max(floor, match.start() - 240) : match.start()].rpartition("}")[2]
-        floor = match.end()
-        after = text[floor : floor + 160].partition("}")[0].partition("- ")[0]
-        name_of = re.compile(_MEMBER_NAME)
-        for each in [*name_of.finditer(before)][-1:] or [*name_of.finditer(after)][:1]:
-            name = secret_name((each["name"] or each["parent"] or "").rpartition("/")[2])
-            name = values.SecretName("secret key", values.STRONG) if each["listed"] else name
-            if name is not None:
-                part = "quoted" if match["quoted"] else "plain"
-                yield from _cell_secret(match[part], match.start(part), name, drawn=True)
+    for position in prefilter.member_values(text, lowered):
+        member = re.compile(_MEMBER).match(text, position)
+        if member is None:
+            continue
+        before = text[max(floor, member.start() - _MEMBER_LENGTH_BEFORE) : member.start()]
+        after = text[member.end() : member.end() + _MEMBER_LENGTH_AFTER]
+        floor = member.end()
+        name = _member_name(before.rpartition("}")[2], after.partition("}")[0].partition("- ")[0])
+        if name is not None:
+            group = "quoted" if member["quoted"] else "plain"
+            yield from _cell_secret(member[group], member.start(group), name, is_drawn=True)
+
+
+def _member_name(before: str, after: str) -> SecretName | None:
+    """Return the name nearest to a value, which usually precedes it."""
+    names_before = list(re.finditer(_MEMBER_NAME, before))
+    if names_before:
+        match: re.Match[str] | None = names_before[-1]
+    else:
+        match = re.search(_MEMBER_NAME, after)
+    if match is None:
+        return None
+    if match["listed"]:
+        return _LISTED_KEY
+    name = match["name"] or match["parent"]
+    return secret_name(name.rpartition("/")[2])
