@@ -6,7 +6,7 @@ import pytest
 from tests.support.runner import Project
 from tests.support.talking import ERAS, Talk, talk
 
-from ralph.mcp.tools import TASKS
+from ralph.mcp.tools import TASK_LIMIT
 from ralph.tasks import task
 
 
@@ -47,14 +47,14 @@ def test_a_failed_task_tells_why(root: Path) -> None:
 
 
 def test_a_long_list_of_tasks_is_bounded_and_a_file_that_is_none_is_told(empty: Path) -> None:
-    for number in range(TASKS + 1):
+    for number in range(TASK_LIMIT + 1):
         task.add(empty, f"Task {number}")
     (empty / ".ralph/tasks/t-torn").mkdir()
     (empty / ".ralph/tasks/t-torn/task.json").write_text("{", encoding="utf-8", newline="")
 
     async def look(talk: Talk) -> None:
         got = await talk.got("task_list")
-        assert (len(got["tasks"]), got["total"]) == (TASKS, TASKS + 1)
+        assert (len(got["tasks"]), got["total"]) == (TASK_LIMIT, TASK_LIMIT + 1)
         assert "t-torn" in got["notes"][0]
         assert got["notes"][1].startswith("1 more")
         assert len((await talk.got("task_list", limit=2))["tasks"]) == 2
