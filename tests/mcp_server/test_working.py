@@ -68,9 +68,7 @@ def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, 
         got = await talk.got("session_list")
         assert [each["id"] for each in got["sessions"]] == ["77bb-2", "3f2a-1"]
         assert got["sessions"][1]["prompt"] == "fix the login"
-        assert (await talk.got("session_list", limit=1))["notes"] == [
-            "1 more; a higher limit shows them"
-        ]
+        assert (await talk.got("session_list", limit=1))["notes"][0].startswith("1 more")
         one = await talk.got("session_show", id="3f2a")
         assert one["summary"].startswith("Goal: fix the login")
         assert [hit["type"] for hit in one["hits"]] == ["note", "error", "note"]
