@@ -167,7 +167,10 @@ def memory_list(
     older = len(entries) - len(shown)
     if older:
         notes.append(f"{older} older; use a higher limit to see them")
-    return _lines_answer(shown, len(entries), notes, "No memories found.")
+    nothing = "No memories yet."
+    if type or tags:
+        nothing = "No memories found."
+    return _lines_answer(shown, len(entries), notes, nothing)
 
 
 @tool(writes=True)
@@ -251,9 +254,11 @@ def search(
     since: s.When = "",
     until: s.Text = "",
     limit: s.Number = HIT_LIMIT,
-    team: Annotated[bool, Field(description="also search what the team shares")] = False,
+    team: Annotated[
+        bool, Field(description="also search what the team's other machines share")
+    ] = False,
 ) -> ToolAnswer:
-    """Search everything that is remembered: memories, knowledge, guardrails, observations of
+    """Search what is known and what happened: memories, knowledge, guardrails, observations of
     sessions, journal. Start with layer 1; then use memory_show for one record in full, timeline for
     what happened around it.
     """
@@ -439,7 +444,7 @@ def _describe_page(written: SavedMemory, source: str) -> str:
 def knowledge_match(
     call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []
 ) -> ToolAnswer:
-    """Return in full the knowledge pages whose tags match a task, which is described in words."""
+    """Return the knowledge pages whose tags match a task described in words, in full."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
     text = pages.render([match.record for match in matches])
     rows = []

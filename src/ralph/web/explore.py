@@ -277,13 +277,15 @@ class _Matches(NamedTuple):
     """What a text finds.
 
     `records` are the ranked records by key, and `best` are their hits by key, the best first and
-    with repeats merged. `match` is the full-text expression for everything else, or "".
+    with repeats merged. `match` is the full-text expression for everything else, or "". `notes`
+    are for the reader.
     """
 
     ranking: Ranking
     records: Mapping[int, Record]
     best: Mapping[int, _BestHit]
     match: str
+    notes: Sequence[str]
 
 
 class _Listing:
@@ -336,11 +338,10 @@ class _Listing:
 
     def _find_words(self, text: str, embedding: Embedding | None) -> Page:
         request = self.request
-        notes: list[str] = []
         keep = lookup.EVERYTHING
         if request.task or request.chosen:
             keep = self.keep
-        matches = self._rank(text, keep, embedding, notes)
+        matches = self._rank(text, keep, embedding)
         found = self._all_matches(matches)
         total, facets = self._count(found)
         if not matches.best:
@@ -354,7 +355,7 @@ class _Listing:
             if total:
                 order = queries.page(self.connection, self.keep, None, keys=found)
         else:
-            # repeats are merged in this order, so that they do not count
+            # a record that repeats a better hit is merged into it, and is not counted
             total = max(total - len(matches.records), 0) + len(matches.best)
             order = self._order_by_relevance(matches, total, keep)
         replaced: Sequence[str] = ()
@@ -365,16 +366,15 @@ class _Listing:
             self._slice(order),
             total,
             facets,
-            [*replaced, *notes],
+            [*replaced, *matches.notes],
             best=matches.best,
             ranking=matches.ranking,
         )
 
-    def _rank(
-        self, text: str, keep: lookup.Filter, embedding: Embedding | None, notes: list[str]
-    ) -> _Matches:
-        """Rank what a text finds by words and meaning, and add notes for the reader."""
+    def _rank(self, text: str, keep: lookup.Filter, embedding: Embedding | None) -> _Matches:
+        """Rank what a text finds by words and meaning."""
         connection = self.connection
+        notes: list[str] = []
         nearness = None
         if embedding is not None:
             nearness = meaning.meaning_for(
@@ -396,7 +396,7 @@ class _Listing:
         if ranked or self.request.chosen:
             terms = question.rarest_terms(ranking.words, STANDARD.common)
             match = " OR ".join(f'"{term}"' for term in terms)
-        return _Matches(ranking, records, self._merge_hits(hits, records), match)
+        return _Matches(ranking, records, self._merge_hits(hits, records), match, notes)
 
     def _merge_hits(
         self, hits: Sequence[Hit], records: Mapping[int, Record]
