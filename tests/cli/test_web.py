@@ -65,7 +65,7 @@ def test_it_prints_its_address_answers_and_ends_well(
 def test_a_further_link_opens_another_window_of_the_running_server(ralph: Project) -> None:
     none = ralph("web", "--link", "--no-open")
     assert (none.code, none.out) == (1, "")
-    assert "no `ralph web` runs for this project" in none.err
+    assert "is not running" in none.err
     assert ralph("web", "--link", "--port", "8123").code == 2
     process = start(ralph.root, "--no-open")
     try:

@@ -192,7 +192,7 @@ def test_the_home_folder_is_no_project_unless_it_is_named(
 
     async def look(talk: Talk) -> None:
         for name, arguments in (("status", {}), ("memory_add", {"text": "x"})):
-            assert "are never a project by themselves" in await talk.refused(name, **arguments)
+            assert "never become one" in await talk.refused(name, **arguments)
 
     talk(None, look)
     talk(None, look, env={"CLAUDE_PROJECT_DIR": str(home)})
@@ -209,7 +209,7 @@ def test_a_root_that_is_not_there_is_told_by_every_tool_and_the_list_still_comes
 ) -> None:
     async def look(talk: Talk) -> None:
         assert len((await talk.client.list_tools()).tools) == 18
-        assert "there is no such folder" in await talk.refused("status")
-        assert "there is no such folder" in await talk.refused("memory_add", text="x")
+        assert "no such folder" in await talk.refused("status")
+        assert "no such folder" in await talk.refused("memory_add", text="x")
 
     talk(tmp_path / "nowhere", look)

@@ -128,7 +128,7 @@ def test_context_is_what_a_hook_would_hand_over(root: Path, mode: str) -> None:
         assert got["text"] == Project(root)("context", "docker compose says connection refused").out
         assert got["records"][0]["id"].startswith("mem-")
         assert (await talk.got("context", prompt="zebra crossing"))["notes"] == [
-            "Nothing relates to that."
+            "Nothing relevant found."
         ]
         start = await talk.read("context")
         assert start.startswith("[ralph] Reference from earlier work")

@@ -26,7 +26,7 @@ def test_a_page_is_kept_with_its_origin_and_the_same_title_is_brought_up_to_date
             "knowledge_add", title="배포 절차", text="make ship 을 돌린다.", tags="release, ship"
         )
         assert got["change"] == "updated"
-        assert got["notes"][0].startswith("the text before is kept as ret-")
+        assert got["notes"][0].startswith("the previous text is kept as ret-")
         same = {"title": "배포 절차", "text": "make ship 을 돌린다.", "tags": ["release"]}
         assert (await talk.got("knowledge_add", **same))["change"] == "unchanged"
 

@@ -149,7 +149,7 @@ def test_a_list_gives_the_newest_and_says_how_many_there_are(root: Path) -> None
     async def list_(talk: Talk) -> None:
         got = await talk.got("memory_list", limit=1)
         assert (len(got["hits"]), got["total"]) == (1, 3)
-        assert got["notes"] == ["2 older ones; a higher limit lists them"]
+        assert got["notes"][0].startswith("2 older")
         assert "결제" in await talk.read("memory_list", tags=["payments"])
         assert "type: Input should be 'pattern'" in await talk.refused("memory_list", type="tip")
 

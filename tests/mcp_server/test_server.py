@@ -70,7 +70,7 @@ def test_a_server_that_only_reads_refuses_to_write_and_writes_nothing(
             ("memory_add", {"text": "x"}), ("memory_edit", {"id": name, "text": "x"}), ("memory_delete", {"id": name}),
             ("knowledge_add", {"title": "a", "text": "b", "tags": ["c"]}),
         ):  # fmt: skip
-            assert "this server only reads" in await talk.refused(tool, **arguments)
+            assert "this server is read-only" in await talk.refused(tool, **arguments)
 
     talk(root, look, mode=mode, read_only=True)
     assert (root / ".agent/memories.md").read_bytes() == before

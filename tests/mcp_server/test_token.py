@@ -36,6 +36,6 @@ def test_the_token_of_the_variable_is_used() -> None:
     ],
 )
 def test_what_cannot_be_sent_or_could_be_guessed_is_refused_and_not_repeated(text: str) -> None:
-    with pytest.raises(UsageError, match="no token") as caught:
+    with pytest.raises(UsageError, match="not a token") as caught:
         choose_token({VARIABLE: text})
     assert not text.strip() or text.strip() not in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from tests.support.runner import Project
 from tests.support.talking import ERAS, Talk, talk
 
-from ralph.mcp.tools import TASKS
+from ralph.mcp.tools import TASK_LIMIT
 from ralph.tasks import task
 
 
@@ -47,14 +47,14 @@ def test_a_failed_task_tells_why(root: Path) -> None:
 
 
 def test_a_long_list_of_tasks_is_bounded_and_a_file_that_is_none_is_told(empty: Path) -> None:
-    for number in range(TASKS + 1):
+    for number in range(TASK_LIMIT + 1):
         task.add(empty, f"Task {number}")
     (empty / ".ralph/tasks/t-torn").mkdir()
     (empty / ".ralph/tasks/t-torn/task.json").write_text("{", encoding="utf-8", newline="")
 
     async def look(talk: Talk) -> None:
         got = await talk.got("task_list")
-        assert (len(got["tasks"]), got["total"]) == (TASKS, TASKS + 1)
+        assert (len(got["tasks"]), got["total"]) == (TASK_LIMIT, TASK_LIMIT + 1)
         assert "t-torn" in got["notes"][0]
         assert got["notes"][1].startswith("1 more")
         assert len((await talk.got("task_list", limit=2))["tasks"]) == 2
@@ -68,9 +68,7 @@ def test_sessions_are_listed_and_shown_by_the_beginning_of_their_id(root: Path, 
         got = await talk.got("session_list")
         assert [each["id"] for each in got["sessions"]] == ["77bb-2", "3f2a-1"]
         assert got["sessions"][1]["prompt"] == "fix the login"
-        assert (await talk.got("session_list", limit=1))["notes"] == [
-            "1 more; a higher limit shows them"
-        ]
+        assert (await talk.got("session_list", limit=1))["notes"][0].startswith("1 more")
         one = await talk.got("session_show", id="3f2a")
         assert one["summary"].startswith("Goal: fix the login")
         assert [hit["type"] for hit in one["hits"]] == ["note", "error", "note"]

@@ -1,7 +1,8 @@
-"""How a function becomes a tool: the types of its arguments, its schema, and the forms of its answer.
+"""How a function becomes a tool: the types of its arguments, its schema and the form of its answer.
 
-Models send numbers as text and lists with commas: both are accepted. Schemas are short, since a client may load them
-into every conversation. An answer's object and text hold the same, and say that it is data.
+Models send numbers as text and lists with commas; both are accepted. Schemas are short, because a
+client may load them into every conversation. An answer says the same as an object and as text, and
+marks remembered text as data.
 """
 
 from __future__ import annotations
@@ -29,46 +30,68 @@ from ralph.search import filters
 from ralph.storage.library import Stored
 
 Schema = dict[str, Any]
-_MAX_TEXT = 100_000
-_MAX_WORD = 500
+_MAX_TEXT_CHARACTERS = 100_000
+_MAX_WORD_CHARACTERS = 500
 _MAX_WORDS = 100
-_MAX_NUMBER = 1_000_000
+_MAX_NUMBER = 1_000_000  # a higher limit means the same
+_MAX_REMEMBERED_WARNINGS = 256
 _ABOUT = render.INTRO.removeprefix(NOTE)
+_OMITTED_FROM_SCHEMAS = ("title", "default", "additionalProperties")
+_REQUIRED_MEMORY_MEMBERS = ("id", "type", "text", "tags")
+_OPTIONAL_MEMORY_MEMBERS = ("title", "created_at", "updated_at", "source", "by", "via")
+
+
+# --- arguments ----------------------------------------------------------------------------------
 
 
 def _to_text(value: object) -> object:
-    if isinstance(value, str) and len(value) > _MAX_TEXT:
-        raise ValueError(f"has {len(value)} characters; at most {_MAX_TEXT} can be sent")
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(value, str) and len(value) > _MAX_TEXT_CHARACTERS:
+        raise ValueError(f"has {len(value)} characters; at most {_MAX_TEXT_CHARACTERS} are allowed")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value
 
 
 def _to_words(value: object) -> object:
     if isinstance(value, str):
-        text = str(_to_text(value))
-        value = text.split(",")
-        if text.lstrip().startswith("["):
-            with suppress(ValueError, RecursionError):
-                value = json.loads(text)
+        value = _split_words(value)
     if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
         raise ValueError('must be a list of texts such as ["a", "b"]')
     words = [word.strip() for word in value if word.strip()]
-    if len(words) > _MAX_WORDS or any(len(word) > _MAX_WORD for word in words):
-        raise ValueError(f"can have at most {_MAX_WORDS} words of at most {_MAX_WORD} characters")
+    if len(words) > _MAX_WORDS or any(len(word) > _MAX_WORD_CHARACTERS for word in words):
+        raise ValueError(
+            f"can have at most {_MAX_WORDS} words of at most {_MAX_WORD_CHARACTERS} characters"
+        )
     return words
 
 
-_AS_TEXT, _AS_WORDS = map(BeforeValidator, (_to_text, _to_words))
+def _split_words(text: str) -> object:
+    """Read a list that was sent as text: as JSON, or separated by commas."""
+    text = str(_to_text(text))
+    if text.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return text.split(",")
+
+
+_AS_TEXT = BeforeValidator(_to_text)
+_AS_WORDS = BeforeValidator(_to_words)
 Text = Annotated[str, _AS_TEXT]
 Number = Annotated[int, Field(ge=1), AfterValidator(lambda number: min(number, _MAX_NUMBER))]
 Words = Annotated[list[str], _AS_WORDS]
 KindName = Literal["pattern", "decision", "fix", "context"]
 KindNames = Annotated[list[KindName], _AS_WORDS]
-When = Annotated[str, _AS_TEXT, Field(description="date or 7d, 24h")]
-Layer = Annotated[int, Field(ge=1, le=3, description="1 line, 2 what is around, 3 whole")]
+When = Annotated[str, _AS_TEXT, Field(description="a date, or an age such as 7d, 24h")]
+Layer = Annotated[
+    int, Field(ge=1, le=3, description="1: one line, 2: with what is around it, 3: in full")
+]
 Hops = Annotated[int, Field(ge=1, le=6)]
 Families = Annotated[list[Literal["memory", "observation", "journal"]], _AS_WORDS]
 OutcomeName = Literal["", "done", "failed", "retried", "blocked", "interrupted"]
 StateName = Literal["", "pending", "in_progress", "blocked", "done", "failed"]
+
+
+# --- tools --------------------------------------------------------------------------------------
 
 
 class Tool(NamedTuple):
@@ -97,9 +120,9 @@ def tool(
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         name = function.__name__
-        about = " ".join((function.__doc__ or "").split())
+        description = " ".join((function.__doc__ or "").split())
         sdk = SdkTool.from_function(
-            function, name, description=about, context_kwarg="call", structured_output=False
+            function, name, description=description, context_kwarg="call", structured_output=False
         )
         TOOLS[name] = Tool(name, function, sdk, writes, asks)
         return function
@@ -108,25 +131,34 @@ def tool(
 
 
 def _shorten(schema: Any) -> Any:
+    """Return a JSON schema without what a model does not need."""
     if isinstance(schema, list):
-        return [_shorten(each) for each in schema]
+        return [_shorten(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
-    if len(options) == 1:
-        schema = {**options[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
-    short = {
-        key: (
-            {name: _shorten(each) for name, each in value.items()}
-            if key == "properties"
-            else _shorten(value)
-        )
-        for key, value in schema.items()
-        if key not in ("title", "default", "additionalProperties")
-    }
-    if "" in short.get("enum", ()):
-        short["enum"] = [each for each in short["enum"] if each]
+    short: Schema = {}
+    for key, value in _without_null(schema).items():
+        if key in _OMITTED_FROM_SCHEMAS:
+            continue
+        if key == "properties":  # its keys are arguments, and one may be named `title`
+            short[key] = {name: _shorten(argument) for name, argument in value.items()}
+        elif key == "enum":  # an empty value is the default, which need not be sent
+            short[key] = [option for option in value if option != ""]
+        else:
+            short[key] = _shorten(value)
     return short
+
+
+def _without_null(schema: Schema) -> Schema:
+    """Return the schema of a value that may be absent, as that of the value."""
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) != 1:
+        return schema
+    others = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**options[0], **others}
+
+
+# --- calls --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -143,17 +175,17 @@ class ToolCall:
         """The effective settings; each warning is printed once, on stderr."""
         loaded = load(self.root, env=self.env)
         for warning in loaded.warnings:
-            _warn(warning)
+            _warn_once(warning)
         return loaded.config
 
     @property
     def task(self) -> str:
-        """The task that the agent works on, which bounds what it sees."""
+        """The task that the agent works on, which limits what it sees."""
         return filters.current_task(self.root, self.env)
 
     @property
     def author(self) -> dict[str, Any]:
-        """Who writes, by which way, and the secret patterns of the project, as verbs take them."""
+        """The keyword arguments of functions that write: the author and the secret patterns."""
         name = quarantine.clean_name(self.client)
         via = f"mcp ({name})" if name else "mcp"
         return {"by": "agent", "via": via, "patterns": self.config.privacy.patterns}
@@ -163,52 +195,67 @@ class ToolCall:
         return f"{paths.shown(stored.path, self.root)}:{stored.line}"
 
 
-@lru_cache(maxsize=256)
-def _warn(warning: str) -> None:
-    """The cache remembers which were printed."""
+@lru_cache(maxsize=_MAX_REMEMBERED_WARNINGS)
+def _warn_once(warning: str) -> None:
+    """Print a warning; the cache remembers which ones were printed."""
     sys.stderr.write(f"warning: {warning}\n")
 
 
+# --- answers ------------------------------------------------------------------------------------
+
+
 class ToolAnswer(NamedTuple):
-    """An answer: an object for programs, and a text to be read."""
+    """An answer: an object for programs, and a text for readers."""
 
     members: Mapping[str, object]
     text: str
 
 
 def report(sentence: str, members: Mapping[str, object], notes: Sequence[str] = ()) -> ToolAnswer:
-    """Return what a tool did, in a sentence."""
+    """Return what a tool did, in a sentence; empty notes are left out."""
     remarks = [note for note in notes if note]
-    return ToolAnswer(
-        {**members, **({"notes": remarks} if remarks else {})}, "\n".join([sentence, *remarks])
-    )
+    text = "\n".join([sentence, *remarks])
+    return ToolAnswer(with_notes(members, remarks), text)
 
 
 def frame(
     content: str, members: Mapping[str, object], notes: Sequence[str] = (), nothing: str = ""
 ) -> ToolAnswer:
-    """Return remembered text, marked as data; `nothing` is the note when there is none."""
+    """Return remembered text, marked as data.
+
+    Empty notes are left out. `nothing` is the first note if there is no content.
+    """
     remarks = [render.one_line(note) for note in notes if note]
-    if not content and nothing:
-        remarks.insert(0, nothing)
-    text = render.framed(render.INTRO, render.clean(content)) if content else ""
-    about = {"about": _ABOUT} if content else {}
-    members = {**about, **members, **({"notes": remarks} if remarks else {})}
-    return ToolAnswer(members, (text + render.notes(remarks)).rstrip("\n"))
+    if not content:
+        if nothing:
+            remarks.insert(0, nothing)
+        return ToolAnswer(with_notes(members, remarks), render.notes(remarks).rstrip("\n"))
+    text = render.framed(render.INTRO, render.clean(content)) + render.notes(remarks)
+    return ToolAnswer(with_notes({"about": _ABOUT, **members}, remarks), text.rstrip("\n"))
+
+
+def with_notes(members: Mapping[str, object], notes: Sequence[str]) -> dict[str, object]:
+    """Return members with `notes`, unless there are none."""
+    if notes:
+        return {**members, "notes": notes}
+    return dict(members)
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Return a cleaned text on one line, truncated where it is too long."""
+    """Return a cleaned text on one line, cut to a number of characters (0: not cut)."""
     line = render.one_line(text)
-    return f"{line[: limit - 1].rstrip()}…" if limit and len(line) > limit else line
+    if not limit or len(line) <= limit:
+        return line
+    return f"{line[: limit - 1].rstrip()}…"
 
 
 def memory_members(record: Record, source: str) -> dict[str, object]:
     """Return a memory in full, without empty members and with nothing that a host would obey."""
-    members = record_json(record, source) | {
-        "text": render.clean(record.text),
-        "title": one_line(record.title),
-    }
-    required = ("id", "type", "text", "tags")
-    names = (*required, "title", "created_at", "updated_at", "source", "by", "via")
-    return {name: members[name] for name in names if members[name] or name in required}
+    members = record_json(record, source)
+    members["text"] = render.clean(record.text)
+    members["title"] = one_line(record.title)
+    shown = {name: members[name] for name in _REQUIRED_MEMORY_MEMBERS}
+    for name in _OPTIONAL_MEMORY_MEMBERS:
+        if members[name]:
+            shown[name] = members[name]
+    return shown

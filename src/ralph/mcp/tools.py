@@ -1,77 +1,98 @@
 """The tools of the MCP server: typed functions from which the SDK derives the schemas.
 
-A tool is named as its command is. Its docstring is what a model reads, so each word is paid for in every conversation:
-a test holds the list to 2,500 tokens.
+A tool has the name of its command. Its docstring is what a model reads, so that every word costs
+tokens in every conversation: a test limits the list of tools to 2,500 tokens.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints
 
 from ralph.core import render
 from ralph.core.errors import NotFound, UsageError
-from ralph.core.record import Detail, Family, Hit, MemoryKind, Outcome, Query, SearchResult
+from ralph.core.graph import Edge
+from ralph.core.record import Detail, Family, Hit, MemoryKind, Outcome, Query, Record, SearchResult
 from ralph.core.settings import Inject
-from ralph.core.work import TaskStatus
+from ralph.core.work import Story, TaskStatus
 from ralph.install import hook_state
 from ralph.mcp import schema as s
-from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool
+from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool, with_notes
 from ralph.memory import knowledge, memory, quarantine
 from ralph.memory import knowledge_match as pages
+from ralph.memory.memory import Change, SavedMemory
 from ralph.recall import context as injected_context
 from ralph.recall import graph, journal, sessions
 from ralph.recall import search as searching
 from ralph.recall.brief import journal_block
+from ralph.recall.journal import JournalMatch
 from ralph.recall.json_shapes import journal_json, mark_weak, session_json, task_json
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.recall.sessions import Session
 from ralph.search.filters import full_id, kinds, node_types, relations, when
+from ralph.search.graph import ReachedNode
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.storage import board
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask
 
-LIMIT = 5
-LAST = 20
-AROUND = 20
-NEAR = 20
-SESSIONS = 20
-TASKS = 30
-"""How many hits, memories, events, neighbors, sessions and tasks an answer has unless the caller names a limit."""
-_PROMPT_LENGTH = 160
-_LISTED = ("memories", "personal")  # the files that memory_list and memory_search read
+# How many items an answer has unless the caller sets a limit.
+HIT_LIMIT = 5
+MEMORY_LIMIT = 20
+EVENT_LIMIT = 20
+NODE_LIMIT = 20
+SESSION_LIMIT = 20
+TASK_LIMIT = 30
+
+_MAX_PROMPT_CHARACTERS = 160  # of a session's first prompt
+_MAX_NODE_NAME_CHARACTERS = 200
+_MINUTE_CHARACTERS = 16  # of a time that begins with YYYY-MM-DDTHH:MM
+_FILES = ("memories", "personal")  # the files that memory_list and memory_search read
 _WITHHELD = (
-    "(withheld: it came from a tool and gives orders; search with its id and layer 3 shows it)"
+    "(withheld: it came from a tool and reads like an instruction; "
+    "search for its id with layer 3 to see it)"
 )
+_TASK_MEMBERS = ("id", "title", "status", "priority", "ready", "waits_for")
+_SESSION_MEMBERS = ("id", "started_at", "ended_at", "host", "task", "observations")
+
 TOOLS = s.TOOLS  # every tool by its name; each function here adds itself
 Name = Annotated[s.Text, StringConstraints(strip_whitespace=True)]
+Members = dict[str, object]
 
 
 def _more(count: int) -> str:
-    return f"{count} more; a higher limit shows them" if count > 0 else ""
+    """Return a note about what a limit left out, or ""."""
+    if count <= 0:
+        return ""
+    return f"{count} more; use a higher limit to see them"
 
 
 def _private(parts: int) -> str:
-    return f"left out {parts} private part(s)" if parts else ""
+    """Return a note about private parts, or ""."""
+    if not parts:
+        return ""
+    return f"left out {parts} private part(s)"
+
+
+# --- memories -----------------------------------------------------------------------------------
 
 
 @tool(writes=True)
 def memory_add(
     call: ToolCall, text: s.Text, type: s.KindName = "pattern", tags: s.Words = []
 ) -> ToolAnswer:
-    """Keep what was learned, in a few sentences, for later sessions. No secrets."""
+    """Store what was learned, in a few sentences, for later sessions. No secrets."""
     added = memory.add(call.root, text, MemoryKind(type), tags, **call.author)
     record = added.stored.record
     source = call.source(added.stored)
-    sentence = f"Added {record.kind.value} {record.id} ({source})"
-    if not added.is_new:
-        sentence = f"Already there: {record.id} ({source}); nothing was added."
+    sentence = f"Already there: {record.id} ({source}); not added"
+    if added.is_new:
+        sentence = f"Added {record.kind.value} {record.id} ({source})"
     members = {"id": record.id, "added": added.is_new, "source": source}
     return report(sentence, members, [_private(added.private_parts)])
 
@@ -82,82 +103,74 @@ def memory_search(
     query: s.Text,
     type: s.KindNames = [],
     tags: s.Words = [],
-    limit: s.Number = LIMIT,
+    limit: s.Number = HIT_LIMIT,
 ) -> ToolAnswer:
-    """Find memories alone, by words or meaning: a line each (id, type, text). memory_show gives one whole."""
+    """Search memories only, by words or meaning. Returns one line each (id, type, text);
+    memory_show returns one in full.
+    """
     request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
     notes: list[str] = []
     result, _ = memory.search(
-        call.root, request, in_=_LISTED, embedding=call.config.embedding, warn=notes.append
+        call.root, request, in_=_FILES, embedding=call.config.embedding, warn=notes.append
     )
-    shown = searching.show_hits(call.root, result, fit=limit == LIMIT)
-    notes += [*describe_replacements(result.instead), _more(result.total - len(shown))]
-    if shown and all(each.hit.weak for each in shown):
+    shown = searching.show_hits(call.root, result, fit=limit == HIT_LIMIT)
+    notes += describe_replacements(result.instead)
+    notes.append(_more(result.total - len(shown)))
+    if shown and all(hit.hit.weak for hit in shown):
         notes.append(WEAK)
     return _lines_answer(shown, result.total, notes, "No memories found.")
 
 
 @tool()
 def memory_show(call: ToolCall, id: Name) -> ToolAnswer:
-    """One memory, or any record that search found, whole."""
+    """Show a memory, or any record that search found, in full."""
     try:
         stored = memory.show(call.root, id)
-    except NotFound as missing:
+    except NotFound as no_memory:
         try:
-            result = searching.show(call.root, [id], task=call.task)
+            return _show_record(call, id)
         except NotFound:
-            raise missing from None
-        record = result.shown[0].hit.record
-        text = result.shown[0].text
-        members = {
-            "id": record.id,
-            "type": record.kind.value,
-            "text": render.clean(text),
-            "tags": list(record.tags),
-        }
-        return frame(text, members, result.notes)
+            raise no_memory from None
     source = call.source(stored)
-    return frame(
-        f"{render.record_details(stored.record)}\n\nfile: {source}",
-        s.memory_members(stored.record, source),
-    )
+    text = f"{render.record_details(stored.record)}\n\nfile: {source}"
+    return frame(text, s.memory_members(stored.record, source))
+
+
+def _show_record(call: ToolCall, record_id: str) -> ToolAnswer:
+    result = searching.show(call.root, [record_id], task=call.task)
+    shown = result.shown[0]
+    record = shown.hit.record
+    members: Members = {
+        "id": record.id,
+        "type": record.kind.value,
+        "text": render.clean(shown.text),
+        "tags": list(record.tags),
+    }
+    return frame(shown.text, members, result.notes)
 
 
 @tool()
 def memory_list(
-    call: ToolCall, limit: s.Number = LAST, type: s.KindNames = [], tags: s.Words = []
+    call: ToolCall, limit: s.Number = MEMORY_LIMIT, type: s.KindNames = [], tags: s.Words = []
 ) -> ToolAnswer:
-    """The newest memories, a line each."""
-    kinds = memory.kinds_named(type)
-    entries = memory.list_(call.root, in_=_LISTED, kinds=kinds, tags=tuple(tags), last=sys.maxsize)
+    """List the newest memories, one line each."""
+    entries = memory.list_(
+        call.root,
+        in_=_FILES,
+        kinds=memory.kinds_named(type),
+        tags=tuple(tags),
+        last=sys.maxsize,
+    )
     newest = tuple(Hit(stored.record, 0.0) for stored in entries[-limit:])
     shown = searching.show_hits(call.root, SearchResult(newest, len(entries)))
+    notes = []
     older = len(entries) - len(shown)
-    notes = [f"{older} older ones; a higher limit lists them"] if older else []
-    return _lines_answer(shown, len(entries), notes, "No memories yet.")
-
-
-def _lines_answer(
-    shown: Sequence[ShownHit], total: int, notes: Sequence[str], nothing: str
-) -> ToolAnswer:
-    return frame(
-        "\n".join(each.text for each in shown),
-        {"hits": [*map(_line, shown)], "total": total},
-        notes,
-        nothing,
-    )
-
-
-def _line(shown: ShownHit) -> dict[str, object]:
-    record = shown.hit.record
-    name = shown.name or record.id
-    text = (
-        shown.text
-        if "\n" in shown.text
-        else shown.text.removeprefix(name).strip().removeprefix(record.kind.value)
-    )
-    text = render.clean(text.strip())
-    return {"id": name, "type": record.kind.value, "text": text, **mark_weak(shown.hit.weak)}
+    if older:
+        notes.append(f"{older} older; use a higher limit to see them")
+    nothing = "No memories yet."
+    if type or tags:
+        nothing = "No memories found."
+    return _lines_answer(shown, len(entries), notes, nothing)
 
 
 @tool(writes=True)
@@ -168,21 +181,27 @@ def memory_edit(
     type: s.KindName | None = None,
     tags: s.Words | None = None,
 ) -> ToolAnswer:
-    """Correct a memory: what is given replaces its text, type or tags."""
+    """Correct a memory: the given text, type or tags replace its own."""
     if text is None and type is None and tags is None:
-        raise UsageError("there is nothing to change", hint="give text, type or tags")
-    kind = MemoryKind(type) if type else None
+        raise UsageError("there is nothing to change", hint="give a text, a type or tags")
+    kind = None
+    if type:
+        kind = MemoryKind(type)
     edited = memory.edit(call.root, id, text=text, kind=kind, tags=tags, **call.author)
     source = call.source(edited.stored)
-    sentence = f"Changed {id} ({source})" if edited.changed else f"Nothing changed in {id}"
-    same = f"{edited.same_as} already says the same" if edited.same_as else ""
-    members = {"id": id, "changed": edited.changed, "source": source}
-    return report(sentence, members, [same, _private(edited.private_parts)])
+    sentence = f"Nothing changed in {id}"
+    if edited.changed:
+        sentence = f"Changed {id} ({source})"
+    notes = []
+    if edited.same_as:
+        notes.append(f"{edited.same_as} already says the same")
+    notes.append(_private(edited.private_parts))
+    return report(sentence, {"id": id, "changed": edited.changed, "source": source}, notes)
 
 
 @tool(writes=True, asks=True)
 def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
-    """Delete a memory; a person may be asked first. Gives its text back."""
+    """Delete a memory and return its text. A person may be asked first."""
     deleted = memory.delete(call.root, id, expect=call.agreed)
     record = deleted.record
     source = call.source(deleted)
@@ -191,11 +210,37 @@ def memory_delete(call: ToolCall, id: Name) -> ToolAnswer:
     ]
     if render.clean(record.text) != record.text:
         notes.append(
-            "Characters and tags that a host would obey are left out here; git may have it as it was."
+            "Control characters and host tags were removed here; git may still have the original."
         )
-    return frame(
-        render.record_details(record), {"deleted": True, **s.memory_members(record, source)}, notes
-    )
+    members = {"deleted": True, **s.memory_members(record, source)}
+    return frame(render.record_details(record), members, notes)
+
+
+def _lines_answer(
+    shown: Sequence[ShownHit], total: int, notes: Sequence[str], nothing: str
+) -> ToolAnswer:
+    content = "\n".join(hit.text for hit in shown)
+    members: Members = {"hits": [_hit_members(hit) for hit in shown], "total": total}
+    return frame(content, members, notes, nothing)
+
+
+def _hit_members(shown: ShownHit) -> Members:
+    """Return a hit as JSON; its text does not repeat the id and the type."""
+    record = shown.hit.record
+    name = shown.name or record.id
+    text = shown.text
+    is_one_line = "\n" not in text
+    if is_one_line:
+        text = text.removeprefix(name).strip().removeprefix(record.kind.value)
+    return {
+        "id": name,
+        "type": record.kind.value,
+        "text": render.clean(text.strip()),
+        **mark_weak(shown.hit.weak),
+    }
+
+
+# --- search, timeline and context ---------------------------------------------------------------
 
 
 @tool()
@@ -208,37 +253,51 @@ def search(
     tags: s.Words = [],
     since: s.When = "",
     until: s.Text = "",
-    limit: s.Number = LIMIT,
-    team: Annotated[bool, Field(description="also what other machines of the team share")] = False,
+    limit: s.Number = HIT_LIMIT,
+    team: Annotated[
+        bool, Field(description="also search what the team's other machines share")
+    ] = False,
 ) -> ToolAnswer:
-    """Find what is known and what happened: memories, knowledge, guardrails, observations of sessions, journal.
-    Start at layer 1; then memory_show for one whole, timeline for what is around it.
+    """Search what is known and what happened: memories, knowledge, guardrails, observations of
+    sessions, journal. Start with layer 1; then use memory_show for one record in full, timeline for
+    what happened around it.
     """
-    families = tuple(map(Family, family))
     detail = Detail(layer)
-    words = Query(query, kinds(type), tuple(tags), when(since), when(until), families)
-    words = replace(words, limit=limit, layer=detail, task=call.task)
-    fit = limit == LIMIT
+    request = Query(
+        query,
+        kinds(type),
+        tuple(tags),
+        when(since),
+        when(until),
+        tuple(Family(name) for name in family),
+        limit=limit,
+        layer=detail,
+        task=call.task,
+    )
+    fit = limit == HIT_LIMIT
     if team:
         from ralph.sharing import team_search
 
-        answer = team_search.search(call.root, words, call.config.team, fit=fit)
+        answer = team_search.search(call.root, request, call.config.team, fit=fit)
     else:
-        answer = searching.search(call.root, words, embedding=call.config.embedding, fit=fit)
-    more = _more(answer.found.total - sum(each.count for each in answer.shown))
-    return _hits_answer(
-        call.root, answer, detail, [*describe_replacements(answer.found.instead), more]
-    )
+        answer = searching.search(call.root, request, embedding=call.config.embedding, fit=fit)
+    notes = list(describe_replacements(answer.found.instead))
+    notes.append(_more(answer.found.total - _shown_count(answer)))
+    return _hits_answer(call.root, answer, detail, notes)
 
 
 @tool()
 def timeline(
-    call: ToolCall, id: Name = "", since: s.When = "", until: s.Text = "", limit: s.Number = AROUND
+    call: ToolCall,
+    id: Name = "",
+    since: s.When = "",
+    until: s.Text = "",
+    limit: s.Number = EVENT_LIMIT,
 ) -> ToolAnswer:
-    """What happened around a record (id), or in a stretch of time (since, until)."""
+    """Show what happened around a record (id), or in a period (since, until)."""
     if not (id or since or until):
         raise UsageError(
-            "there is nothing to look around", hint="name a record's id, or a time with since: 7d"
+            "there is nothing to look around", hint="give the id of a record, or a time: since 7d"
         )
     answer = searching.timeline(
         call.root, id, since=when(since), until=when(until), limit=limit, task=call.task
@@ -248,107 +307,157 @@ def timeline(
 
 @tool()
 def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
-    """What an agent is given with a prompt; without one, the brief at a session's start."""
-    config = call.config
+    """Show what is injected with a prompt; without one, the brief at the start of a session."""
     notes = []
-    records: list[dict[str, Any]]
     if hook_state.paused_since(call.root) is not None:
         notes.append("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
+    inject = call.config.memories.inject
+    if prompt and inject is not Inject.AUTO:
+        notes.append(f"memories.inject is {inject}: hooks inject nothing with a prompt")
     if prompt:
-        if config.memories.inject is not Inject.AUTO:
-            notes.append(
-                f"memories.inject is {config.memories.inject}: hooks inject nothing with a prompt"
-            )
-        answer = injected_context.answer_prompt(call.root, config, prompt, task=call.task)
-        text = answer.text
-        records = list(answer.reasons)
-        notes += [] if text else ["Nothing relates to that."]
-    else:  # without the skill, which teaches the command line: the list of tools teaches enough
-        config = replace(config, memories=replace(config.memories, skill_injection=False))
-        brief = injected_context.brief_session(call.root, config, "", task=call.task)
-        text = brief.text
-        records = [{"id": each.id, "tokens": each.tokens} for each in brief.records]
-        notes += [] if text else ["There is nothing to give."]
-    members = {"text": text, "records": records, **({"notes": notes} if notes else {})}
-    return ToolAnswer(members, (text + render.notes(notes)).rstrip("\n"))
+        injected = _injected_with_prompt(call, prompt)
+    else:
+        injected = _injected_at_start(call)
+    if not injected.text:
+        notes.append(injected.nothing)
+    members = with_notes({"text": injected.text, "records": injected.records}, notes)
+    return ToolAnswer(members, (injected.text + render.notes(notes)).rstrip("\n"))
+
+
+class _Injected(NamedTuple):
+    """A text that is injected, its records, and the note if there is none."""
+
+    text: str
+    records: list[dict[str, Any]]
+    nothing: str
+
+
+def _injected_with_prompt(call: ToolCall, prompt: str) -> _Injected:
+    answer = injected_context.answer_prompt(call.root, call.config, prompt, task=call.task)
+    return _Injected(answer.text, list(answer.reasons), "Nothing relevant found.")
+
+
+def _injected_at_start(call: ToolCall) -> _Injected:
+    """Return the brief without the skill, because the list of tools says enough about Ralph."""
+    memories = replace(call.config.memories, skill_injection=False)
+    config = replace(call.config, memories=memories)
+    brief = injected_context.brief_session(call.root, config, "", task=call.task)
+    records = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
+    return _Injected(brief.text, records, "There is nothing to inject.")
+
+
+def _shown_count(answer: SearchAnswer) -> int:
+    """Return how many records an answer shows, with those that are merged into others."""
+    return sum(hit.count for hit in answer.shown)
 
 
 def _hits_answer(
     root: Path, answer: SearchAnswer, layer: Detail, notes: Sequence[str] = ()
 ) -> ToolAnswer:
-    texts, hits = _safe_hits(root, answer, layer)
-    separator = "\n\n" if any("\n" in text for text in texts) else "\n"
-    members = {"hits": hits, "total": max(answer.found.total, len(hits)), "tokens": answer.tokens}
-    notes = [*answer.warnings, *answer.notes, *notes, *([WEAK] if answer.is_weak else [])]
-    return frame(separator.join(texts), members, notes, "Nothing found.")
+    hits = _safe_hits(root, answer, layer)
+    members: Members = {
+        "hits": [_hit_members(hit) for hit in hits],
+        "total": max(answer.found.total, len(hits)),
+        "tokens": answer.tokens,
+    }
+    all_notes = [*answer.warnings, *answer.notes, *notes]
+    if answer.is_weak:
+        all_notes.append(WEAK)
+    separator = "\n"
+    if any("\n" in hit.text for hit in hits):
+        separator = "\n\n"
+    content = separator.join(hit.text for hit in hits)
+    return frame(content, members, all_notes, "Nothing found.")
 
 
-def _safe_hits(
-    root: Path, answer: SearchAnswer, layer: Detail
-) -> tuple[list[str], list[dict[str, object]]]:
-    """Return the text of each hit and its members; prompt injections are withheld unless found by their id."""
-    texts: list[str] = []
-    hits: list[dict[str, object]] = []
+def _safe_hits(root: Path, answer: SearchAnswer, layer: Detail) -> list[ShownHit]:
+    """Return hits with prompt injections withheld, except in a record that its id requested."""
     may_inject = quarantine.injectable(root)
-    for each in answer.shown:
-        record = each.hit.record
-        text = each.text
-        if each.hit.why != ("id",):
-            is_memory = record.family is Family.MEMORY
-            said = f"{record.title}\n{record.text}"
-            if not may_inject(record) if is_memory else render.withheld(record.origin.by, said):
-                text = f"{each.name or record.id} {_WITHHELD}"
-            elif layer is Detail.TIMELINE and "\n" in text:
-                text = "\n".join(  # who wrote a line around the hit is unknown, so any that gives orders is withheld
-                    f"{name} {_WITHHELD}"
-                    if name != record.id and render.looks_like_instructions(line)
-                    else line
-                    for name, line in ((line.partition(" ")[0], line) for line in text.split("\n"))
-                )
-        texts.append(text)
-        hits.append(_line(replace(each, text=text)))
-    return texts, hits
+    safe = []
+    for shown in answer.shown:
+        is_requested = shown.hit.why == ("id",)
+        if not is_requested:
+            shown = replace(shown, text=_safe_text(shown, layer, may_inject))
+        safe.append(shown)
+    return safe
+
+
+def _safe_text(shown: ShownHit, layer: Detail, may_inject: Callable[[Record], bool]) -> str:
+    record = shown.hit.record
+    if record.family is Family.MEMORY:
+        is_withheld = not may_inject(record)
+    else:
+        is_withheld = render.withheld(record.origin.by, f"{record.title}\n{record.text}")
+    if is_withheld:
+        return f"{shown.name or record.id} {_WITHHELD}"
+    if layer is Detail.TIMELINE:
+        return _safe_lines(shown.text, record.id)
+    return shown.text
+
+
+def _safe_lines(text: str, record_id: str) -> str:
+    """Withhold the lines around a record that look like instructions, whoever wrote them."""
+    if "\n" not in text:
+        return text
+    lines = []
+    for line in text.split("\n"):
+        name, _, _ = line.partition(" ")
+        if name != record_id and render.looks_like_instructions(line):
+            line = f"{name} {_WITHHELD}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+# --- knowledge and journal ----------------------------------------------------------------------
 
 
 @tool(writes=True)
 def knowledge_add(
     call: ToolCall, title: s.Text, text: s.Text, tags: s.Words, feature: s.Text = ""
 ) -> ToolAnswer:
-    """Keep what needs a page of up to 500 words. The same title is updated."""
+    """Store knowledge that needs a page, of up to 500 words. A page with the same title is
+    updated.
+    """
     written = knowledge.add(call.root, title, text, tags, feature=feature, **call.author)
-    verbs = {
-        memory.Change.NEW: "Added",
-        memory.Change.UPDATED: "Updated",
-        memory.Change.UNCHANGED: "Already there:",
-    }
     name = written.stored.record.id
     source = call.source(written.stored)
-    notes = [
-        f"the text before is kept as {written.replaced}" if written.replaced else "",
-        "the text was cut to about 500 words" if written.shortened else "",
-        _private(written.private_parts),
-    ]
+    notes = []
+    if written.replaced:
+        notes.append(f"the previous text is kept as {written.replaced}")
+    if written.shortened:
+        notes.append("the text was cut to about 500 words")
+    notes.append(_private(written.private_parts))
     members = {"id": name, "change": written.change.value, "source": source}
-    return report(f"{verbs[written.change]} {name} ({source})", members, notes)
+    return report(_describe_page(written, source), members, notes)
+
+
+def _describe_page(written: SavedMemory, source: str) -> str:
+    place = f"{written.stored.record.id} ({source})"
+    if written.change is Change.NEW:
+        return f"Added {place}"
+    if written.change is Change.UPDATED:
+        return f"Updated {place}"
+    return f"Already there: {place}; not added"
 
 
 @tool()
 def knowledge_match(
     call: ToolCall, query: s.Text, feature: s.Text = "", files: s.Words = []
 ) -> ToolAnswer:
-    """Knowledge pages whose tags fit a task described in words: whole."""
+    """Return the knowledge pages whose tags match a task described in words, in full."""
     matches = knowledge.match(call.root, query, feature=feature, files=tuple(files))
-    text = pages.render([each.record for each in matches])
-    rows = [
-        {
-            "id": each.record.id,
-            "title": one_line(each.record.title),
-            "score": each.score,
-            "why": list(each.why),
-        }
-        for each in matches
-    ]
-    return frame(text, {"text": text, "entries": rows}, nothing="Nothing matches.")
+    text = pages.render([match.record for match in matches])
+    rows = []
+    for match in matches:
+        rows.append(
+            {
+                "id": match.record.id,
+                "title": one_line(match.record.title),
+                "score": match.score,
+                "why": list(match.why),
+            }
+        )
+    return frame(text, {"text": text, "entries": rows}, nothing="No knowledge matches.")
 
 
 @tool()
@@ -359,28 +468,35 @@ def journal_search(
     task: s.Text = "",
     outcome: s.OutcomeName = "",
     since: s.When = "",
-    limit: s.Number = LIMIT,
+    limit: s.Number = HIT_LIMIT,
 ) -> ToolAnswer:
-    """How earlier iterations of Ralph's loop ended."""
-    which = journal.JournalFilter(
-        run, task, Outcome(outcome) if outcome else None, when(since), call.task
-    )
+    """Search how earlier iterations of Ralph's loop ended."""
+    chosen_outcome = None
+    if outcome:
+        chosen_outcome = Outcome(outcome)
+    which = journal.JournalFilter(run, task, chosen_outcome, when(since), call.task)
     matches, total = journal.search(call.root, query, which, limit=limit)
-    hits = []
-    for each in matches:
-        name = str(journal_json(each.entry)["id"])
-        text = render.cut_details(
-            journal_block(each.entry, of_run=True).strip(), searching.PART, name
-        )
-        hits.append(
-            {"id": name, "type": each.entry.outcome.value, "text": text, **mark_weak(each.weak)}
-        )
-    content = "\n\n".join(f"{each['id']}\n{each['text']}" for each in hits)
-    notes = [
-        *([WEAK] if matches and all(each.weak for each in matches) else []),
-        _more(total - len(hits)),
-    ]
+    hits = [_journal_members(match) for match in matches]
+    content = "\n\n".join(f"{hit['id']}\n{hit['text']}" for hit in hits)
+    notes = []
+    if matches and all(match.weak for match in matches):
+        notes.append(WEAK)
+    notes.append(_more(total - len(hits)))
     return frame(content, {"hits": hits, "total": total}, notes, "Nothing found.")
+
+
+def _journal_members(match: JournalMatch) -> Members:
+    name = str(journal_json(match.entry)["id"])
+    block = journal_block(match.entry, of_run=True).strip()
+    return {
+        "id": name,
+        "type": match.entry.outcome.value,
+        "text": render.cut_details(block, searching.PART, name),
+        **mark_weak(match.weak),
+    }
+
+
+# --- tasks --------------------------------------------------------------------------------------
 
 
 @tool()
@@ -388,133 +504,148 @@ def task_list(
     call: ToolCall,
     status: s.StateName = "",
     feature: s.Text = "",
-    ready: Annotated[bool, Field(description="only what can begin")] = False,
-    limit: s.Number = TASKS,
+    ready: Annotated[bool, Field(description="only tasks that can be started")] = False,
+    limit: s.Number = TASK_LIMIT,
 ) -> ToolAnswer:
-    """Tasks in the order to do them."""
-    state = TaskStatus(status) if status else None
+    """List tasks in the order to do them."""
+    state = None
+    if status:
+        state = TaskStatus(status)
     matching, unread = tasks.list_(call.root, status=state, feature_id=feature, only_ready=ready)
-    rows = [_task_members(each) for each in matching[:limit]]
-    notes = [
-        f"{each.path.name} in {each.path.parent.name} is not read: {each.what}" for each in unread
-    ]
-    notes.append(_more(len(matching) - len(rows)))
-    lines = "\n".join(map(_task_line, matching[:limit]))
-    return frame(lines, {"tasks": rows, "total": len(matching)}, notes, "No tasks.")
+    page = matching[:limit]
+    notes = []
+    for problem in unread:
+        notes.append(
+            f"{problem.path.name} in {problem.path.parent.name} cannot be read: {problem.what}"
+        )
+    notes.append(_more(len(matching) - len(page)))
+    members: Members = {"tasks": [_task_members(task) for task in page], "total": len(matching)}
+    return frame("\n".join(map(_task_line, page)), members, notes, "No tasks.")
 
 
 @tool()
 def task_show(call: ToolCall, id: Name) -> ToolAnswer:
-    """One task, whole, with its stories."""
+    """Show a task with its stories."""
     view = tasks.show(call.root, id)
     task = view.listed.task
-    details = {
+    all_details = {
         "parent": task.parent,
         "feature": task.feature,
         "branch": task.branch,
         "worktree": task.worktree,
         "attempts": task.attempts,
-        "parts": [each.id for each in view.children],
+        "parts": [child.id for child in view.children],
         "stories": [
-            {"id": each.id, "title": one_line(each.title), "passes": each.passes}
-            for each in view.stories
+            {"id": story.id, "title": one_line(story.title), "passes": story.passes}
+            for story in view.stories
         ],
         "last_failure": render.clean(tasks.retry_note(task)),
     }
-    members = {**_task_members(view.listed), "description": render.clean(task.description)}
-    members |= {name: value for name, value in details.items() if value}
-    lines = [_task_line(view.listed), *([task.description] if task.description else [])]
-    lines += [
-        f"{name}: {value}"
-        for name, value in details.items()
-        if value and isinstance(value, str | int)
-    ]
-    lines += [
-        f"[{'x' if each.passes else ' '}] {each.id} {one_line(each.title)}" for each in view.stories
-    ]
-    return frame("\n".join(lines), members)
+    details = {name: value for name, value in all_details.items() if value}
+    members = _task_members(view.listed)
+    members["description"] = render.clean(task.description)
+    lines = [_task_line(view.listed)]
+    if task.description:
+        lines.append(task.description)
+    for name, value in details.items():
+        if isinstance(value, str | int):
+            lines.append(f"{name}: {value}")
+    lines += map(_story_line, view.stories)
+    return frame("\n".join(lines), {**members, **details})
 
 
-def _task_members(task: ListedTask) -> dict[str, object]:
+def _story_line(story: Story) -> str:
+    mark = "x" if story.passes else " "
+    return f"[{mark}] {story.id} {one_line(story.title)}"
+
+
+def _task_members(task: ListedTask) -> Members:
     members = task_json(task)
-    names = ("id", "title", "status", "priority", "ready", "waits_for")
-    return {**{name: members[name] for name in names}, "title": one_line(task.task.title)}
+    shown = {name: members[name] for name in _TASK_MEMBERS}
+    shown["title"] = one_line(task.task.title)
+    return shown
 
 
 def _task_line(entry: ListedTask) -> str:
     task = entry.task
-    rank = f" priority {task.priority}" if task.priority else ""
-    waits = (
-        f" (waits for {', '.join(entry.waits_for)})"
-        if entry.waits_for
-        else " (ready)" * entry.is_ready
-    )
-    return one_line(f"{task.id} {task.status}{rank}: {task.title}{waits}")
+    line = f"{task.id} {task.status}"
+    if task.priority:
+        line += f" priority {task.priority}"
+    line += f": {task.title}"
+    if entry.waits_for:
+        line += f" (waits for {', '.join(entry.waits_for)})"
+    elif entry.is_ready:
+        line += " (ready)"
+    return one_line(line)
+
+
+# --- sessions -----------------------------------------------------------------------------------
 
 
 @tool()
 def session_list(
-    call: ToolCall, limit: s.Number = SESSIONS, since: s.When = "", task: Name = ""
+    call: ToolCall, limit: s.Number = SESSION_LIMIT, since: s.When = "", task: Name = ""
 ) -> ToolAnswer:
-    """Recorded sessions, newest first."""
+    """List recorded sessions, newest first."""
     page, total = sessions.list_(
         call.root, limit=limit, since=when(since), task=task, within=call.task
     )
     if task and not total:
-        board.find(call.root, task)  # NotFound, where the task does not exist either
-    members = {"sessions": [_session_members(each) for each in page], "total": total}
-    return frame(
-        "\n".join(map(_session_line, page)), members, [_more(total - len(page))], "No sessions."
-    )
+        board.find(call.root, task)  # raises NotFound if the task does not exist
+    members: Members = {"sessions": [_session_members(row) for row in page], "total": total}
+    lines = "\n".join(map(_session_line, page))
+    return frame(lines, members, [_more(total - len(page))], "No sessions.")
 
 
 @tool()
 def session_show(
-    call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Number = SESSIONS
+    call: ToolCall, id: Name = "", layer: s.Layer = 1, limit: s.Number = SESSION_LIMIT
 ) -> ToolAnswer:
-    """A session's summary and what happened in it; without id, the newest."""
+    """Show a session's summary and what happened in it; without an id, the newest session."""
     detail = Detail(layer)
     session, answer = sessions.show(call.root, id, layer=detail, limit=limit, within=call.task)
-    texts, hits = _safe_hits(call.root, answer, detail)
-    earlier = answer.found.total - sum(each.count for each in answer.shown)
-    lines = session.summary.split(
-        "\n"
-    )  # lines of tools that give orders go; what a person asked for stays
-    summary = render.clean(
-        "\n".join(
-            line
-            for line in lines
-            if line.startswith("Goal: ") or not render.looks_like_instructions(line)
-        )
-    )
+    hits = _safe_hits(call.root, answer, detail)
+    summary = _safe_summary(session.summary)
     members = {
         **_session_members(session),
         "summary": summary,
-        "hits": hits,
+        "hits": [_hit_members(hit) for hit in hits],
         "total": answer.found.total,
     }
     separator = "\n\n" if detail is Detail.FULL else "\n"
-    content = "\n\n".join(filter(None, (_session_line(session), summary, separator.join(texts))))
-    return frame(
-        content, members, [f"{earlier} earlier; a higher limit shows them" if earlier > 0 else ""]
-    )
+    events = separator.join(hit.text for hit in hits)
+    content = "\n\n".join(filter(None, (_session_line(session), summary, events)))
+    notes = []
+    earlier = answer.found.total - _shown_count(answer)
+    if earlier > 0:
+        notes.append(f"{earlier} earlier; use a higher limit to see them")
+    return frame(content, members, notes)
 
 
-def _session_members(session: Session) -> dict[str, object]:
+def _safe_summary(summary: str) -> str:
+    """Return a summary without lines that look like instructions, except a person's own goal."""
+    lines = []
+    for line in summary.split("\n"):
+        if line.startswith("Goal: ") or not render.looks_like_instructions(line):
+            lines.append(line)
+    return render.clean("\n".join(lines))
+
+
+def _session_members(session: Session) -> Members:
     members = session_json(session)
-    names = ("id", "started_at", "ended_at", "host", "task", "observations")
-    return {
-        **{name: members[name] for name in names},
-        "prompt": one_line(session.prompt, _PROMPT_LENGTH),
-    }
+    shown = {name: members[name] for name in _SESSION_MEMBERS}
+    shown["prompt"] = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
+    return shown
 
 
 def _session_line(session: Session) -> str:
-    start = session.started_at[:16].replace("T", " ")
-    about = ", ".join(
-        filter(None, (start, session.host, session.task, f"{session.observations} observations"))
-    )
-    return one_line(f"{session.id} ({about}) {one_line(session.prompt, _PROMPT_LENGTH)}")
+    start = session.started_at[:_MINUTE_CHARACTERS].replace("T", " ")
+    facts = (start, session.host, session.task, f"{session.observations} observations")
+    prompt = one_line(session.prompt, _MAX_PROMPT_CHARACTERS)
+    return one_line(f"{session.id} ({', '.join(filter(None, facts))}) {prompt}")
+
+
+# --- graph and status ---------------------------------------------------------------------------
 
 
 @tool()
@@ -524,37 +655,60 @@ def graph_neighbors(
     hops: s.Hops = 2,
     type: Annotated[s.Words, Field(description="such as file, task, decision")] = [],
     relation: Annotated[s.Words, Field(description="such as fixes, mentions")] = [],
-    as_of: Annotated[s.Text, Field(description="date")] = "",
-    limit: s.Number = NEAR,
+    as_of: Annotated[s.Text, Field(description="a date")] = "",
+    limit: s.Number = NODE_LIMIT,
 ) -> ToolAnswer:
-    """What is linked to a record, file:path, symbol:path#name, tag:x, task:id or session:id."""
+    """List what is linked to a record, file:path, symbol:path#name, tag:x, task:id or
+    session:id.
+    """
     types = node_types(type)
-    links = relations(relation)
-    name = full_id(call.root, id)
+    followed = relations(relation)
     reached = graph.neighbors(
-        call.root, name, hops=hops, types=types, relations=links, at=when(as_of), task=call.task
+        call.root,
+        full_id(call.root, id),
+        hops=hops,
+        types=types,
+        relations=followed,
+        at=when(as_of),
+        task=call.task,
     )
-    nodes: list[dict[str, object]] = []
-    for node, hops_away, _, edge, *_ in reached[:limit]:
-        other = (
-            "" if edge is None else f"of {edge.source}" if edge.target == node.id else edge.target
-        )
-        by = one_line(f"({edge.relation.value} {other})") if edge is not None else ""
-        title = "" if node.id.endswith(f":{node.name}") else one_line(node.name, 200)
-        nodes.append(
-            {"id": node.id, "type": node.type.value, "name": title, "by": by, "hops": hops_away}
-        )
-    lines = "\n".join(
-        " ".join(filter(None, (str(each[key]) for key in ("id", "by", "name")))) for each in nodes
-    )
+    nodes = [_node_members(step) for step in reached[:limit]]
+    lines = []
+    for node in nodes:
+        lines.append(" ".join(str(node[key]) for key in ("id", "by", "name") if node[key]))
     notes = [_more(len(reached) - len(nodes))]
-    return frame(lines, {"nodes": nodes, "total": len(reached)}, notes, "Nothing is near it.")
+    members: Members = {"nodes": nodes, "total": len(reached)}
+    return frame("\n".join(lines), members, notes, "No neighbors.")
+
+
+def _node_members(reached: ReachedNode) -> Members:
+    """Return a node as JSON; `by` is the edge that led to it, `name` is "" if its id says it."""
+    node = reached.node
+    name = ""
+    if not node.id.endswith(f":{node.name}"):
+        name = one_line(node.name, _MAX_NODE_NAME_CHARACTERS)
+    return {
+        "id": node.id,
+        "type": node.type.value,
+        "name": name,
+        "by": _describe_edge(reached.via, node.id),
+        "hops": reached.hops,
+    }
+
+
+def _describe_edge(edge: Edge | None, node_id: str) -> str:
+    """Describe the edge that led to a node, in parentheses; "" for no edge."""
+    if edge is None:
+        return ""
+    if edge.target == node_id:
+        return one_line(f"({edge.relation.value} of {edge.source})")
+    return one_line(f"({edge.relation.value} {edge.target})")
 
 
 @tool()
 def status(call: ToolCall) -> ToolAnswer:
-    """What is remembered here, in numbers."""
-    from ralph.install import doctor  # few need it, and it takes long to import
+    """Show how much is remembered here, in numbers."""
+    from ralph.install import doctor  # it is slow to import, and rarely needed
 
     state = doctor.project_status(call.root, call.env)
     lines = [f"{name.replace('_', ' ')}: {one_line(str(value))}" for name, value in state.items()]

@@ -1,7 +1,8 @@
 """The routes of the API: each handler calls one function of the application and returns JSON.
 
-Markdown becomes HTML here, and can run nothing, since tools and web pages wrote it: raw HTML and images become text,
-links lead to http, https, mailto or relative addresses only. Headings begin below those of the page.
+Markdown becomes HTML here. It cannot run anything, because tools and web pages may have written it:
+raw HTML and images become text, and links lead only to http, https, mailto or relative addresses.
+Headings start below those of the page.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from html import escape
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from starlette.routing import Route
 
 from ralph import __version__
@@ -22,31 +24,33 @@ from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Family, MemoryKind, ObservationKind, Outcome
 from ralph.install import hook_state
 from ralph.learning import history, insights
+from ralph.learning.insights import Insight
 from ralph.recall.chat_log import ToolUse
 from ralph.recall.context import preview
 from ralph.recall.json_shapes import record_json
 from ralph.web import changes, dashboard, detail, explore, graph_view, lists
 from ralph.web import runs as run_pages
 from ralph.web.changes import ChangeRequest
-from ralph.web.requests import MAX_PAGE_SIZE, RELOAD, ApiRequest, route
+from ralph.web.requests import MAX_PAGE_SIZE, MAX_SHOWN_CHARACTERS, RELOAD, ApiRequest, route
 
 Json = Mapping[str, object]
 
 SCHEMES = frozenset({"http", "https", "mailto"})
 MAX_LENGTH = 200_000  # characters; a longer text is shown unformatted
-_HEADING_OFFSET = 2  # the heading levels of the page itself
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-_INVISIBLE = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
-"""Characters that a browser may ignore in an address before it reads the scheme, and more."""
 _MAX_TAGS = 40
 _MAX_HOPS = 3
-_MAX_DIGITS = 6
+_MAX_ITERATION_DIGITS = 6
+_PREVIEWED_EVENTS = ("UserPromptSubmit", "SessionStart")
+
+
+# --- records ------------------------------------------------------------------------------------
 
 
 def _get_state(request: ApiRequest) -> Json:
     record_count, task_count = explore.count_everything(request.root)
     context = request.config.context
     memories = request.config.memories
+    types = [*MemoryKind, *ObservationKind, *Outcome]
     return {
         "project": request.root.name,
         "version": __version__,
@@ -59,21 +63,32 @@ def _get_state(request: ApiRequest) -> Json:
             "window": context.window,
             "strategy": context.strategy.value,
         },
-        "types": [kind.value for kinds in (MemoryKind, ObservationKind, Outcome) for kind in kinds],
+        "types": [record_type.value for record_type in types],
         "families": [family.value for family in Family],
     }
 
 
 def _get_records(request: ApiRequest) -> Json:
     began = time.perf_counter()
-    chosen = {facet: request.words(facet) for facet in explore.FACETS if request.words(facet)}
-    text, task, sort = (request.word(name) for name in ("q", "task", "sort"))
-    listing = explore.ListRequest(text, chosen, task, sort, request.limit, request.offset)
+    chosen = {}
+    for facet in explore.FACETS:
+        values = request.words(facet)
+        if values:
+            chosen[facet] = values
+    listing = explore.ListRequest(
+        text=request.word("q"),
+        chosen=chosen,
+        task=request.word("task"),
+        sort=request.word("sort"),
+        limit=request.limit,
+        offset=request.offset,
+    )
     if request.word("team"):
         page = explore.team_page(request.root, listing, request.config.team)
     else:
         page = explore.list_records(request.root, listing, embedding=request.config.embedding)
-    return {**page, "took_ms": round((time.perf_counter() - began) * 1000, 1)}
+    seconds = time.perf_counter() - began
+    return {**page, "took_ms": round(seconds * 1000, 1)}
 
 
 def _get_record(request: ApiRequest) -> Json:
@@ -83,27 +98,37 @@ def _get_record(request: ApiRequest) -> Json:
     return {**page, "record": {**record, "heading": heading, "html": render_html(body)}}
 
 
-def _insights(request: ApiRequest, task: str, status: str = "") -> list[Json]:
-    entries = insights.list_(
-        request.root, task_id=task, status=insights.status_named(status) if status else None
-    )
-    entries.sort(
-        key=lambda each: (each.record.updated_at or each.record.created_at, each.record.id),
-        reverse=True,
-    )
-    return [
-        {
-            **record_json(each.record),
-            "title": detail.record_title(each.record),
-            "status": insights.status_word(each.record),
-            "task": each.task,
-            "count": each.record.extra.get(COUNT, 1),
-            "evidence": list(evidence(each.record)),
-            "due": insights.is_due(each.record),
-            "promoted_to": list(insights.promotions(each.record)),
-        }
-        for each in entries
-    ]
+def _get_insights(request: ApiRequest) -> Json:
+    return request.page(_insights(request, request.word("task"), request.word("status")))
+
+
+def _insights(request: ApiRequest, task: str, status_name: str = "") -> list[Json]:
+    """Return insights as JSON, the last changed first."""
+    status = None
+    if status_name:
+        status = insights.status_named(status_name)
+    entries = insights.list_(request.root, task_id=task, status=status)
+    entries.sort(key=_last_change, reverse=True)
+    return [_insight_json(insight) for insight in entries]
+
+
+def _last_change(insight: Insight) -> tuple[str, str]:
+    record = insight.record
+    return record.updated_at or record.created_at, record.id
+
+
+def _insight_json(insight: Insight) -> Json:
+    record = insight.record
+    return {
+        **record_json(record),
+        "title": detail.record_title(record),
+        "status": insights.status_word(record),
+        "task": insight.task,
+        "count": record.extra.get(COUNT, 1),
+        "evidence": list(evidence(record)),
+        "due": insights.is_due(record),
+        "promoted_to": list(insights.promotions(record)),
+    }
 
 
 def _get_review(request: ApiRequest) -> Json:
@@ -111,10 +136,76 @@ def _get_review(request: ApiRequest) -> Json:
     return {**request.page(items), "counts": counts}
 
 
+# --- changes ------------------------------------------------------------------------------------
+
+
+def _post_plan(request: ApiRequest) -> Json:
+    patterns = request.config.privacy.patterns
+    return changes.plan_change(request.root, _change_request(request), patterns)
+
+
+def _post_change(request: ApiRequest) -> Json:
+    stamps = request.body.get("stamps", {})
+    if not isinstance(stamps, Mapping) or not _are_texts([*stamps, *stamps.values()]):
+        raise UsageError("stamps must name each file of the plan", hint=RELOAD)
+    patterns = request.config.privacy.patterns
+    change = request.state.changes.apply(_change_request(request), stamps, patterns)
+    return {**change.result, "undo": change.undo}
+
+
+def _change_request(request: ApiRequest) -> ChangeRequest:
+    body = request.body
+    return ChangeRequest(
+        action=request.text("action"),
+        id=request.text("id"),
+        noun=request.text("family", "memory"),
+        text=_optional_text(request, "text"),
+        title=_optional_text(request, "title"),
+        tags=_optional_tags(body),
+        type=request.text("type"),
+        to=request.text("to"),
+        page=request.text("page"),
+        force=_flag(body, "force"),
+        allow_secret=_flag(body, "allow_secret"),
+        by=request.state.by,
+    )
+
+
+def _optional_text(request: ApiRequest, name: str) -> str | None:
+    if name not in request.body:
+        return None
+    return request.text(name)
+
+
+def _optional_tags(body: Json) -> tuple[str, ...] | None:
+    if "tags" not in body:
+        return None
+    tags = body["tags"]
+    if not isinstance(tags, list) or not _are_texts(tags):
+        raise UsageError("tags must be a list of texts", hint=RELOAD)
+    return tuple(tags)
+
+
+def _are_texts(values: list[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _flag(body: Json, name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false", hint=RELOAD)
+    return value
+
+
+# --- tasks, runs, sessions and context ----------------------------------------------------------
+
+
 def _get_tasks(request: ApiRequest) -> Json:
-    sort = request.word("sort") or "priority"
     tasks = lists.list_tasks(
-        request.root, states=request.words("state"), words=request.word("q"), sort=sort
+        request.root,
+        states=request.words("state"),
+        words=request.word("q"),
+        sort=request.word("sort") or "priority",
     )
     return {**tasks, **request.page(tasks["items"])}
 
@@ -126,78 +217,6 @@ def _get_task(request: ApiRequest) -> Json:
     return {**page, "insights": _insights(request, page["task"]["id"])}
 
 
-def _post_change(request: ApiRequest) -> Json:
-    stamps = request.body.get("stamps", {})
-    if not isinstance(stamps, Mapping) or not all(
-        isinstance(each, str) for each in (*stamps, *stamps.values())
-    ):
-        raise UsageError("stamps must name each file of the plan", hint=RELOAD)
-    change = request.state.changes.apply(
-        _change_request(request), stamps, request.config.privacy.patterns
-    )
-    return {**change.result, "undo": change.undo}
-
-
-def _change_request(request: ApiRequest) -> ChangeRequest:
-    body = request.body
-    for name in ("force", "allow_secret"):
-        if not isinstance(body.get(name, False), bool):
-            raise UsageError(f"{name} must be true or false", hint=RELOAD)
-    tags = body.get("tags")
-    if "tags" in body and not (
-        isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
-    ):
-        raise UsageError("tags must be a list of texts", hint=RELOAD)
-    return ChangeRequest(
-        **{name: request.text(name) for name in ("action", "id", "type", "to", "page")},
-        text=request.text("text") if "text" in body else None,
-        title=request.text("title") if "title" in body else None,
-        noun=request.text("family", "memory"),
-        tags=tuple(tags) if isinstance(tags, list) else None,
-        force=body.get("force") is True,
-        allow_secret=body.get("allow_secret") is True,
-        by=request.state.by,
-    )
-
-
-def _post_context(request: ApiRequest) -> Json:
-    event, prompt, task, session = (
-        request.text(name) for name in ("event", "prompt", "task", "session")
-    )
-    if event not in ("", "UserPromptSubmit", "SessionStart"):
-        raise UsageError(
-            f"{event[:40]!r} is no event", hint="one of UserPromptSubmit, SessionStart"
-        )
-    asked = None if event == "SessionStart" else prompt
-    return preview(request.root, request.config, asked, task=task, session=session)
-
-
-def _get_graph(request: ApiRequest) -> Json:
-    words = {name: request.word(name) for name in ("around", "task", "tag")}
-    limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
-    return graph_view.graph_part(
-        request.root, text=request.word("q"), at=request.word("as_of"), limit=limit, **words
-    )
-
-
-def _get_neighbors(request: ApiRequest) -> Json:
-    hops = request.number("hops", 1)
-    if not 1 <= hops <= _MAX_HOPS:
-        raise UsageError(f"{hops} is no number of hops", hint=f"1 to {_MAX_HOPS}")
-    limit = request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
-    return graph_view.neighbors(
-        request.root, request.word("id"), hops=hops, at=request.word("as_of"), limit=limit
-    )
-
-
-def _get_path(request: ApiRequest) -> Json:
-    start = request.word("a")
-    end = request.word("b")
-    if not (start and end):
-        raise UsageError("a path has two ends", hint="choose two nodes")
-    return graph_view.path(request.root, start, end, at=request.word("as_of"))
-
-
 def _get_run(request: ApiRequest) -> Json:
     row, iterations = run_pages.run_page(request.root, request.path["id"])
     for iteration in iterations:
@@ -207,9 +226,17 @@ def _get_run(request: ApiRequest) -> Json:
 
 def _get_prompt(request: ApiRequest) -> Json:
     number = request.path["number"]
-    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
-        raise NotFound(f"{number[:40]!r} is no iteration", hint="iterations are counted from 1")
+    is_number = number.isascii() and number.isdigit()
+    if not is_number or len(number) > _MAX_ITERATION_DIGITS:
+        raise NotFound(
+            f"{number[:MAX_SHOWN_CHARACTERS]!r} is not an iteration",
+            hint="iterations are counted from 1",
+        )
     return run_pages.prompt_page(request.root, request.path["id"], int(number))
+
+
+def _get_sessions(request: ApiRequest) -> Json:
+    return request.rows(lists.session_rows, task_id=request.word("task"), words=request.word("q"))
 
 
 def _get_session(request: ApiRequest) -> Json:
@@ -223,10 +250,69 @@ def _get_session(request: ApiRequest) -> Json:
 
 
 def _tool_json(tool: ToolUse) -> Json:
-    """Return a tool call by name and input; its result is in the timeline."""
-    parts = tool.title.partition(": ")
-    name, _, argument = parts if parts[1] and " " not in parts[0] else tool.title.partition(" ")
+    """Return a tool call by its name and input; its result is in the timeline."""
+    name, colon, argument = tool.title.partition(": ")
+    if not colon or " " in name:
+        name, _, argument = tool.title.partition(" ")
     return {"name": name, "input": argument, "failed": tool.failed}
+
+
+def _post_context(request: ApiRequest) -> Json:
+    event = request.text("event")
+    prompt = request.text("prompt")
+    task = request.text("task")
+    session = request.text("session")
+    if event and event not in _PREVIEWED_EVENTS:
+        raise UsageError(
+            f"{event[:MAX_SHOWN_CHARACTERS]!r} is not an event",
+            hint=f"one of {', '.join(_PREVIEWED_EVENTS)}",
+        )
+    if event == "SessionStart":
+        return preview(request.root, request.config, None, task=task, session=session)
+    return preview(request.root, request.config, prompt, task=task, session=session)
+
+
+# --- the graph ----------------------------------------------------------------------------------
+
+
+def _get_graph(request: ApiRequest) -> Json:
+    return graph_view.graph_part(
+        request.root,
+        text=request.word("q"),
+        at=request.word("as_of"),
+        around=request.word("around"),
+        task=request.word("task"),
+        tag=request.word("tag"),
+        limit=_node_limit(request),
+    )
+
+
+def _get_neighbors(request: ApiRequest) -> Json:
+    hops = request.number("hops", 1)
+    if not 1 <= hops <= _MAX_HOPS:
+        raise UsageError(f"{hops} is not a valid number of hops", hint=f"use 1 to {_MAX_HOPS}")
+    return graph_view.neighbors(
+        request.root,
+        request.word("id"),
+        hops=hops,
+        at=request.word("as_of"),
+        limit=_node_limit(request),
+    )
+
+
+def _node_limit(request: ApiRequest) -> int:
+    return request.number("limit", graph_view.LIMIT, most=graph_view.MAX_LIMIT)
+
+
+def _get_path(request: ApiRequest) -> Json:
+    start = request.word("a")
+    end = request.word("b")
+    if not (start and end):
+        raise UsageError("a path has two ends", hint="choose two nodes")
+    return graph_view.path(request.root, start, end, at=request.word("as_of"))
+
+
+# --- routes -------------------------------------------------------------------------------------
 
 
 ROUTES: list[Route] = [
@@ -240,10 +326,7 @@ ROUTES: list[Route] = [
     route(
         "/api/tags", lambda call: {"items": explore.list_tags(call.root, call.word("q"), _MAX_TAGS)}
     ),
-    route(
-        "/api/insights",
-        lambda call: call.page(_insights(call, call.word("task"), call.word("status"))),
-    ),
+    route("/api/insights", _get_insights),
     route("/api/dashboard", lambda call: dashboard.dashboard(call.root, os.environ)),
     route("/api/review", _get_review),
     route(
@@ -253,13 +336,7 @@ ROUTES: list[Route] = [
     route("/api/hooks", lambda call: dashboard.hook_times(call.root)),
     route("/api/tasks", _get_tasks),
     route("/api/tasks/{id}", _get_task),
-    route(
-        "/api/changes/plan",
-        lambda call: changes.plan_change(
-            call.root, _change_request(call), call.config.privacy.patterns
-        ),
-        method="POST",
-    ),
+    route("/api/changes/plan", _post_plan, method="POST"),
     route("/api/changes/apply", _post_change, method="POST"),
     route(
         "/api/changes/undo", lambda call: call.state.changes.undo(call.text("undo")), method="POST"
@@ -271,51 +348,77 @@ ROUTES: list[Route] = [
     route("/api/runs", lambda call: call.rows(lists.run_rows, task_id=call.word("task"))),
     route("/api/runs/{id}", _get_run),
     route("/api/runs/{id}/prompts/{number}", _get_prompt),
-    route(
-        "/api/sessions",
-        lambda call: call.rows(lists.session_rows, task_id=call.word("task"), words=call.word("q")),
-    ),
+    route("/api/sessions", _get_sessions),
     route("/api/sessions/{id:path}", _get_session),
 ]
 
 
-class _Parser(MarkdownIt):
-    def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
-        """Return whether a link is allowed; whatever a browser could read as another scheme is not."""
-        address = _INVISIBLE.sub("", url)
-        scheme = _SCHEME.match(address)
-        if scheme is not None:
-            return scheme[1].lower() in SCHEMES
-        return ":" not in re.split(r"[/?#]", address, maxsplit=1)[0]
+# --- Markdown -----------------------------------------------------------------------------------
 
-
-@lru_cache(maxsize=2)
-def _parser(breaks: bool) -> MarkdownIt:
-    parser = _Parser(
-        "commonmark", {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
-    )
-    return parser.enable(["table", "strikethrough"]).disable("image")
+_HEADING_OFFSET = 2  # the heading levels of the page itself
+_MAX_HEADING_LEVEL = 6
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_IGNORED_IN_ADDRESSES = re.compile(
+    r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+"
+)
+"""Characters that a browser may ignore in an address before it reads the scheme, and more."""
 
 
 def render_html(text: str, *, lines: bool = False) -> str:
-    """Return the HTML of a markdown text; with `lines` every line break is kept."""
+    """Return the HTML of a Markdown text; `lines` keeps every line break."""
     if len(text) > MAX_LENGTH:
         return f"<pre><code>{escape(text)}</code></pre>\n"
     parser = _parser(lines)
     tokens = parser.parse(text)
-    levels: list[int] = []
+    _shift_headings(tokens)
     for token in tokens:
-        if token.type == "heading_open":
-            level = int(token.tag[1:])
-            levels = [*(above for above in levels if above < level), level]
-        if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(len(levels) + _HEADING_OFFSET, 6)}"
         if token.type in ("th_open", "td_open"):
-            side = str(token.attrs.pop("style", "")).removeprefix("text-align:")
-            if side in ("left", "center", "right"):
-                token.attrSet("class", f"align-{side}")
-        for link in (child for child in token.children or () if child.type == "link_open"):
+            _align_cell(token)
+        for link in _links(token):
             link.attrSet("rel", "noopener noreferrer nofollow")
             if _SCHEME.match(str(link.attrs.get("href", ""))):
                 link.attrSet("target", "_blank")
     return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+def _shift_headings(tokens: list[Token]) -> None:
+    """Number headings from the level below the page's own, without gaps."""
+    levels: list[int] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag.removeprefix("h"))
+            levels = [above for above in levels if above < level]
+            levels.append(level)
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(len(levels) + _HEADING_OFFSET, _MAX_HEADING_LEVEL)}"
+
+
+def _align_cell(cell: Token) -> None:
+    """Replace the inline style of a table cell, which the content security policy forbids."""
+    side = str(cell.attrs.pop("style", "")).removeprefix("text-align:")
+    if side in ("left", "center", "right"):
+        cell.attrSet("class", f"align-{side}")
+
+
+def _links(token: Token) -> Iterator[Token]:
+    for child in token.children or ():
+        if child.type == "link_open":
+            yield child
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802  (the name in markdown-it)
+        """Return whether a link is allowed: no browser may read another scheme in its address."""
+        address = _IGNORED_IN_ADDRESSES.sub("", url)
+        scheme = _SCHEME.match(address)
+        if scheme is not None:
+            return scheme[1].lower() in SCHEMES
+        first_segment = re.split(r"[/?#]", address, maxsplit=1)[0]
+        return ":" not in first_segment
+
+
+@lru_cache(maxsize=2)
+def _parser(breaks: bool) -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
+    parser = _Parser("commonmark", options)
+    return parser.enable(["table", "strikethrough"]).disable("image")

@@ -1,19 +1,21 @@
-"""Plans, applies and undoes the changes that people make in the pages.
+"""Plan, apply and undo the changes that people make in the pages.
 
-Each action is one call of the verb of the command with the same name: in a dry run for the plan, then for real. Old
-texts are kept in memory until the server ends, so that a change can be undone unless its files were changed since.
+Each action calls the function of the command with the same name: in a dry run for the plan, then
+for real. The old texts stay in memory until the server stops, so that a change can be undone
+unless its files have changed since.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.core.record import MemoryKind
 from ralph.learning import review
 from ralph.learning.review import Target, unified_diff
 from ralph.memory import memory
@@ -32,13 +34,15 @@ from ralph.storage.library import Stored
 from ralph.storage.sources import Format, source_names
 from ralph.web.detail import ACTIONS, locate_record, possible_actions
 
-MAX_UNDO = 50
+MAX_UNDO = 50  # changes that can be undone
+_MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
 _COLLECTIONS = {
     "memory": "memories",
     "guardrail": "guardrails",
     "knowledge": "knowledge",
     "pattern": "patterns",
 }
+"""The nouns that can be added, and the names of their collections."""
 
 
 class ChangeRequest(NamedTuple):
@@ -70,121 +74,220 @@ class AppliedChange(NamedTuple):
     files: tuple[FileChange, ...]
 
 
+# --- actions ------------------------------------------------------------------------------------
+
+
 def apply_action(
     root: Path,
     request: ChangeRequest,
     patterns: Sequence[str] = (),
     observer: WriteObserver | None = None,
 ) -> ChangeResult:
-    """Carry out an action with one call of its verb; Refused when the record does not allow it."""
-    options: dict[str, Any] = {
-        "kind": kinds_named([request.type])[0] if request.type else None,
-        "by": request.by,
-        "patterns": patterns,
-        "observer": observer,
-    }
+    """Carry out an action with one call of its function.
+
+    Raises UsageError for an unknown action or type, and Refused if the record does not allow it.
+    """
+    kind = None
+    if request.type:
+        kind = kinds_named([request.type])[0]
+    call = _ActionCall(root, request, kind, patterns, observer)
     if request.action == "add":
-        return _add(root, request, options)
+        return _add(call)
     if request.action not in ACTIONS:
         raise UsageError(
-            f"{request.action[:40]!r} is no action", hint=f"one of {', '.join(ACTIONS)}"
+            f"{request.action[:_MAX_SHOWN_CHARACTERS]!r} is not an action",
+            hint=f"one of {', '.join(ACTIONS)}",
         )
-    name = request.id
-    form = Format.MEMORIES
-    if request.action in ("supersede", "merge"):
-        return _join(root, request, patterns, observer)
-    if request.action not in ("accept", "reject") or not review.is_waiting(root, name):
-        record, _, form = locate_record(root, name)
-        possible = possible_actions(record, form)
-        if request.action not in possible:
-            hint = f"possible actions: {', '.join(possible)}" if possible else "it can only be read"
-            raise Refused(f"{request.action} is not possible for {record.id}", hint=hint)
-    secret = request.allow_secret
-    match request.action:
-        case "edit":
-            title = request.title if form is Format.KNOWLEDGE else None
-            edited = memory.edit(
-                root,
-                name,
-                text=request.text,
-                title=title,
-                tags=request.tags,
-                allow_secret=secret,
-                **options,
-            )
-            return _saved_result(root, "Changed", edited)
-        case "retag":
-            edited = memory.edit(
-                root, name, tags=request.tags or (), allow_secret=secret, **options | {"kind": None}
-            )
-            return _saved_result(root, "Changed", edited)
-        case "archive":
-            return _saved_result(root, "Archived", memory.archive(root, name, observer))
-        case "unarchive":
-            return _saved_result(root, "Unarchived", memory.unarchive(root, name, observer))
-        case "delete":
-            return _stored_result(root, "Deleted", memory.delete(root, name, observer=observer))
-        case "accept":
-            return _stored_result(
-                root, "Accepted", review.accept(root, name, observer, request.by, request.to)
-            )
-        case "reject":
-            return _stored_result(root, "Rejected", review.reject(root, name, observer, request.by))
-    if request.to not in set(Target):
-        raise UsageError("say where to promote it to", hint=f"one of {', '.join(Target)}")
-    to = Target(request.to)
-    text = request.text or ""
-    promoted = review.promote(
-        root, name, to, text=text, page=request.page, force=request.force, **options
-    )
-    page = paths.shown(promoted.path, root)
-    summary = f"Promoted {name} to {page}" if promoted.changed else f"Already in {page}"
-    return {"id": name, "summary": summary, "warnings": ()}
+    if _needs_stored_record(root, request):
+        call = call._replace(form=_check_possible(root, request))
+    return _FUNCTIONS[request.action](call)
 
 
-def _join(
-    root: Path, request: ChangeRequest, patterns: Sequence[str], observer: WriteObserver | None
-) -> ChangeResult:
-    """Let a memory supersede another one (`to`), or merge it into that one, which gets its tags or a new text."""
-    options: dict[str, Any] = {"by": request.by, "patterns": patterns, "observer": observer}
-    if request.action == "supersede":
-        successor = outdated.supersede(root, request.to, request.id, **options)
-        return _saved_result(root, f"{request.to} is superseded:", successor)
-    one, other = (memory.show(root, name).record for name in (request.id, request.to))
-    tags = tuple(dict.fromkeys((*other.tags, *one.tags)))
-    merged = memory.edit(root, other.id, text=request.text, tags=tags, **options)
-    memory.delete(root, one.id, observer=observer)
-    return _stored_result(root, f"Merged {one.id} into", merged.stored)
+class _ActionCall(NamedTuple):
+    """An action with everything that its function needs.
+
+    `kind` is the requested type. `form` is the format of the record's file.
+    """
+
+    root: Path
+    request: ChangeRequest
+    kind: MemoryKind | None
+    patterns: Sequence[str]
+    observer: WriteObserver | None
+    form: Format = Format.MEMORIES
+
+    @property
+    def write_options(self) -> dict[str, Any]:
+        """The keyword arguments of every function that writes a text."""
+        return {"by": self.request.by, "patterns": self.patterns, "observer": self.observer}
 
 
-def _add(root: Path, request: ChangeRequest, options: dict[str, Any]) -> ChangeResult:
+def _needs_stored_record(root: Path, request: ChangeRequest) -> bool:
+    """Return whether the record must be in the index; one that waits for review may not be."""
+    if request.action in ("supersede", "merge"):  # they look for both records themselves
+        return False
+    is_decision = request.action in ("accept", "reject")
+    return not (is_decision and review.is_waiting(root, request.id))
+
+
+def _check_possible(root: Path, request: ChangeRequest) -> Format:
+    """Return the format of the record's file. Raises Refused if the action is not possible."""
+    record, _, form = locate_record(root, request.id)
+    possible = possible_actions(record, form)
+    if request.action not in possible:
+        hint = "it can only be read"
+        if possible:
+            hint = f"possible actions: {', '.join(possible)}"
+        raise Refused(f"{request.action} is not possible for {record.id}", hint=hint)
+    return form
+
+
+def _add(call: _ActionCall) -> ChangeResult:
+    request = call.request
     if request.noun not in _COLLECTIONS:
         raise UsageError(
-            f"{request.noun[:40]!r} cannot be added", hint=f"one of {', '.join(_COLLECTIONS)}"
+            f"{request.noun[:_MAX_SHOWN_CHARACTERS]!r} cannot be added",
+            hint=f"one of {', '.join(_COLLECTIONS)}",
         )
     added = memory.add(
-        root,
+        call.root,
         request.text or "",
-        tags=request.tags or (),
+        call.kind,
+        request.tags or (),
         in_=_COLLECTIONS[request.noun],
         title=request.title or "",
         force=request.force,
         allow_secret=request.allow_secret,
-        **options,
+        **call.write_options,
     )
-    return _saved_result(root, "Added" if added.is_new else "Changed", added, "Already there:")
+    verb = "Added" if added.is_new else "Changed"
+    return _saved_result(call.root, verb, added, "Already there:")
+
+
+def _edit(call: _ActionCall) -> ChangeResult:
+    request = call.request
+    title = None
+    if call.form is Format.KNOWLEDGE:  # no other file has titles
+        title = request.title
+    edited = memory.edit(
+        call.root,
+        request.id,
+        text=request.text,
+        title=title,
+        kind=call.kind,
+        tags=request.tags,
+        allow_secret=request.allow_secret,
+        **call.write_options,
+    )
+    return _saved_result(call.root, "Changed", edited)
+
+
+def _retag(call: _ActionCall) -> ChangeResult:
+    request = call.request
+    edited = memory.edit(
+        call.root,
+        request.id,
+        tags=request.tags or (),
+        allow_secret=request.allow_secret,
+        **call.write_options,
+    )
+    return _saved_result(call.root, "Changed", edited)
+
+
+def _archive(call: _ActionCall) -> ChangeResult:
+    archived = memory.archive(call.root, call.request.id, call.observer)
+    return _saved_result(call.root, "Archived", archived)
+
+
+def _unarchive(call: _ActionCall) -> ChangeResult:
+    unarchived = memory.unarchive(call.root, call.request.id, call.observer)
+    return _saved_result(call.root, "Unarchived", unarchived)
+
+
+def _delete(call: _ActionCall) -> ChangeResult:
+    deleted = memory.delete(call.root, call.request.id, observer=call.observer)
+    return _stored_result(call.root, "Deleted", deleted)
+
+
+def _promote(call: _ActionCall) -> ChangeResult:
+    request = call.request
+    if request.to not in set(Target):
+        raise UsageError("the promotion has no target", hint=f"one of {', '.join(Target)}")
+    promoted = review.promote(
+        call.root,
+        request.id,
+        Target(request.to),
+        text=request.text or "",
+        kind=call.kind,
+        page=request.page,
+        force=request.force,
+        **call.write_options,
+    )
+    page = paths.shown(promoted.path, call.root)
+    summary = f"Already in {page}"
+    if promoted.changed:
+        summary = f"Promoted {request.id} to {page}"
+    return {"id": request.id, "summary": summary, "warnings": ()}
+
+
+def _accept(call: _ActionCall) -> ChangeResult:
+    request = call.request
+    accepted = review.accept(call.root, request.id, call.observer, request.by, request.to)
+    return _stored_result(call.root, "Accepted", accepted)
+
+
+def _reject(call: _ActionCall) -> ChangeResult:
+    request = call.request
+    rejected = review.reject(call.root, request.id, call.observer, request.by)
+    return _stored_result(call.root, "Rejected", rejected)
+
+
+def _supersede(call: _ActionCall) -> ChangeResult:
+    """Let a memory supersede another one, `to`."""
+    request = call.request
+    successor = outdated.supersede(call.root, request.to, request.id, **call.write_options)
+    return _saved_result(call.root, f"{request.to} is superseded:", successor)
+
+
+def _merge(call: _ActionCall) -> ChangeResult:
+    """Merge a memory into another one, `to`, which gets its tags and perhaps a new text."""
+    request = call.request
+    merged = memory.show(call.root, request.id).record
+    kept = memory.show(call.root, request.to).record
+    tags = tuple(dict.fromkeys((*kept.tags, *merged.tags)))
+    edited = memory.edit(call.root, kept.id, text=request.text, tags=tags, **call.write_options)
+    memory.delete(call.root, merged.id, observer=call.observer)
+    return _stored_result(call.root, f"Merged {merged.id} into", edited.stored)
+
+
+_FUNCTIONS: Mapping[str, Callable[[_ActionCall], ChangeResult]] = {
+    "edit": _edit,
+    "retag": _retag,
+    "archive": _archive,
+    "unarchive": _unarchive,
+    "delete": _delete,
+    "promote": _promote,
+    "accept": _accept,
+    "reject": _reject,
+    "supersede": _supersede,
+    "merge": _merge,
+}
 
 
 def _saved_result(
     root: Path, verb: str, saved: SavedMemory, unchanged: str = "Nothing changed in"
 ) -> ChangeResult:
-    warnings = {
-        f"{saved.same_as} already says the same": saved.same_as,
-        "it is longer than about 500 words, and is truncated there": saved.shortened,
-        f"left out {saved.private_parts} private part(s)": saved.private_parts,
-    }
-    result = _stored_result(root, verb if saved.changed else unchanged, saved.stored)
-    return {**result, "warnings": [text for text, applies in warnings.items() if applies]}
+    if not saved.changed:
+        verb = unchanged
+    result = _stored_result(root, verb, saved.stored)
+    warnings = []
+    if saved.same_as:
+        warnings.append(f"{saved.same_as} already says the same")
+    if saved.shortened:
+        warnings.append("the text was cut to about 500 words")
+    if saved.private_parts:
+        warnings.append(f"left out {saved.private_parts} private part(s)")
+    return {**result, "warnings": warnings}
 
 
 def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
@@ -196,27 +299,36 @@ def _stored_result(root: Path, verb: str, stored: Stored) -> ChangeResult:
     }
 
 
+# --- plans --------------------------------------------------------------------------------------
+
+
 def plan_change(root: Path, request: ChangeRequest, patterns: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what an action would do, without writing: a diff and a digest for each file, a summary, warnings."""
-    rehearsal = DryRun()
-    result = apply_action(root, request, patterns, rehearsal)
-    planned = [
-        {**_describe_file(root, each), "before": text_digest(each.before)}
-        for each in rehearsal.changes
-    ]
+    """Return what an action would do, without writing anything.
+
+    `files` has a diff and a digest for each file, next to a `summary` and `warnings`. Raises what
+    `apply_action` raises.
+    """
+    dry_run = DryRun()
+    result = apply_action(root, request, patterns, dry_run)
+    planned = []
+    for change in dry_run.changes:
+        planned.append({**_describe_file(root, change), "before": text_digest(change.before)})
     summary = result["summary"]
     warnings = list(result["warnings"])
     if not planned:
         summary = f"Nothing would change. {summary}"
     elif request.action == "add":
-        summary = f"Added to {', '.join(each['name'] for each in planned)}"
-        warnings.append("its id is assigned when it is saved, and differs from the one shown here")
+        summary = f"Added to {', '.join(file['name'] for file in planned)}"
+        warnings.append("the id is assigned when it is saved, and differs from the one shown here")
     return {"files": planned, "summary": summary, "warnings": warnings}
 
 
 def _describe_file(root: Path, change: FileChange) -> dict[str, str]:
     name = source_names(root)(change.path)
     return {"name": name, "diff": unified_diff(name, change.before or "", change.after or "")}
+
+
+# --- changes that can be undone -----------------------------------------------------------------
 
 
 class ChangeHistory:
@@ -230,70 +342,86 @@ class ChangeHistory:
     def apply(
         self, request: ChangeRequest, stamps: Mapping[str, str], patterns: Sequence[str] = ()
     ) -> AppliedChange:
-        """Apply a change; Conflict, and no change at all, when a file is not the one in the plan."""
+        """Apply a change whose plan had these digests of its files, by name.
+
+        Raises Conflict if a file has changed since the plan. Then nothing is changed.
+        """
         with self._lock:
-            witness = GuardedWrite(stamps, source_names(self.root))
+            observer = GuardedWrite(stamps, source_names(self.root))
             try:
-                result = apply_action(self.root, request, patterns, witness)
+                result = apply_action(self.root, request, patterns, observer)
             except BaseException:
                 with suppress(RalphError):
-                    _revert_files(self.root, witness.changes)
+                    _revert_files(self.root, observer.changes)
                 raise
-            change = AppliedChange(ids.short("u"), result, witness.changes)
+            change = AppliedChange(ids.short("u"), result, observer.changes)
             self._changes[change.undo] = change
             while len(self._changes) > MAX_UNDO:
-                del self._changes[next(iter(self._changes))]
+                oldest = next(iter(self._changes))
+                del self._changes[oldest]
             return change
 
     def undo(self, name: str) -> dict[str, Any]:
-        """Undo a change; Conflict, and no change at all, when a file was changed since."""
+        """Undo a change, and return a summary and a diff of each file.
+
+        Raises NotFound for an unknown change, and Conflict if a file has changed since. Then
+        nothing is changed.
+        """
         with self._lock:
             change = self._changes.get(name)
             if change is None:
                 raise NotFound(
-                    "that change is no longer known", hint="undo it with git or in the file"
+                    "that change can no longer be undone", hint="undo it with git or in the file"
                 )
             restored = _revert_files(self.root, change.files)
             del self._changes[name]
-            diffs = [_describe_file(self.root, each) for each in restored]
+            diffs = [_describe_file(self.root, file) for file in restored]
             return {"summary": f"Undone: {change.result['summary']}", "files": diffs}
 
 
 def apply_planned(
     history: ChangeHistory, request: ChangeRequest, patterns: Sequence[str] = ()
 ) -> AppliedChange:
-    """Plan a change and apply it at once."""
+    """Plan a change and apply it immediately."""
     plan = plan_change(history.root, request, patterns)
-    return history.apply(
-        request, {file["name"]: file["before"] for file in plan["files"]}, patterns
-    )
+    stamps = {file["name"]: file["before"] for file in plan["files"]}
+    return history.apply(request, stamps, patterns)
 
 
 def _revert_files(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
-    """Put the old texts of all files back, or of none; a line in a log that others appended to stays."""
-    reverts: list[FileChange] = []
-    for change in changes:
-        if files.read(change.path) == change.after:
-            reverts.append(FileChange(change.path, change.after, change.before))
-        elif not change.appended:
-            raise Conflict(
-                f"{source_names(root)(change.path)}: it was changed since, so this cannot be undone",
-                hint="undo the later change first, or edit the file by hand",
-            )
+    """Restore the old texts of all files, or of none.
+
+    A line in a log stays if another process has appended to the log since.
+    """
+    reverts = _plan_reverts(root, changes)
     restored: list[FileChange] = []
     for revert in reversed(reverts):
         try:
             _replace(root, revert)
         except (RalphError, OSError):
-            for back in reversed(restored):
+            for done in reversed(restored):
                 with suppress(RalphError):
-                    _replace(root, FileChange(back.path, back.after, back.before))
+                    _replace(root, FileChange(done.path, done.after, done.before))
             raise
         restored.append(revert)
     return restored
 
 
+def _plan_reverts(root: Path, changes: Sequence[FileChange]) -> list[FileChange]:
+    reverts = []
+    for change in changes:
+        if files.read(change.path) == change.after:
+            reverts.append(FileChange(change.path, change.after, change.before))
+        elif not change.appended:
+            raise Conflict(
+                f"{source_names(root)(change.path)} has changed since, so this cannot be undone",
+                hint="undo the later change first, or edit the file by hand",
+            )
+    return reverts
+
+
 def _replace(root: Path, change: FileChange) -> None:
+    """Write the new text of a file, or delete it. Raises Conflict if it has another text now."""
     path = change.path
     if change.after is not None:
         files.write(

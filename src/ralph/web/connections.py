@@ -1,8 +1,8 @@
-"""Limits of HTTP connections, for the pages and for MCP at an address.
+"""Limits for HTTP connections, for the pages and for MCP over HTTP.
 
-uvicorn limits the time between two requests of a connection and nothing else: a client that sends nothing, a head
-byte by byte or half a body would keep its connection for good, until no file descriptor is left. An event stream
-stays open as long as its client reads.
+uvicorn only limits the time between two requests on a connection. A client that sends nothing, a
+head byte by byte, or half a body would keep its connection open indefinitely, until no file
+descriptor is left. An event stream stays open as long as its client reads.
 """
 
 from __future__ import annotations
@@ -14,44 +14,57 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = 128  # connections that the kernel keeps waiting; as many are accepted at once
+BACKLOG = 128  # connections that the kernel queues; as many are accepted together
 IDLE_SECONDS = 5  # for a connection that waits for its next request
-_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_SHUTDOWN_SECONDS = 3  # for open requests when the server stops
+_TIMEOUT_RESPONSE = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+_BUSY_RESPONSE = (
+    b"HTTP/1.1 503 Service Unavailable\r\n"
+    b"retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
 
 
 class LimitedProtocol(H11Protocol):
-    """A connection that is closed when its request or its reader is late, or when too many are open."""
+    """A connection that is closed if its client is too slow, or if too many are open."""
 
     request_seconds = 10.0  # for a request, from the first byte of its head to the last of its body
-    unread_seconds = 30.0  # for a client that does not read its answer
+    unread_seconds = 30.0  # for a client that does not read its response
     most_connections = 512  # and at most half of the file descriptors that this process may open
     _request_timer: asyncio.TimerHandle | None = None
     _unread_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+    def connection_made(  # type: ignore[override]  # as in uvicorn
+        self, transport: asyncio.Transport
+    ) -> None:
         """Wait for the first request, or refuse the connection."""
         super().connection_made(transport)
-        if len(self.connections) > min(
-            self.most_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-        ):
-            transport.write(_BUSY)
+        if len(self.connections) > self._connection_limit():
+            transport.write(_BUSY_RESPONSE)
             transport.close()
         else:
-            self._request_timer = self.loop.call_later(self.request_seconds, self._close_late)
+            self._start_request_timer()
+
+    def _connection_limit(self) -> int:
+        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return min(self.most_connections, open_files // 2)
 
     def data_received(self, data: bytes) -> None:
-        """Read, and stop the clock when the request is complete."""
+        """Read, and stop the timer once the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             _cancel(self._request_timer)
             self._request_timer = None
         elif self._request_timer is None:
-            self._request_timer = self.loop.call_later(self.request_seconds, self._close_late)
+            self._start_request_timer()
 
-    def _close_late(self) -> None:
+    def _start_request_timer(self) -> None:
+        self._request_timer = self.loop.call_later(self.request_seconds, self._time_out)
+
+    def _time_out(self) -> None:
         if self.conn.our_state is h11.IDLE:
-            self.transport.write(_LATE)
+            self.transport.write(_TIMEOUT_RESPONSE)
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -60,12 +73,12 @@ class LimitedProtocol(H11Protocol):
         self._unread_timer = self.loop.call_later(self.unread_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on, since the client reads."""
+        """Continue, because the client reads again."""
         super().resume_writing()
         _cancel(self._unread_timer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop both clocks."""
+        """Stop both timers."""
         super().connection_lost(exc)
         _cancel(self._request_timer)
         _cancel(self._unread_timer)
@@ -78,9 +91,11 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 def connection_options(protocol: type[LimitedProtocol] = LimitedProtocol) -> dict[str, Any]:
     """Return the options of a quiet uvicorn server with these limits."""
-    limits = {
+    return {
+        "http": protocol,
+        "ws": "none",
+        "log_level": "warning",
         "backlog": BACKLOG,
         "timeout_keep_alive": IDLE_SECONDS,
-        "timeout_graceful_shutdown": 3,
+        "timeout_graceful_shutdown": _SHUTDOWN_SECONDS,
     }
-    return {"http": protocol, "ws": "none", "log_level": "warning", **limits}

@@ -1,4 +1,8 @@
-"""The dashboard: this week's use, running work, tokens, problems of hooks; review, secrets and hook times apart."""
+"""The dashboard: this week's use, running work, tokens, and problems with hooks.
+
+The review inbox, possible secrets and the times of hooks are separate requests, because they take
+longer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
@@ -21,134 +25,172 @@ from ralph.search import index
 from ralph.storage import files, sessions
 from ralph.web import lists
 
-DAYS = 30  # the days that are shown, from the first one that has data
-MAX_TASKS = 40
+DAYS = 30  # the days that are shown, starting with the first one that has data
+MAX_TASKS = 40  # of each state
 MAX_RUNS = 10
 MAX_SESSIONS = 10
 
-_ANSWERED_EVENTS = (
-    "UserPromptSubmit",
-    "PostToolUseFailure",
-)  # which are recorded before they are answered
-# an answer that came later belongs to another event
-_MAX_ANSWERS = 2_000
-_MAX_SECONDS = 60.0
+_ANSWERED_EVENTS = ("UserPromptSubmit", "PostToolUseFailure")  # recorded before they are answered
+_MAX_ANSWERS = 2_000  # the newest answers whose time is measured
+_MAX_ANSWER_SECONDS = 60.0  # an answer that came later belongs to another event
+_DATE_CHARACTERS = 10  # of a time that begins with YYYY-MM-DD
+_RATE_DIGITS = 4
 
 Items = list[dict[str, Any]]
 
 
 def dashboard(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that is quick to compute; an empty project has empty lists."""
+    """Return everything that is quick to compute; the lists of an empty project are empty."""
     tasks = lists.list_tasks(root, sort="state")
-    counts = Counter[str]()
-    first = []
-    for row in tasks["items"]:
-        counts[row["status"]] += 1
-        if counts[row["status"]] <= MAX_TASKS:
-            first.append(row)
+    problems = []
+    for path, problem in hook_state.find_problems(root, env):
+        message = f"{paths.shown(path, root)}: {problem.what}"
+        problems.append({"level": problem.level, "message": message, "hint": problem.hint})
     return {
-        "tasks": {**tasks, "items": first},
+        "tasks": {**tasks, "items": _first_of_each_state(tasks["items"])},
         "runs": lists.run_rows(root, limit=MAX_RUNS)[0],
         "sessions": lists.session_rows(root, limit=MAX_SESSIONS)[0],
         "week": usage.count_week(lists.read_ledger(root)),
         "tokens": token_usage(root),
-        "doctor": [
-            {
-                "level": each.level,
-                "message": f"{paths.shown(path, root)}: {each.what}",
-                "hint": each.hint,
-            }
-            for path, each in hook_state.find_problems(root, env)
-        ],
+        "doctor": problems,
     }
 
 
+def _first_of_each_state(tasks: Items) -> Items:
+    """Return the tasks without those of a state that has too many."""
+    counts: Counter[str] = Counter()
+    first = []
+    for row in tasks:
+        counts[row["status"]] += 1
+        if counts[row["status"]] <= MAX_TASKS:
+            first.append(row)
+    return first
+
+
 def review_inbox(root: Path, kinds: Sequence[str] = ()) -> tuple[Items, dict[str, int]]:
-    """Return what waits for a person's decision (of some kinds), held memories first, and the count of every kind."""
+    """Return what waits for a person's decision, and how many items there are of every kind.
+
+    Held memories come first. With `kinds`, only items of these kinds are returned.
+    """
     items = inbox.items(root)
     wanted = [asdict(item) for item in items if not kinds or item.kind in kinds]
     return wanted, Counter(item.kind for item in items)
 
 
 def count_secrets(root: Path, patterns: Sequence[str] = ()) -> dict[str, int]:
-    """Return how many possible secrets there are in the files that people and agents write; logs are redacted."""
+    """Return how many possible secrets are in the files that people and agents write.
+
+    Logs are not searched, because they are redacted when they are written.
+    """
     logs = paths.log_folder(root)
     count = 0
     for path in doctor.files_to_scan(root):
+        if path.is_relative_to(logs):
+            continue
         with suppress(OSError, RalphError):  # deleted meanwhile; doctor reports unreadable files
-            count += (
-                0
-                if path.is_relative_to(logs)
-                else len(privacy.find_secrets(files.read(path) or "", patterns))
-            )
+            count += len(privacy.find_secrets(files.read(path) or "", patterns))
     return {"secrets": count}
 
 
+# --- the times of hooks -------------------------------------------------------------------------
+
+
+class _Answer(NamedTuple):
+    """An answer of a hook, in the order of its time."""
+
+    at: str
+    session: str
+    event: str
+
+
 def hook_times(root: Path) -> dict[str, Any]:
-    """Return how long hooks took from recording an event to answering it in these days, and what failed."""
-    since = ids.first_day(DAYS)
-    injections = [
-        each for each in lists.read_ledger(root).injections if each.event in _ANSWERED_EVENTS
-    ]
-    answers = {(each.at, each.session, each.event) for each in injections if each.at[:10] >= since}
-
-    def question(connection: sqlite3.Connection) -> list[tuple[str, float]]:
-        times = []
-        for at, session, event in sorted(answers)[-_MAX_ANSWERS:]:
-            recorded = ids.parse_time(sessions.last_observation_at(connection, session, at))
-            answered = ids.parse_time(at)
-            seconds = (answered - recorded).total_seconds() if recorded and answered else -1.0
-            if 0 <= seconds <= _MAX_SECONDS:
-                times.append((event, round(seconds * 1000, 1)))
-        return sorted(times)
-
-    by_event: dict[str, list[float]] = defaultdict(list)
-    for event, milliseconds in index.ask(root, question):
-        by_event[event].append(milliseconds)
-    events = [
-        {
-            "event": event,
-            "count": len(times),
-            "p50_ms": times[len(times) // 2],
-            "p95_ms": times[len(times) * 95 // 100],
-        }
-        for event, times in by_event.items()
-    ]
+    """Return how long hooks took from recording an event to answering it, and what failed."""
+    answers = _recent_answers(root)[-_MAX_ANSWERS:]
+    by_event = index.ask(root, lambda connection: _measure_answers(connection, answers))
+    events = []
+    for event, unsorted_times in sorted(by_event.items()):
+        times = sorted(unsorted_times)
+        events.append(
+            {
+                "event": event,
+                "count": len(times),
+                "p50_ms": times[len(times) // 2],
+                "p95_ms": times[len(times) * 95 // 100],
+            }
+        )
     failures = hook_state.read_failures(root)
-    return {"events": events, "note": str(failures) if failures is not None else ""}
+    note = "" if failures is None else str(failures)
+    return {"events": events, "note": note}
+
+
+def _recent_answers(root: Path) -> list[_Answer]:
+    """Return the answers of the shown days, oldest first; one may have injected many records."""
+    since = ids.first_day(DAYS)
+    answers = set()
+    for injection in lists.read_ledger(root).injections:
+        is_recent = injection.at[:_DATE_CHARACTERS] >= since
+        if is_recent and injection.event in _ANSWERED_EVENTS:
+            answers.add(_Answer(injection.at, injection.session, injection.event))
+    return sorted(answers)
+
+
+def _measure_answers(
+    connection: sqlite3.Connection, answers: Iterable[_Answer]
+) -> dict[str, list[float]]:
+    """Return the milliseconds that each answer took, by event."""
+    by_event: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        recorded_at = sessions.last_observation_at(connection, answer.session, answer.at)
+        recorded = ids.parse_time(recorded_at)
+        answered = ids.parse_time(answer.at)
+        if recorded is None or answered is None:
+            continue
+        seconds = (answered - recorded).total_seconds()
+        if 0 <= seconds <= _MAX_ANSWER_SECONDS:
+            by_event[answer.event].append(round(seconds * 1000, 1))
+    return by_event
+
+
+# --- tokens -------------------------------------------------------------------------------------
 
 
 def token_usage(root: Path, days: int = DAYS) -> dict[str, list[Any]]:
-    """Return by day the tokens injected, those used, and the share of records used; a record counts once a session."""
+    """Return for each day the tokens injected, those used, and the share of records used.
+
+    A record counts once per session and day.
+    """
     ledger = lists.read_ledger(root)
-    used = ledger.uses
-    by_day: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
-    for each in ledger.injections:
-        by_day[each.at[:10]][each.session, each.record] += each.tokens
-    result: dict[str, list[Any]] = {
-        "days": _date_range(by_day, days),
-        "injected": [],
-        "used": [],
-        "rate": [],
-    }
-    for day in result["days"]:
-        pairs = by_day.get(day, {})
-        referred = [pair for pair in pairs if pair in used]
-        result["injected"].append(sum(pairs.values()))
-        result["used"].append(sum(pairs[pair] for pair in referred))
-        result["rate"].append(round(len(referred) / len(pairs), 4) if pairs else None)
-    return result
+    by_day: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for injection in ledger.injections:
+        day = injection.at[:_DATE_CHARACTERS]
+        by_day[day][injection.session, injection.record] += injection.tokens
+    shown_days = _date_range(by_day, days)
+    injected = []
+    used = []
+    rates = []
+    for day in shown_days:
+        tokens = by_day.get(day, Counter())
+        used_tokens = [count for pair, count in tokens.items() if pair in ledger.uses]
+        injected.append(sum(tokens.values()))
+        used.append(sum(used_tokens))
+        rate = None
+        if tokens:
+            rate = round(len(used_tokens) / len(tokens), _RATE_DIGITS)
+        rates.append(rate)
+    return {"days": shown_days, "injected": injected, "used": used, "rate": rates}
 
 
-def _date_range(texts: Iterable[str], days: int) -> list[str]:
+def _date_range(days_with_data: Iterable[str], day_count: int) -> list[str]:
+    """Return the days from the first recent one with data up to today."""
     today = ids.now().date()
-    dates = []
-    for text in texts:
+    recent = []
+    for text in days_with_data:
         with suppress(ValueError):
-            dates.append(date.fromisoformat(text))
-    start = min((day for day in dates if 0 <= (today - day).days < days), default=None)
-    if start is None:
+            day = date.fromisoformat(text)
+            if 0 <= (today - day).days < day_count:
+                recent.append(day)
+    if not recent:
         return []
-    return [
-        (start + timedelta(days=number)).isoformat() for number in range((today - start).days + 1)
-    ]
+    start = min(recent)
+    numbers = range((today - start).days + 1)
+    return [(start + timedelta(days=number)).isoformat() for number in numbers]

@@ -1,18 +1,19 @@
 """One record, task or session in full: what its page shows, as JSON.
 
-Citations are checked now, as `ralph doctor --citations` does. A failure of git or of the graph leaves that part empty
-and never fails the page.
+Citations are checked when the page is opened, as `ralph doctor --citations` does. A failure of git
+or of the graph leaves that part of the page empty; the page itself never fails.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralph.core import render, tokens
 from ralph.core.errors import NotFound, RalphError
@@ -23,6 +24,7 @@ from ralph.memory import quarantine
 from ralph.recall import chat_log, graph, outdated, sessions, usage
 from ralph.recall import search as searching
 from ralph.recall.json_shapes import node_json
+from ralph.recall.sessions import Session
 from ralph.recall.usage import Injection
 from ralph.search import filters, index
 from ralph.storage import files, queries
@@ -30,20 +32,27 @@ from ralph.storage import sessions as stored_sessions
 from ralph.storage.sources import Format, sources
 from ralph.tasks import progress as task_memory
 from ralph.tasks import task
+from ralph.tasks.task import TaskView
 from ralph.web import lists
-from ralph.web.explore import record_row
+from ralph.web.explore import RowMarks, record_row
 from ralph.web.lists import one_line
 
-PAGE_SIZE = 200
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
-_MOMENTS = 4  # records around one in its text layer 2
-_INJECTIONS = 200
-_NEIGHBOURS = 200
-_TITLE_LENGTH = 100
-_LINE_LENGTH = 120
-_HEADING_LENGTH = 200
-_SPEAKERS = ("prompt", "answer")  # titles of observations that say who spoke
-_BLOCKS = (
+Json = dict[str, Any]
+
+PAGE_SIZE = 200  # observations on one page of a session's timeline
+_EARLIEST = datetime.min.replace(tzinfo=UTC)  # for a time that cannot be read
+_MAX_SURROUNDING_RECORDS = 4  # in the second layer of a record's text
+_MAX_INJECTIONS = 200  # the newest injections of one record
+_MAX_NEIGHBOURS = 200
+_MAX_RUNS = 100  # of one task
+_MAX_TITLE_CHARACTERS = 100
+_MAX_LINE_CHARACTERS = 120  # of the title of an injected record
+_MAX_HEADING_CHARACTERS = 200
+_PROGRESS_MARKER = "[//]: # (ralph: "
+_PROGRESS_FIELDS = ("Thread: ", "Outcome: ")
+_MARKDOWN_LINE_BREAK = "  "
+_SPEAKER_TITLES = ("prompt", "answer")  # titles of observations that only name the speaker
+_BLOCK_MARKERS = (
     "```",
     "~~~",
     "- ",
@@ -53,7 +62,8 @@ _BLOCKS = (
     "#",
     "<",
     "    ",
-)  # a line that begins so is no sentence in markdown
+)
+"""Beginnings of lines that are a block of Markdown, and not a sentence."""
 _CURATED = (Format.MEMORIES, Format.GUARDRAILS, Format.KNOWLEDGE, Format.PERSONAL)
 ACTIONS = (
     "edit",
@@ -69,21 +79,58 @@ ACTIONS = (
 )
 
 
+# --- records ------------------------------------------------------------------------------------
+
+
 def possible_actions(record: Record, form: Format) -> tuple[str, ...]:
     """Return what can be done with a record that is stored in a file of this format."""
     if form is Format.INSIGHTS:
-        judged = {Status.ACCEPTED: ("reject",), insights.REJECTED: ("accept",)}
-        return (*judged.get(record.status, ("accept", "reject")), "promote")
+        return _insight_actions(record.status)
+    if form not in _CURATED:
+        if record.status is Status.RETIRED:
+            return ()
+        return ("promote",)
     if record.status is Status.RETIRED:
-        return ("unarchive", "delete") if form in _CURATED else ()
-    return ("edit", "retag", "archive", "delete", "promote") if form in _CURATED else ("promote",)
+        return ("unarchive", "delete")
+    return ("edit", "retag", "archive", "delete", "promote")
 
 
-def _find(
-    root: Path, connection: sqlite3.Connection, record_id: str
-) -> tuple[int, Record, tuple[str, int], Format]:
+def _insight_actions(status: Status) -> tuple[str, ...]:
+    if status is Status.ACCEPTED:
+        return ("reject", "promote")
+    if status is insights.REJECTED:
+        return ("accept", "promote")
+    return ("accept", "reject", "promote")
+
+
+class _IndexedRecord(NamedTuple):
+    """A record with its key in the index, its file and line, and the format of the file."""
+
+    key: int
+    record: Record
+    location: tuple[str, int]
+    form: Format
+
+    @property
+    def source(self) -> str:
+        """The name of the file."""
+        return self.location[0]
+
+
+def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
+    """Return a record, the name of its file and that file's format.
+
+    Raises NotFound for an unknown id.
+    """
+    found = index.ask(root, lambda connection: _find(root, connection, record_id))
+    return found.record, found.source, found.form
+
+
+def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> _IndexedRecord:
     key = queries.key_of(connection, record_id)
-    record = queries.records(connection, [key]).get(key) if key is not None else None
+    record = None
+    if key is not None:
+        record = queries.records(connection, [key]).get(key)
     if key is None or record is None:
         raise NotFound(
             f"there is no record {record_id}", hint='`ralph search "words"` shows the ids'
@@ -91,234 +138,333 @@ def _find(
     location = queries.locations(connection, [key])[key]
     form = queries.source_format(connection, location[0])
     if not form:  # an index in memory does not store it
-        form = next((each.format for each in sources(root) if each.name == location[0]), Format.LOG)
-    return key, record, location, Format(form)
+        form = _read_format(root, location[0])
+    return _IndexedRecord(key, record, location, Format(form))
 
 
-def locate_record(root: Path, record_id: str) -> tuple[Record, str, Format]:
-    """Return a record, the name of its file and that file's format; NotFound when there is none."""
-    _, record, location, form = index.ask(
-        root, lambda connection: _find(root, connection, record_id)
-    )
-    return record, location[0], form
+def _read_format(root: Path, source_name: str) -> Format:
+    for source in sources(root):
+        if source.name == source_name:
+            return source.format
+    return Format.LOG
 
 
 def record_title(record: Record) -> str:
-    """Return the title of a record, or else how its text begins."""
-    return record.title or one_line(record.text, _TITLE_LENGTH)
+    """Return the title of a record, or the beginning of its text if it has none."""
+    return record.title or one_line(record.text, _MAX_TITLE_CHARACTERS)
 
 
 def split_heading(title: str, text: str) -> tuple[str, str]:
     """Return the heading of a record and the text below it, which does not repeat the heading."""
     text = text.strip()
-    if title and title not in _SPEAKERS:
-        return title, "" if text == title else text
+    if title and title not in _SPEAKER_TITLES:
+        if text == title:
+            return title, ""
+        return title, text
     heading, _, body = text.partition("\n")
-    if len(heading) > _HEADING_LENGTH or heading.startswith(_BLOCKS):
-        return one_line(text, _TITLE_LENGTH), text
+    if len(heading) > _MAX_HEADING_CHARACTERS or heading.startswith(_BLOCK_MARKERS):
+        return one_line(text, _MAX_TITLE_CHARACTERS), text
     return heading, body.strip()
 
 
-def record_page(root: Path, record_id: str) -> dict[str, Any]:
-    """Return everything about one record; NotFound when there is none."""
+class _RecordView(NamedTuple):
+    """A record with the format of its file, its row, and the titles of linked records by id."""
 
-    def question(
-        connection: sqlite3.Connection,
-    ) -> tuple[Record, Format, dict[str, Any], dict[str, str]]:
-        key, record, location, form = _find(root, connection, record_id)
-        stale = outdated.citation_notes(root, [record]).get(record.id, "")
-        past = outdated.describe_outdated(connection, [record]).get(record.id, "")
-        owner = queries.tasks_of(connection, [key]).get(key, "")
-        row = record_row(record, location, owner, stale=stale, past=past, full=True)
-        linked = {link.target for link in record.links} | {row["superseded_by"]} - {""}
-        titles = {
-            name: record_title(other)
-            for name, other in graph.records(connection, list(linked)).items()
+    record: Record
+    form: Format
+    row: Json
+    titles: Mapping[str, str]
+
+
+def record_page(root: Path, record_id: str) -> Json:
+    """Return everything about one record. Raises NotFound for an unknown id."""
+    record, form, row, titles = index.ask(
+        root, lambda connection: _view_record(root, connection, record_id)
+    )
+    is_held = form in _CURATED and not quarantine.injectable(root)(record)
+    actions = possible_actions(record, form)
+    if is_held:
+        actions = ("accept", *actions)
+    successor = None
+    if row["superseded_by"]:
+        successor = {
+            "id": row["superseded_by"],
+            "title": titles.get(row["superseded_by"], ""),
         }
-        return record, form, row, titles
-
-    record, form, row, titles = index.ask(root, question)
-    around = searching.timeline(root, record.id, limit=_MOMENTS).shown
-    layers = {
-        "line": render.record_line(record, filters.short_ids(root, [record.id]).get(record.id, "")),
-        "moment": "\n".join(each.text for each in around),
-        "full": render.record_details(record),
-    }
-    parts = ((name, getattr(record.origin, name)) for name in ("agent", "files", "commit"))
-    row["origin"] = {name: value for name, value in parts if value}
-    row["links"] = [
-        {"relation": link.relation, "target": link.target, "title": titles.get(link.target, "")}
-        for link in record.links
-    ]
-    newer = row["superseded_by"]
     ledger = lists.read_ledger(root)
     injected, used = usage.count_uses(ledger).get(record_id, (0, 0))
-    using = {session for session, record in ledger.uses if record == record_id}
-    injections = [each for each in ledger.injections if each.record == record_id][-_INJECTIONS:]
-    names = {each.session for each in injections} | {row["session"]} - {""}
-    session_titles = {
-        name: lists.session_title(each) for name, each in sessions.find_all(root, names).items()
-    }
+    injections = [entry for entry in ledger.injections if entry.record == record_id]
+    injections = injections[-_MAX_INJECTIONS:]
+    session_titles = _session_titles(root, row["session"], injections)
     row["session_title"] = session_titles.get(row["session"], "")
-    is_held = form in _CURATED and not quarantine.injectable(root)(record)
     return {
         "record": row,
-        "layers": {
-            name: {"text": text, "tokens": tokens.estimate(text + "\n")}
-            for name, text in layers.items()
-        },
-        "superseded_by": {"id": newer, "title": titles.get(newer, "")} if newer else None,
+        "layers": _text_layers(root, record),
+        "superseded_by": successor,
         "citations": _citations(root, record),
-        "injections": [
-            _injection_json(each, each.session in using)
-            | {"session": each.session, "session_title": session_titles.get(each.session, "")}
-            for each in reversed(injections)
-        ],
+        "injections": _record_injections(ledger, record_id, injections, session_titles),
         "used": {"injected": injected, "used": used},
         "neighbours": _neighbours(root, record_id),
-        "actions": (*(("accept",) if is_held else ()), *possible_actions(record, form)),
+        "actions": actions,
         "held": is_held,
     }
 
 
-def _injection_json(injection: Injection, used: bool) -> dict[str, Any]:
+def _view_record(root: Path, connection: sqlite3.Connection, record_id: str) -> _RecordView:
+    key, record, location, form = _find(root, connection, record_id)
+    marks = RowMarks(
+        stale=outdated.citation_notes(root, [record]).get(record.id, ""),
+        past=outdated.describe_outdated(connection, [record]).get(record.id, ""),
+    )
+    task_id = queries.tasks_of(connection, [key]).get(key, "")
+    row = record_row(record, location, task_id, marks, full=True)
+    linked = {link.target for link in record.links}
+    if row["superseded_by"]:
+        linked.add(row["superseded_by"])
+    titles = {}
+    for name, other in graph.records(connection, list(linked)).items():
+        titles[name] = record_title(other)
+    origin = {
+        "agent": record.origin.agent,
+        "files": record.origin.files,
+        "commit": record.origin.commit,
+    }
+    row["origin"] = {name: value for name, value in origin.items() if value}
+    row["links"] = [
+        {"relation": link.relation, "target": link.target, "title": titles.get(link.target, "")}
+        for link in record.links
+    ]
+    return _RecordView(record, form, row, titles)
+
+
+def _text_layers(root: Path, record: Record) -> Json:
+    """Return a record's text as a search shows it in each layer, with its tokens."""
+    short_id = filters.short_ids(root, [record.id]).get(record.id, "")
+    around = searching.timeline(root, record.id, limit=_MAX_SURROUNDING_RECORDS).shown
+    texts = {
+        "line": render.record_line(record, short_id),
+        "moment": "\n".join(hit.text for hit in around),
+        "full": render.record_details(record),
+    }
+    layers = {}
+    for name, text in texts.items():
+        layers[name] = {"text": text, "tokens": tokens.estimate(text + "\n")}
+    return layers
+
+
+def _session_titles(root: Path, session_id: str, injections: Iterable[Injection]) -> dict[str, str]:
+    """Return the titles of a record's session and of those that it was injected into."""
+    names = {injection.session for injection in injections}
+    if session_id:
+        names.add(session_id)
+    found = sessions.find_all(root, names)
+    return {name: lists.session_title(session) for name, session in found.items()}
+
+
+def _record_injections(
+    ledger: usage.Ledger,
+    record_id: str,
+    injections: Sequence[Injection],
+    session_titles: Mapping[str, str],
+) -> list[Json]:
+    """Return the injections of a record as JSON, newest first."""
+    using_sessions = {session for session, used_id in ledger.uses if used_id == record_id}
+    rows = []
+    for injection in reversed(injections):
+        row = _injection_json(injection, used=injection.session in using_sessions)
+        row["session"] = injection.session
+        row["session_title"] = session_titles.get(injection.session, "")
+        rows.append(row)
+    return rows
+
+
+def _injection_json(injection: Injection, *, used: bool) -> Json:
     return {"at": injection.at, "event": injection.event, "tokens": injection.tokens, "used": used}
 
 
-def _citations(root: Path, record: Record) -> list[dict[str, Any]]:
+def _citations(root: Path, record: Record) -> list[Json]:
     if record.family is not Family.MEMORY:
         return []
     with suppress(RalphError, OSError):
         return [
             {
-                "what": str(each.citation.what),
-                "type": each.citation.kind.value,
-                "state": each.verdict.value,
+                "what": str(checked.citation.what),
+                "type": checked.citation.kind.value,
+                "state": checked.verdict.value,
+                "where": checked.place,
+                "detail": checked.why,
             }
-            | {"where": each.place, "detail": each.why}
-            for each in outdated.check_record(root, record)
+            for checked in outdated.check_record(root, record)
         ]
     return []
 
 
-def _neighbours(root: Path, record_id: str) -> list[dict[str, Any]]:
+def _neighbours(root: Path, record_id: str) -> list[Json]:
     with suppress(RalphError, sqlite3.Error):
-        node, _, edges = graph.show(root, record_id)
+        view = graph.show(root, record_id)
         return [
             {
                 "relation": edge.relation.value,
-                "direction": "out" if edge.source == node.id else "in",
+                "direction": "out" if edge.source == view.node.id else "in",
+                "node": node_json(other),
             }
-            | {"node": node_json(other)}
-            for edge, other in edges[:_NEIGHBOURS]
+            for edge, other in view.edges[:_MAX_NEIGHBOURS]
         ]
     return []
 
 
-def task_page(root: Path, task_id: str) -> dict[str, Any]:
-    """Return a task with its stories, progress, log, sessions and runs; NotFound when there is none of that id."""
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def task_page(root: Path, task_id: str) -> Json:
+    """Return a task with its stories, progress, log, sessions and runs.
+
+    Raises NotFound for an unknown id.
+    """
     view = task.show(root, task_id)
     work = view.listed.task
-    log = []
-    for event in task.log(root, work.id):
-        before, arrow, after = event["what"].partition(" -> ")
-        states = {"from": before, "to": after} if arrow else {"from": "", "to": event["what"]}
-        log.append({"at": event["at"], **states, "by": event["by"], "note": event["note"]})
+    progress = files.read(task_memory.folder(root, work.id) / "progress.txt")
     return {
         "task": {**lists.task_row(view.listed), "description": work.description},
-        "stories": [
-            {name: value for name, value in asdict(story).items() if name != "extra"}
-            for story in view.stories
-        ],
-        "progress": readable_progress(
-            files.read(task_memory.folder(root, work.id) / "progress.txt") or ""
-        ),
-        "log": log,
+        "stories": _stories(view),
+        "progress": readable_progress(progress or ""),
+        "log": [_log_entry(event) for event in task.log(root, work.id)],
         "sessions": lists.session_rows(root, limit=None, task_id=work.id)[0],
-        "runs": lists.run_rows(root, limit=100, task_id=work.id)[0],
+        "runs": lists.run_rows(root, limit=_MAX_RUNS, task_id=work.id)[0],
         "children": [
-            {"id": each.id, "title": each.title, "status": each.status} for each in view.children
+            {"id": child.id, "title": child.title, "status": child.status}
+            for child in view.children
         ],
     }
 
 
+def _stories(view: TaskView) -> list[Json]:
+    stories = []
+    for story in view.stories:
+        members = asdict(story)
+        members.pop("extra", None)
+        stories.append(members)
+    return stories
+
+
+def _log_entry(event: Mapping[str, str]) -> Json:
+    """Return an event of a task; `from` and `to` are the states that it changed between."""
+    before, arrow, after = event["what"].partition(" -> ")
+    if not arrow:
+        before = ""
+        after = event["what"]
+    return {
+        "at": event["at"],
+        "from": before,
+        "to": after,
+        "by": event["by"],
+        "note": event["note"],
+    }
+
+
 def readable_progress(progress: str) -> str:
-    """Return a progress.txt without its markers, and with each field on a line of its own in markdown."""
-    lines = [line for line in progress.split("\n") if not line.startswith("[//]: # (ralph: ")]
-    return "\n".join(
-        f"{line}  " if line.startswith(("Thread: ", "Outcome: ")) else line for line in lines
-    )
+    """Return a progress.txt without its markers, and with each field on its own Markdown line."""
+    lines = []
+    for line in progress.split("\n"):
+        if line.startswith(_PROGRESS_MARKER):
+            continue
+        if line.startswith(_PROGRESS_FIELDS):
+            line += _MARKDOWN_LINE_BREAK
+        lines.append(line)
+    return "\n".join(lines)
 
 
-def session_page(
-    root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE
-) -> dict[str, Any]:
-    """Return a session with its messages, one page of its timeline, and its injections; NotFound without one."""
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> Json:
+    """Return a session with its messages, one page of its timeline, and its injections.
+
+    Raises NotFound for an unknown or empty id.
+    """
     if not session_id:
-        raise NotFound("no session is named", hint="`ralph session list` shows the ids")
+        raise NotFound("no session id is given", hint="`ralph session list` shows the ids")
     session = sessions.find(root, session_id)
     row = lists.describe_sessions(root, [session])[0]
-    history = chat_log.read_history(root, session.id).turns if row["mode"] else ()
-
-    def question(connection: sqlite3.Connection) -> dict[str, Any]:
-        keys = queries.observation_keys(connection, session.id, limit + 1, offset)
-        records = queries.records(connection, keys)
-        locations = queries.locations(connection, keys)
-        items: list[dict[str, Any]] = [
-            {
-                **record_row(records[key], locations[key], ""),
-                "at": records[key].created_at,
-                "injected": [],
-            }
-            for key in keys
-            if key in records
-        ]
-        times = [parse_time(item["at"]) or _EARLIEST for item in items]
-        earlier: list[dict[str, Any]] = []
-        for injection in injected:
-            place = bisect_right(times, parse_time(injection["at"]) or _EARLIEST) - 1
-            (items[place]["injected"] if place >= 0 else earlier).append(injection)
-        return {
-            "items": items[:limit],
-            "total": session.observations,
-            "before": [] if offset else earlier,
-        }
-
+    turns: Sequence[chat_log.Turn] = ()
+    if row["mode"]:
+        turns = chat_log.read_history(root, session.id).turns
     injected = _session_injections(root, session.id)
+    timeline = index.ask(
+        root, lambda connection: _timeline(connection, session, injected, offset, limit)
+    )
     return {
         "session": row,
         "summary": session.summary or sessions.summary(root, session.id).text,
         "turns": [
             {"role": turn.by.value, "at": turn.at, "text": turn.text, "tools": turn.tools}
-            for turn in history
+            for turn in turns
         ],
-        "timeline": index.ask(root, question),
+        "timeline": timeline,
         "injected": injected,
     }
 
 
-def _session_injections(root: Path, session_id: str) -> list[dict[str, Any]]:
-    """Return what was injected into a session, in order; an injected session has its summary as title."""
+def _timeline(
+    connection: sqlite3.Connection,
+    session: Session,
+    injected: Sequence[Json],
+    offset: int,
+    limit: int,
+) -> Json:
+    """Return a page of a session's observations, each with what was injected after it.
+
+    `before` is what was injected before the first observation.
+    """
+    # one more than the page, which takes the injections that belong to later pages
+    keys = queries.observation_keys(connection, session.id, limit + 1, offset)
+    records = queries.records(connection, keys)
+    locations = queries.locations(connection, keys)
+    keys = [key for key in keys if key in records]
+    times = [_time_or_earliest(records[key].created_at) for key in keys]
+    after_item: list[list[Json]] = [[] for _ in keys]
+    before_first = []
+    for injection in injected:
+        position = bisect_right(times, _time_or_earliest(injection["at"])) - 1
+        if position >= 0:
+            after_item[position].append(injection)
+        elif offset == 0:
+            before_first.append(injection)
+    items = []
+    for key, injections in zip(keys, after_item, strict=True):
+        record = records[key]
+        row = record_row(record, locations[key], "")
+        items.append({**row, "at": record.created_at, "injected": injections})
+    return {"items": items[:limit], "total": session.observations, "before": before_first}
+
+
+def _time_or_earliest(text: str) -> datetime:
+    return parse_time(text) or _EARLIEST
+
+
+def _session_injections(root: Path, session_id: str) -> list[Json]:
+    """Return what was injected into a session, in order; the title of a session is its summary."""
     ledger = lists.read_ledger(root)
-    injections = [each for each in ledger.injections if each.session == session_id]
-    used = {record for session, record in ledger.uses if session == session_id}
-    names = {each.record for each in injections}
+    injections = [entry for entry in ledger.injections if entry.session == session_id]
+    if not injections:
+        return []
+    used_records = {record for session, record in ledger.uses if session == session_id}
+    names = {injection.record for injection in injections}
+    titles = index.ask(root, lambda connection: _injected_titles(connection, names))
+    rows = []
+    for injection in injections:
+        row = _injection_json(injection, used=injection.record in used_records)
+        row["id"] = injection.record
+        row["title"] = titles.get(injection.record, "")
+        rows.append(row)
+    return rows
 
-    def question(connection: sqlite3.Connection) -> dict[str, str]:
-        texts = {
-            name: record.title or record.text
-            for name, record in graph.records(connection, list(names)).items()
-        }
-        for name in names - texts.keys():
-            texts[name] = stored_sessions.stored_summary(connection, name)
-        return {name: one_line(text, _LINE_LENGTH) for name, text in texts.items()}
 
-    titles = index.ask(root, question) if injections else {}
-    return [
-        {
-            **_injection_json(each, each.record in used),
-            "id": each.record,
-            "title": titles.get(each.record, ""),
-        }
-        for each in injections
-    ]
+def _injected_titles(connection: sqlite3.Connection, names: set[str]) -> dict[str, str]:
+    """Return a title for each injected record, and for each injected session its summary."""
+    texts = {}
+    for name, record in graph.records(connection, list(names)).items():
+        texts[name] = record.title or record.text
+    for name in names - texts.keys():
+        texts[name] = stored_sessions.stored_summary(connection, name)
+    return {name: one_line(text, _MAX_LINE_CHARACTERS) for name, text in texts.items()}

@@ -1,7 +1,8 @@
-"""Lists records page by page for the Memory Explorer, with a count for every value of each facet.
+"""List records page by page for the Memory Explorer, with a count for every value of each facet.
 
-A search uses the ranking of `ralph search` for the best hits; the rest follows by its full-text score. Each facet is
-counted under the choices of the others, from totals that the index keeps.
+A search ranks the best hits as `ralph search` does; the other matches follow in the order of their
+full-text score. Each facet is counted under the choices of the other facets, from totals that the
+index keeps.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.core import ids, tokens
 from ralph.core.errors import UsageError
@@ -28,18 +29,21 @@ if TYPE_CHECKING:
     from ralph.core.settings import Embedding, Team
 
 FACETS = (*FacetValues._fields, "age")
-AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
+AGES = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}  # in days
 SORTS = ("relevance", "newest")
-MAX_FACET_VALUES = (
-    40  # the most frequent values of a facet that are listed; chosen values are always listed
-)
-MAX_RANKED = 60  # the hits that are ranked in full; the rest of the list is in full-text order and has no score
-PREVIEW_LENGTH = 280
+MAX_FACET_VALUES = 40  # the most frequent values of a facet; chosen values are always listed
+MAX_RANKED = 60  # fully ranked hits; the rest of the list is in full-text order, without scores
+PREVIEW_LENGTH = 280  # characters of a record's text in a list
+_MAX_PREVIEW_SOURCE = 4 * PREVIEW_LENGTH  # characters that are read, because whitespace is folded
+_SCORE_DIGITS = 4
+_SUPERSEDED = "superseded by "  # how `outdated.describe_outdated` begins a note
+_EXPIRED = "expired "
 
 FacetFilter = Mapping[str, Collection[str]]
 """The chosen values of each facet; a facet without any lets everything through."""
 FacetCounts = dict[str, list[tuple[str, int]]]
-Page = dict[str, Any]  # one page of a list: `items`, `total`, `facets`, and `notes` for the reader
+Page = dict[str, Any]
+"""One page of a list: `items`, `total`, `facets`, and `notes` for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,75 +58,132 @@ class ListRequest:
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RowMarks:
+    """What a list says about a record besides the record itself.
+
+    `count` is the number of records that say the same. `stale` is a note about its citations,
+    `past` a note about why the record no longer holds.
+    """
+
+    score: float | None = None
+    why: Sequence[str] = ()
+    count: int = 1
+    stale: str = ""
+    past: str = ""
+    weak: bool = False
+
+
+NO_MARKS = RowMarks()
+
+
 def record_row(
     record: Record,
     location: tuple[str, int],
     task: str,
+    marks: RowMarks = NO_MARKS,
     *,
-    past: str = "",
     full: bool = False,
-    **marks: Any,
 ) -> dict[str, Any]:
-    """Return a record for a list, or in full, with its marks (score, why ...); `past` says why it no longer holds."""
+    """Return a record as JSON for a list, or with its `full` text.
+
+    `location` is the name of its file and its line, or 0 for no line. `task` is the task that its
+    session or folder belongs to.
+    """
     source, line = location
+    if line:
+        source = f"{source}:{line}"
     text = record.text
-    is_weak = marks.pop("weak", False)
+    if not full:
+        text = " ".join(text[:_MAX_PREVIEW_SOURCE].split())[:PREVIEW_LENGTH]
     return {
-        **record_json(record, f"{source}:{line}" if line else source),
-        "text": text if full else " ".join(text[: PREVIEW_LENGTH * 4].split())[:PREVIEW_LENGTH],
+        **record_json(record, source),
+        "text": text,
         "family": record.family.value,
         "scope": record.scope.value,
         "task": record.origin.task or task,
         "session": session_of(record),
-        "tokens": tokens.estimate(text),
-        **({"score": None, "why": (), "count": 1, "stale": ""} | marks),
-        "superseded_by": past.removeprefix("superseded by ")
-        if past.startswith("superseded by ")
-        else "",
-        "expired": past.removeprefix("expired ") if past.startswith("expired ") else "",
-        **mark_weak(is_weak),
+        "tokens": tokens.estimate(record.text),
+        "score": marks.score,
+        "why": marks.why,
+        "count": marks.count,
+        "stale": marks.stale,
+        "superseded_by": _rest_after(_SUPERSEDED, marks.past),
+        "expired": _rest_after(_EXPIRED, marks.past),
+        **mark_weak(marks.weak),
     }
 
 
+def _rest_after(beginning: str, note: str) -> str:
+    """Return what follows the beginning of a note, or "" if it begins differently."""
+    if note.startswith(beginning):
+        return note.removeprefix(beginning)
+    return ""
+
+
+# --- facets -------------------------------------------------------------------------------------
+
+
 def count_facets(rows: Iterable[FacetRow], chosen: FacetFilter) -> tuple[int, FacetCounts]:
-    """Return how many records pass, and the values of each facet, counted under the choices of the others."""
+    """Return how many records pass, and how many have each value of each facet.
+
+    The values of a facet are counted under the choices of the other facets.
+    """
     since = first_day(chosen)
     counts: dict[str, Counter[str]] = {facet: Counter() for facet in FacetValues._fields}
     days: Counter[str] = Counter()
     total = 0
     for values, day, number in rows:
         failing = _failing_facets(values, chosen)
-        is_young = day >= since
-        for facet, counter in counts.items() if is_young else ():
-            if failing <= {facet}:
-                for value in _facet_values(values, facet):
-                    counter[value] += number
+        is_recent_enough = day >= since
+        if is_recent_enough:
+            _count_values(counts, values, failing, number)
         if not failing:
             days[day] += number
-            total += number if is_young else 0
+            if is_recent_enough:
+                total += number
     facets: FacetCounts = {
         facet: _top_values(counter, chosen.get(facet, ())) for facet, counter in counts.items()
     }
-    first_days = {age: ids.first_day(count) for age, count in AGES.items()}
-    facets["age"] = [
-        (age, sum(number for day, number in days.items() if day >= at))
-        for age, at in first_days.items()
-    ]
+    facets["age"] = _count_ages(days)
     return total, facets
 
 
+def _count_values(
+    counts: Mapping[str, Counter[str]], values: FacetValues, failing: set[str], number: int
+) -> None:
+    """Add records to the counts of every facet whose other facets they pass."""
+    for facet, counter in counts.items():
+        if failing <= {facet}:
+            for value in _facet_values(values, facet):
+                counter[value] += number
+
+
+def _count_ages(days: Mapping[str, int]) -> list[tuple[str, int]]:
+    ages = []
+    for age, day_count in AGES.items():
+        since = ids.first_day(day_count)
+        ages.append((age, sum(number for day, number in days.items() if day >= since)))
+    return ages
+
+
 def first_day(chosen: FacetFilter) -> str:
-    """Return the first day of the chosen ages; "" without one."""
-    return ids.first_day(max(AGES[age] for age in chosen["age"])) if chosen.get("age") else ""
+    """Return the first day of the longest chosen age, or "" if no age is chosen."""
+    ages = chosen.get("age")
+    if not ages:
+        return ""
+    return ids.first_day(max(AGES[age] for age in ages))
 
 
 def _failing_facets(values: FacetValues, chosen: FacetFilter) -> set[str]:
-    """Return the facets whose choice a record does not pass; archived ones pass only where that is chosen."""
-    failing = {
-        facet
-        for facet, wanted in chosen.items()
-        if facet != "age" and not any(value in wanted for value in _facet_values(values, facet))
-    }
+    """Return the facets whose choice a record does not pass.
+
+    Archived records pass only if that status is chosen.
+    """
+    failing = set()
+    for facet, wanted in chosen.items():
+        if facet != "age" and not any(value in wanted for value in _facet_values(values, facet)):
+            failing.add(facet)
     if "status" not in chosen and values.status == Status.RETIRED:
         failing.add("status")
     return failing
@@ -132,22 +193,34 @@ def _facet_values(values: FacetValues, facet: str) -> Sequence[str]:
     value: str | tuple[str, ...] = getattr(values, facet)
     if isinstance(value, tuple):
         return value
-    return (STATUS_WORDS.get(value, value) if facet == "status" else value,)
+    if facet == "status":
+        return (STATUS_WORDS.get(value, value),)
+    return (value,)
 
 
-def _top_values(count: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
-    best = sorted(count.items(), key=lambda pair: (-pair[1], pair[0]))
-    top = best[:MAX_FACET_VALUES] + [pair for pair in best[MAX_FACET_VALUES:] if pair[0] in chosen]
-    return top + [(value, 0) for value in sorted(set(chosen) - {value for value, _ in top})]
+def _top_values(counts: Mapping[str, int], chosen: Collection[str]) -> list[tuple[str, int]]:
+    """Return the most frequent values with their counts, and all chosen values."""
+    by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    top = by_count[:MAX_FACET_VALUES]
+    for value, count in by_count[MAX_FACET_VALUES:]:
+        if value in chosen:
+            top.append((value, count))
+    listed = {value for value, _ in top}
+    for value in sorted(set(chosen) - listed):
+        top.append((value, 0))
+    return top
+
+
+# --- lists --------------------------------------------------------------------------------------
 
 
 def list_records(root: Path, request: ListRequest, *, embedding: Embedding | None = None) -> Page:
-    """Return one page; UsageError for an unknown order or age."""
+    """Return one page of the records that pass. Raises UsageError for an unknown order or age."""
     if request.sort and request.sort not in SORTS:
-        raise UsageError(f"{request.sort!r} is no order", hint=f"valid ones: {', '.join(SORTS)}")
-    ages = [age for age in request.chosen.get("age", ()) if age not in AGES]
-    if ages:
-        raise UsageError(f"{ages[0]!r} is no age", hint=f"valid ones: {', '.join(AGES)}")
+        raise UsageError(f"{request.sort!r} is not an order", hint=f"one of {', '.join(SORTS)}")
+    for age in request.chosen.get("age", ()):
+        if age not in AGES:
+            raise UsageError(f"{age!r} is not an age", hint=f"one of {', '.join(AGES)}")
     chosen = {facet: set(values) for facet, values in request.chosen.items() if values}
     if "tag" in chosen:
         chosen["tag"] = {tag.lower() for tag in chosen["tag"]}
@@ -155,34 +228,69 @@ def list_records(root: Path, request: ListRequest, *, embedding: Embedding | Non
 
     def ask(connection: sqlite3.Connection) -> Page:
         listing = _Listing(root, connection, request)
-        return listing.search(embedding) if request.text.strip() else listing.everything()
+        if request.text.strip():
+            return listing.search(embedding)
+        return listing.everything()
 
     return index.ask(root, ask)
 
 
 def list_tags(root: Path, begin: str, limit: int) -> list[tuple[str, int]]:
-    """Return tags that contain some letters, those that begin with them first, then the most frequent."""
-    part = begin.strip().lstrip("#").lower()
+    """Return the tags that contain some letters, with their counts.
+
+    Those that begin with the letters come first, then the most frequent.
+    """
+    letters = begin.strip().lstrip("#").lower()
+    rows = index.ask(root, lambda connection: list(totals.facet_rows(connection)))
     counts: Counter[str] = Counter()
-    for values, _, number in index.ask(
-        root, lambda connection: list(totals.facet_rows(connection))
-    ):
+    for values, _, number in rows:
         for tag in values.tag:
-            if part in tag:
+            if letters in tag:
                 counts[tag] += number
-    return sorted(
-        counts.items(), key=lambda pair: (not pair[0].startswith(part), -pair[1], pair[0])
-    )[:limit]
+
+    def order(pair: tuple[str, int]) -> tuple[bool, int, str]:
+        tag, count = pair
+        return not tag.startswith(letters), -count, tag
+
+    return sorted(counts.items(), key=order)[:limit]
 
 
 def count_everything(root: Path) -> tuple[int, int]:
     """Return how many records are listed without a filter, and how many tasks there are."""
-    return index.ask(
-        root, lambda each: (sum(totals.count_records(each).values()), sessions.count_tasks(each))
-    )
+
+    def count(connection: sqlite3.Connection) -> tuple[int, int]:
+        records = sum(totals.count_records(connection).values())
+        return records, sessions.count_tasks(connection)
+
+    return index.ask(root, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _BestHit:
+    """A ranked hit, and how many records say the same, itself included."""
+
+    hit: Hit
+    count: int = 1
+
+
+class _Matches(NamedTuple):
+    """What a text finds.
+
+    `records` are the ranked records by key, and `best` are their hits by key, the best first and
+    with repeats merged. `match` is the full-text expression for everything else, or "". `notes`
+    are for the reader.
+    """
+
+    ranking: Ranking
+    records: Mapping[int, Record]
+    best: Mapping[int, _BestHit]
+    match: str
+    notes: Sequence[str]
 
 
 class _Listing:
+    """One list of records, over one connection to the index."""
+
     def __init__(self, root: Path, connection: sqlite3.Connection, request: ListRequest) -> None:
         self.root = root
         self.connection = connection
@@ -191,33 +299,151 @@ class _Listing:
         if "tag" in stored:
             stored["tag"] = totals.tag_texts(connection, stored["tag"])
         if "status" in stored:
-            stored["status"] = [
-                each.value
-                for each in Status
-                if STATUS_WORDS.get(each, each.value) in stored["status"]
-            ]
+            stored["status"] = _stored_statuses(stored["status"])
         self.keep = queries.facet_filter(stored, since=first_day(request.chosen), task=request.task)
-        # the task alone: facets are counted under the choices of the others
+        # the task alone, because each facet is counted under the choices of the others
         self.visible = queries.facet_filter(
-            {"status": [each.value for each in Status]}, task=request.task
+            {"status": [status.value for status in Status]}, task=request.task
         )
 
     def everything(self) -> Page:
-        """Return a page of all records that pass, the newest first."""
+        """Return a page of all records that pass, newest first."""
         request = self.request
         if request.task:
             total, facets = self._count(None)
         else:
             total, facets = count_facets(totals.facet_rows(self.connection), request.chosen)
+        keys = queries.page(self.connection, self.keep, request.limit, request.offset)
+        return self._page(keys, total, facets)
+
+    def search(self, embedding: Embedding | None) -> Page:
+        """Return a page of what the text finds: an id, ranked words, or a part of a word."""
+        text = self.request.text.strip()
+        if queries.key_of(self.connection, text) is not None or ids.date_of(text):
+            return self._find_id(text)
+        return self._find_words(text, embedding)
+
+    def _find_id(self, record_id: str) -> Page:
+        """Return a page of the records with an id, including archived ones."""
+        keys = queries.keys_of(self.connection, record_id)
+        order = queries.page(self.connection, self.visible, None, keys=keys)
+        if self.request.sort in ("", "relevance"):
+            visible = set(order)
+            order = [key for key in keys if key in visible]
+        best = {}
+        for key, record in queries.records(self.connection, order).items():
+            best[key] = _BestHit(Hit(record, 1.0, ("id",)))
+        _, facets = self._count(order)
+        return self._page(self._slice(order), len(order), facets, best=best)
+
+    def _find_words(self, text: str, embedding: Embedding | None) -> Page:
+        request = self.request
+        keep = lookup.EVERYTHING
+        if request.task or request.chosen:
+            keep = self.keep
+        matches = self._rank(text, keep, embedding)
+        found = self._all_matches(matches)
+        total, facets = self._count(found)
+        if not matches.best:
+            total = 0
+        if not total and not request.chosen:
+            containing = self._find_part(text)
+            if containing is not None:
+                return containing
+        if request.sort == "newest":
+            order: Sequence[int] = ()
+            if total:
+                order = queries.page(self.connection, self.keep, None, keys=found)
+        else:
+            # a record that repeats a better hit is merged into it, and is not counted
+            total = max(total - len(matches.records), 0) + len(matches.best)
+            order = self._order_by_relevance(matches, total, keep)
+        replaced: Sequence[str] = ()
+        if matches.best:
+            words = matches.ranking.words
+            replaced = rank.describe_replacements(rank.replacements(self.connection, words, keep))
         return self._page(
-            queries.page(self.connection, self.keep, request.limit, request.offset), total, facets
+            self._slice(order),
+            total,
+            facets,
+            [*replaced, *matches.notes],
+            best=matches.best,
+            ranking=matches.ranking,
         )
+
+    def _rank(self, text: str, keep: lookup.Filter, embedding: Embedding | None) -> _Matches:
+        """Rank what a text finds by words and meaning."""
+        connection = self.connection
+        notes: list[str] = []
+        nearness = None
+        if embedding is not None:
+            nearness = meaning.meaning_for(
+                self.root, embedding, connection, Query(text), notes.append
+            )
+        ranking = rank.rank(
+            connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=nearness
+        )
+        ranked = [row for row in ranking.best if _is_match(row)]
+        records = queries.records(connection, [row.row.key for row in ranked])
+        hits = []
+        for row in ranked:
+            record = records.get(row.row.key)
+            if record is not None:
+                hits.append(Hit(record, round(row.score, _SCORE_DIGITS), weak=row.weak))
+        if hits and ranking.weak:
+            notes.append(WEAK)
+        match = ""
+        if ranked or self.request.chosen:
+            terms = question.rarest_terms(ranking.words, STANDARD.common)
+            match = " OR ".join(f'"{term}"' for term in terms)
+        return _Matches(ranking, records, self._merge_hits(hits, records), match, notes)
+
+    def _merge_hits(
+        self, hits: Sequence[Hit], records: Mapping[int, Record]
+    ) -> dict[int, _BestHit]:
+        """Demote stale and outdated hits, and merge those that say the same."""
+        past = outdated.describe_outdated(self.connection, [hit.record for hit in hits])
+        current = outdated.demote_stale(self.root, hits)
+        key_of = {id(record): key for key, record in records.items()}
+        best = {}
+        for merged in merge_repeats(outdated.demote_outdated(current, past)):
+            best[key_of[id(merged.hit.record)]] = _BestHit(merged.hit, 1 + len(merged.repeats))
+        return best
+
+    def _all_matches(self, matches: _Matches) -> list[int]:
+        """Return the keys of the ranked records and of all full-text matches."""
+        keys = set(matches.records)
+        if matches.match:
+            keys.update(queries.matching_keys(self.connection, matches.match))
+        return list(keys)
+
+    def _order_by_relevance(
+        self, matches: _Matches, total: int, keep: lookup.Filter
+    ) -> Sequence[int]:
+        """Return the best hits, then as many full-text matches as the page needs."""
+        order = list(matches.best)
+        end = self.request.offset + self.request.limit
+        if len(order) < min(end, total) and matches.match:
+            limit = end + len(matches.records)
+            more = lookup.matching(self.connection, matches.match, STANDARD.fields, limit, keep)
+            order += [key for key, _ in more if key not in matches.records]
+        return order
+
+    def _find_part(self, text: str) -> Page | None:
+        """Return a page of the texts that contain the search text literally, or None."""
+        text = queries.safe(text)
+        containing = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
+        keys = queries.page(self.connection, self.keep, None, keys=containing)
+        if not keys:
+            return None
+        _, facets = self._count(keys)
+        notes = [f"Texts that contain {text!r}, newest first."]
+        return self._page(self._slice(keys), len(keys), facets, notes)
 
     def _count(self, keys: Sequence[int] | None) -> tuple[int, FacetCounts]:
         days = [ids.first_day(count) for count in AGES.values()]
-        return count_facets(
-            totals.facet_rows_of(self.connection, self.visible, keys, days), self.request.chosen
-        )
+        rows = totals.facet_rows_of(self.connection, self.visible, keys, days)
+        return count_facets(rows, self.request.chosen)
 
     def _slice(self, order: Sequence[int]) -> Sequence[int]:
         return order[self.request.offset : self.request.offset + self.request.limit]
@@ -228,158 +454,93 @@ class _Listing:
         total: int,
         facets: FacetCounts,
         notes: Sequence[str] = (),
-        hits: Mapping[int, tuple[Hit, int]] | None = None,
+        *,
+        best: Mapping[int, _BestHit] | None = None,
         ranking: Ranking | None = None,
     ) -> Page:
-        """Return the page of some keys; `hits` are the best ones with how many repeat each."""
+        """Return the page with the records of some keys; `best` are the ranked hits by key."""
         connection = self.connection
-        best = hits or {}
+        if best is None:
+            best = {}
         records = queries.records(connection, [key for key in keys if key not in best])
-        records.update({key: best[key][0].record for key in keys if key in best})
+        for key in keys:
+            if key in best:
+                records[key] = best[key].hit.record
         keys = [key for key in keys if key in records]
         locations = queries.locations(connection, keys)
         owners = queries.tasks_of(connection, keys)
         stale = outdated.citation_notes(self.root, list(records.values()))
         past = outdated.describe_outdated(connection, list(records.values()))
-        reasons = self._reasons(keys, ranking) if ranking is not None else {}
+        reasons: Mapping[int, Sequence[str]] = {}
+        if ranking is not None:
+            reasons = self._reasons(keys, ranking)
         items = []
         for key in keys:
             record = records[key]
-            hit, count = best.get(key, (None, 1))
-            problems: dict[str, Any] = {
-                "stale": stale.get(record.id, ""),
-                "past": past.get(record.id, ""),
-            }
-            why = [
-                *reasons.get(key, ()),
-                *(each for each in (hit.why if hit else ()) if each not in problems.values()),
-            ]
-            marks: dict[str, Any] = (
-                {"score": hit.score, "weak": hit.weak} if hit is not None else {}
+            marks = _row_marks(
+                best.get(key),
+                reasons.get(key, ()),
+                RowMarks(stale=stale.get(record.id, ""), past=past.get(record.id, "")),
             )
-            owner = owners.get(key, "")
-            items.append(
-                record_row(record, locations[key], owner, why=why, count=count, **marks, **problems)
-            )
+            items.append(record_row(record, locations[key], owners.get(key, ""), marks))
         return {"items": items, "total": total, "facets": facets, "notes": notes}
 
-    def search(self, embedding: Embedding | None) -> Page:
-        """Return a page of what a text finds: an id, words by rank, or the beginning of a word."""
-        connection = self.connection
-        request = self.request
-        text = self.request.text.strip()
-        if queries.key_of(connection, text) is not None or ids.date_of(
-            text
-        ):  # an id also finds archived records
-            keys = queries.keys_of(connection, text)
-            by_time = queries.page(connection, self.visible, None, keys=keys)
-            order = (
-                [key for key in keys if key in by_time]
-                if request.sort in ("", "relevance")
-                else by_time
-            )
-            records = queries.records(connection, order)
-            by_id = {key: (Hit(record, 1.0, ("id",)), 1) for key, record in records.items()}
-            return self._page(self._slice(order), len(order), self._count(order)[1], hits=by_id)
-        notes: list[str] = []
-        near = None
-        if embedding is not None:
-            near = meaning.meaning_for(self.root, embedding, connection, Query(text), notes.append)
-        keep = self.keep if request.task or request.chosen else lookup.EVERYTHING
-        ranking = rank.rank(
-            connection, text, today=ids.today(), keep=keep, limit=MAX_RANKED, meaning=near
-        )
-        ranked = [row for row in ranking.best if row.matched or row.link or row.close > 0]
-        records = queries.records(connection, [row.row.key for row in ranked])
-        hits = [
-            Hit(records[row.row.key], round(row.score, 4), weak=row.weak)
-            for row in ranked
-            if row.row.key in records
-        ]
-        if hits and ranking.weak:
-            notes.append(WEAK)
-        past = outdated.describe_outdated(connection, [hit.record for hit in hits])
-        merged = merge_repeats(
-            outdated.demote_outdated(outdated.demote_stale(self.root, hits), past)
-        )
-        key_of = {id(record): key for key, record in records.items()}
-        best = {key_of[id(hit.record)]: (hit, 1 + len(others)) for hit, others in merged}
-        match = " OR ".join(
-            f'"{term}"' for term in question.rarest_terms(ranking.words, STANDARD.common)
-        )
-        is_counted = match and (ranked or request.chosen)
-        matching = queries.matching_keys(connection, match) if is_counted else []
-        everything = [*{*matching, *records}]
-        total, facets = self._count(everything)
-        total = total if best else 0
-        if not total and not request.chosen and (containing := self._containing()) is not None:
-            return containing
-        if request.sort == "newest":
-            order = queries.page(connection, self.keep, None, keys=everything) if total else []
-        else:
-            order = list(best)
-            total = max(total - len(records), 0) + len(best)
-            end = request.offset + request.limit
-            if len(order) < min(end, total) and match:
-                more = lookup.matching(connection, match, STANDARD.fields, end + len(records), keep)
-                order += [key for key, _ in more if key not in records]
-        replaced = rank.replacements(connection, ranking.words, keep) if hits else ()
-        notes = [*rank.describe_replacements(replaced), *notes]
-        return self._page(self._slice(order), total, facets, notes, best, ranking)
-
-    def _containing(self) -> Page | None:
-        text = queries.safe(self.request.text.strip())
-        matching = lookup.containing(self.connection, text.split(), lookup.EVERYTHING)
-        keys = queries.page(self.connection, self.keep, None, keys=matching)
-        if not keys:
-            return None
-        notes = [f"Texts that contain {text!r}, newest first."]
-        return self._page(self._slice(keys), len(keys), self._count(keys)[1], notes)
-
     def _reasons(self, keys: Sequence[int], ranking: Ranking) -> dict[int, tuple[str, ...]]:
+        """Return why each record matches, ranked or not."""
         rows = {row.row.key: row for row in ranking.best}
-        for key, row in lookup.fetch_rows(
-            self.connection, [key for key in keys if key not in rows]
-        ).items():
+        unranked = [key for key in keys if key not in rows]
+        for key, row in lookup.fetch_rows(self.connection, unranked).items():
             rows[key] = RankedRow(row)
             rows[key].matched = rank.match_words(row, ranking.words)
-        return {
-            key: tuple(rank.explain(rows[key], ranking.words, ids.today()))
-            for key in keys
-            if key in rows
-        }
+        reasons = {}
+        for key in keys:
+            if key in rows:
+                reasons[key] = tuple(rank.explain(rows[key], ranking.words, ids.today()))
+        return reasons
+
+
+def _stored_statuses(words: Collection[str]) -> list[str]:
+    """Return the statuses, as records store them, that users see under these words."""
+    return [status.value for status in Status if STATUS_WORDS.get(status, status.value) in words]
+
+
+def _is_match(row: RankedRow) -> bool:
+    return bool(row.matched or row.link or row.close > 0)
+
+
+def _row_marks(best: _BestHit | None, reasons: Sequence[str], marks: RowMarks) -> RowMarks:
+    """Add the score and the reasons of a hit to a row's marks."""
+    if best is None:
+        return replace(marks, why=list(reasons))
+    problems = (marks.stale, marks.past)  # the row shows them already
+    why = [*reasons, *(reason for reason in best.hit.why if reason not in problems)]
+    return replace(marks, score=best.hit.score, why=why, count=best.count, weak=best.hit.weak)
 
 
 def team_page(root: Path, request: ListRequest, team: Team) -> Page:
-    """Return a page of what the team shares, and our own: the best hits of a text, or the newest."""
+    """Return a page of this project's and the team's records: the best hits, or the newest."""
     from ralph.sharing import team_search
 
-    families = tuple(
-        Family(each) for each in request.chosen.get("family", ()) if each in set(Family)
-    )
-    answer = team_search.search(
-        root, Query(request.text, families=families, limit=MAX_RANKED), team
-    )
+    known_families = set(Family)
+    chosen = request.chosen.get("family", ())
+    families = tuple(Family(name) for name in chosen if name in known_families)
+    query = Query(request.text, families=families, limit=MAX_RANKED)
+    answer = team_search.search(root, query, team)
     items = []
     for shown in answer.shown:
-        where = (f"team/{shown.member}" if shown.member else "", 0)
-        score = shown.hit.score
-        why = [*shown.hit.why]
-        items.append(
-            record_row(
-                shown.hit.record,
-                where,
-                "",
-                score=score,
-                why=why,
-                count=shown.count,
-                past=shown.note,
-            )
+        source = ""
+        if shown.member:
+            source = f"team/{shown.member}"
+        marks = RowMarks(
+            score=shown.hit.score, why=list(shown.hit.why), count=shown.count, past=shown.note
         )
-    some = items[request.offset : request.offset + request.limit]
+        items.append(record_row(shown.hit.record, (source, 0), "", marks))
+    notes = []
+    if answer.is_weak:
+        notes.append(WEAK)
     return {
-        "items": some,
+        "items": items[request.offset : request.offset + request.limit],
         "total": len(items),
         "facets": {},
-        "notes": [WEAK] if answer.is_weak else [],
+        "notes": notes,
     }

@@ -1,7 +1,9 @@
-"""A part of the graph for a picture: around one node, of a task or a tag, between two nodes, or the busiest nodes.
+"""A part of the graph for a picture.
 
-A node's degree is that of the complete graph, so that it does not change with the part. The graph is cached until
-its sources change, since the time slider asks again and again.
+It is what lies around one node, belongs to a task or a tag, or lies between two nodes; otherwise it
+is the nodes with the most edges. A node's degree is that of the complete graph, so that it does not
+change with the part. The graph is cached until its sources change, because the time slider asks for
+it many times.
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ from ralph.storage import graph as stored
 
 LIMIT = 400
 MAX_LIMIT = 2_000
-_SYNC_SECONDS = (
-    5.0  # for reading what is new; the graph of a large project comes with several requests
-)
-NEWEST = "newest"  # in place of a node's id: the newest memory that is linked to something
+_SYNC_SECONDS = 5.0  # for reading what is new; a large graph is built over several requests
+NEWEST = "newest"  # instead of a node's id: the newest memory that is linked to something
 _AROUND_HOPS = 2
+_TASK_HOPS = 1
+_DATE_CHARACTERS = 10  # of a time that begins with YYYY-MM-DD
 
 
 class GraphSnapshot(NamedTuple):
-    """The graph in memory: nodes by id, edges in order, the degree of each node, the first day, and what it lacks."""
+    """The graph in memory.
+
+    `nodes` are by id, and `degrees` counts the edges of each. `since` is the first day of the
+    graph, and `missing` is the number of sources that it has not read yet.
+    """
 
     nodes: Mapping[str, Node]
     edges: Sequence[Edge]
@@ -40,67 +46,87 @@ class GraphSnapshot(NamedTuple):
     missing: int = 0
 
     def edges_at(self, at: str) -> Sequence[Edge]:
-        """Return the edges that are valid at a time; an empty time is now."""
+        """Return the edges that are valid at a time; an empty time means now."""
         if not at:
             return self.edges
         valid = {name for name, node in self.nodes.items() if node.holds(at)}
-        return [
-            edge
-            for edge in self.edges
-            if edge.source in valid and edge.target in valid and edge.holds(at)
-        ]
+        return [edge for edge in _edges_within(valid, self.edges) if edge.holds(at)]
 
     def newest(self, edges: Iterable[Edge]) -> str:
-        """Return the newest record that has an edge; "" when nothing is linked."""
-        linked = {
-            end for edge in edges for end in (edge.source, edge.target) if entity_type(end) is None
-        }
+        """Return the newest record that has an edge, or "" if nothing is linked."""
+        linked = {name for name in _ends(edges) if _is_record(name)}
         return max(
             linked & self.nodes.keys(),
             key=lambda name: (self.nodes[name].recorded, name),
             default="",
         )
 
-    def near(self, names: AbstractSet[str], edges: Iterable[Edge], hops: int) -> set[str]:
-        """Return some nodes and what is within some hops of them."""
-        names = names & self.nodes.keys()
+    def near(self, names: AbstractSet[str], edges: Sequence[Edge], hops: int) -> set[str]:
+        """Return some nodes and everything within some hops of them."""
+        reached = set(names & self.nodes.keys())
         for _ in range(hops):
-            sources = {edge.source for edge in edges if edge.target in names}
-            names = names | sources | {edge.target for edge in edges if edge.source in names}
-        return {*names}
+            sources = {edge.source for edge in edges if edge.target in reached}
+            targets = {edge.target for edge in edges if edge.source in reached}
+            reached = reached | sources | targets
+        return reached
 
     def part(
         self, names: Collection[str], edges: Iterable[Edge], limit: int, first: str = ""
     ) -> dict[str, object]:
-        """Return the nodes with the most edges of these as JSON, with the edges between them."""
-        between = [edge for edge in edges if edge.source in names and edge.target in names]
+        """Return as JSON the nodes with the most edges, and the edges between them.
+
+        The node `first` comes first. The totals count all the names and all edges between them.
+        """
+        between = _edges_within(names, edges)
         busiest = heapq.nsmallest(
             limit, names, lambda name: (name != first, -self.degrees[name], name)
         )
-        chosen = set(busiest)
-        within = [edge for edge in between if edge.source in chosen and edge.target in chosen]
-        return self.to_json(busiest, within, len(names), len(between))
+        shown = _edges_within(set(busiest), between)
+        return self.to_json(busiest, shown, len(names), len(between))
 
     def to_json(
-        self, names: Iterable[str], edges: Iterable[Edge], nodes: int, total_edges: int
+        self, names: Iterable[str], edges: Iterable[Edge], total_nodes: int, total_edges: int
     ) -> dict[str, object]:
         """Return nodes and edges with the totals and the time that the graph covers."""
+        until = ""
+        if self.nodes:
+            until = ids.today()
         return {
-            "nodes": [
-                {
-                    **node_json(self.nodes[name]),
-                    "record": name if entity_type(name) is None else None,
-                    "degree": self.degrees[name],
-                }
-                for name in names
-            ],
+            "nodes": [self._node_json(name) for name in names],
             "edges": [edge_json(edge) for edge in edges],
-            "total_nodes": nodes,
+            "total_nodes": total_nodes,
             "total_edges": total_edges,
             "from": self.since,
-            "until": ids.today() if self.nodes else "",
+            "until": until,
             "missing_sources": self.missing,
         }
+
+    def _node_json(self, name: str) -> dict[str, object]:
+        return {
+            **node_json(self.nodes[name]),
+            "record": name if _is_record(name) else None,
+            "degree": self.degrees[name],
+        }
+
+
+def _is_record(name: str) -> bool:
+    return entity_type(name) is None
+
+
+def _edges_within(names: Collection[str], edges: Iterable[Edge]) -> list[Edge]:
+    """Return the edges whose ends are both among some nodes."""
+    return [edge for edge in edges if edge.source in names and edge.target in names]
+
+
+def _ends(edges: Iterable[Edge]) -> set[str]:
+    ends = set()
+    for edge in edges:
+        ends.add(edge.source)
+        ends.add(edge.target)
+    return ends
+
+
+# --- parts --------------------------------------------------------------------------------------
 
 
 def graph_part(
@@ -113,75 +139,113 @@ def graph_part(
     tag: str = "",
     limit: int = LIMIT,
 ) -> dict[str, object]:
-    """Return the part of the graph that is near the node `around`, a task and a tag, and has every word of `text`."""
+    """Return the nodes near the node `around`, a task and a tag that contain every word of `text`.
+
+    Raises NotFound for an unknown node, and UsageError for a time that cannot be read.
+    """
     at = when(at)
     snapshot, edges = _snapshot(root, at)
-    nodes = snapshot.nodes
-    centre = (
-        snapshot.newest(edges)
-        if around == NEWEST
-        else graph.show(root, around).node.id
-        if around
-        else ""
-    )
-    names = snapshot.near({centre}, edges, _AROUND_HOPS) if centre else set(nodes)
+    centre = ""
+    if around == NEWEST:
+        centre = snapshot.newest(edges)
+    elif around:
+        centre = graph.show(root, around).node.id
+    names = set(snapshot.nodes)
+    if centre:
+        names = snapshot.near({centre}, edges, _AROUND_HOPS)
     if task:
-        own = {name for name, node in nodes.items() if node.task == task}
-        names &= snapshot.near(own | {entity_id(NodeType.TASK, task)}, edges, 1)
+        own_nodes = {name for name, node in snapshot.nodes.items() if node.task == task}
+        own_nodes.add(entity_id(NodeType.TASK, task))
+        names &= snapshot.near(own_nodes, edges, _TASK_HOPS)
     if tag:
-        names &= snapshot.near({entity_id(NodeType.TAG, tag.lower())}, edges, _AROUND_HOPS)
-    if at:  # a file or a tag has no time of its own: it is there when an edge is
-        ends = {end for edge in edges for end in (edge.source, edge.target)}
-        names = {
-            name
-            for name in names
-            if nodes[name].holds(at) and (name in ends or entity_type(name) is None)
-        }
+        tag_node = entity_id(NodeType.TAG, tag.lower())
+        names &= snapshot.near({tag_node}, edges, _AROUND_HOPS)
+    if at:
+        names = _names_at(snapshot.nodes, names, edges, at)
+    names = _names_with_words(snapshot.nodes, names, text)
+    return {**snapshot.part(names, edges, limit, first=centre), "around": centre}
+
+
+def _names_at(
+    nodes: Mapping[str, Node], names: Iterable[str], edges: Iterable[Edge], at: str
+) -> set[str]:
+    """Return the nodes that are valid at a time.
+
+    A file or a tag has no time of its own: it is valid while one of its edges is.
+    """
+    ends = _ends(edges)
+    return {name for name in names if nodes[name].holds(at) and (name in ends or _is_record(name))}
+
+
+def _names_with_words(nodes: Mapping[str, Node], names: set[str], text: str) -> set[str]:
+    """Return the nodes whose id and name together contain every word of a text."""
     for word in text.casefold().split():
         names = {name for name in names if word in f"{name}\n{nodes[name].name}".casefold()}
-    return {**snapshot.part(names, edges, limit, first=centre), "around": centre}
+    return names
 
 
 def neighbors(
     root: Path, name: str, *, hops: int = 1, at: str = "", limit: int = LIMIT
 ) -> dict[str, object]:
-    """Return a node and what is within some hops of it; NotFound when there is none of that name."""
+    """Return a node and everything within some hops of it. Raises NotFound for an unknown node."""
     node = graph.show(root, name).node.id
     snapshot, edges = _snapshot(root, when(at))
     return snapshot.part(snapshot.near({node}, edges, hops), edges, limit, first=node)
 
 
 def path(root: Path, start: str, end: str, *, at: str = "") -> dict[str, object]:
-    """Return the nodes and edges of a shortest path between two nodes, in order; `found`: whether there is one."""
-    (first, _), edges = graph.path(root, start, end, at=when(at))
+    """Return the nodes and edges of a shortest path between two nodes, in order.
+
+    `found` says whether there is a path. Raises NotFound for an unknown node.
+    """
+    (first, _), found_edges = graph.path(root, start, end, at=when(at))
+    edges = found_edges or []
     names = [first.id]
-    for edge in edges or ():
-        names.append(edge.target if edge.source == names[-1] else edge.source)
-    shape = _snapshot(root, "")[0].to_json(names, edges or (), len(names), len(edges or ()))
-    return {**shape, "found": edges is not None}
+    for edge in edges:
+        if edge.source == names[-1]:
+            names.append(edge.target)
+        else:
+            names.append(edge.source)
+    snapshot, _ = _snapshot(root, "")
+    shape = snapshot.to_json(names, edges, len(names), len(edges))
+    return {**shape, "found": found_edges is not None}
 
 
-_CACHE: dict[tuple[Path, tuple[tuple[str, str], ...]], GraphSnapshot] = {}
+# --- the cache ----------------------------------------------------------------------------------
+
+_CacheKey = tuple[Path, tuple[tuple[str, str], ...]]
+_CACHE: dict[_CacheKey, GraphSnapshot] = {}
+"""The last snapshot, by its project and the stamps of its sources."""
 
 
 def _snapshot(root: Path, at: str) -> tuple[GraphSnapshot, Sequence[Edge]]:
+    """Return the current graph, and its edges at a time."""
+
     def question(
         connection: sqlite3.Connection, records: sqlite3.Connection, *_: object
     ) -> GraphSnapshot:
-        stamp = (root, stored.source_stamps(connection))
-        snapshot = _CACHE.get(stamp)
+        key = (root, stored.source_stamps(connection))
+        snapshot = _CACHE.get(key)
         if snapshot is None:
-            nodes = stored.nodes(connection)
-            edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
-            degrees = Counter(end for edge in edges for end in {edge.source, edge.target})
-            by_id = {node.id: node for node in nodes.values()}
-            missing = stored.count_missing(connection, records)
-            snapshot = GraphSnapshot(
-                by_id, edges, degrees, stored.oldest_time(connection)[:10], missing
-            )
+            snapshot = _read_snapshot(connection, records)
             _CACHE.clear()
-            _CACHE[stamp] = snapshot
+            _CACHE[key] = snapshot
         return snapshot
 
     snapshot = graph.query_graph(root, question, within=_SYNC_SECONDS)
     return snapshot, snapshot.edges_at(at)
+
+
+def _read_snapshot(connection: sqlite3.Connection, records: sqlite3.Connection) -> GraphSnapshot:
+    nodes = stored.nodes(connection)
+    edges = [stored.edge_of(row, nodes) for row in stored.edges(connection)]
+    degrees: Counter[str] = Counter()
+    for edge in edges:
+        degrees.update({edge.source, edge.target})  # an edge to itself counts once
+    return GraphSnapshot(
+        {node.id: node for node in nodes.values()},
+        edges,
+        degrees,
+        since=stored.oldest_time(connection)[:_DATE_CHARACTERS],
+        missing=stored.count_missing(connection, records),
+    )

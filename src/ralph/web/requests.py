@@ -1,7 +1,8 @@
-"""Turns a request into one call of a handler, and its result or error into JSON.
+"""Turn a request into one call of a handler, and its result or error into JSON.
 
-Only this module catches errors and knows status codes; hints that name a command line option are rewritten for a page.
-A request waits for the index, so that the answer includes every change made before it.
+Only this module catches errors and knows status codes. Hints that name a command line option are
+reworded for a page. Every request waits for the index, so that the response includes every change
+made before it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams, State
@@ -40,8 +42,10 @@ from ralph.storage.db import Busy
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
-MAX_BODY = 1024 * 1024
+MAX_BODY = 1024 * 1024  # bytes of a request
 RELOAD = "reload the page and try again"
+MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
+_MAX_DIGITS = 9  # of a number in an address
 _OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
 """The options that override a refusal, and the members of a request that mean the same."""
 _CLAUSES = (
@@ -61,15 +65,19 @@ _CLAUSES = (
     (r"`ralph review( --status all| show)\b", "search in Review"),
     (r"`ralph graph show\b", "search in the graph"),
 )
-_STATUS: tuple[tuple[type[RalphError], int], ...] = (
+"""Patterns for clauses of hints, and what a page says instead."""
+_STATUS_CODES: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
     (NotFound, 404),
     (Conflict, 409),
     (Refused, 400),
     (Unreadable, 422),
     (Busy, 423),
-    (RalphError, 500),
 )
+"""The status of each error; that of any other error is 500."""
+
+
+# --- requests -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +92,29 @@ class ApiRequest:
     state: State
 
     def word(self, name: str) -> str:
-        """Return a parameter of the address, trimmed."""
+        """Return a query parameter, without whitespace around it."""
         return self.params.get(name, "").strip()
 
     def words(self, name: str) -> tuple[str, ...]:
-        """Return every value of a repeated parameter, without empty ones."""
+        """Return every value of a repeated query parameter, without empty ones and repeats."""
         return tuple(dict.fromkeys(value for value in self.params.getlist(name) if value))
 
     def number(self, name: str, default: int, *, most: int | None = None) -> int:
-        """Return a parameter that is a number of at least zero; UsageError for anything else."""
+        """Return a query parameter that is a number of at least zero, limited to `most`.
+
+        Raises UsageError for anything else.
+        """
         value = self.word(name)
         if not value:
             return default
-        if not (value.isascii() and value.isdigit() and len(value) < 10):
+        if not (value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS):
             raise UsageError(
-                f"{name} is {value[:40]!r}, which is no number",
+                f"{name} is {value[:MAX_SHOWN_CHARACTERS]!r}, which is not a number",
                 hint=f"for example {name}={default}",
             )
-        return int(value) if most is None else min(int(value), most)
+        if most is None:
+            return int(value)
+        return min(int(value), most)
 
     @property
     def limit(self) -> int:
@@ -114,7 +127,7 @@ class ApiRequest:
         return self.number("offset", 0)
 
     def page(self, items: Sequence[object]) -> Mapping[str, object]:
-        """Return the requested page of a list, and how long the list is."""
+        """Return the requested page of a list, and the length of the list."""
         return {"items": items[self.offset : self.offset + self.limit], "total": len(items)}
 
     def rows(
@@ -125,10 +138,10 @@ class ApiRequest:
         return {"items": items, "total": total}
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text of the body; UsageError when it is something else."""
+        """Return a text of the body. Raises UsageError if it is something else."""
         value = self.body.get(name, default)
         if not isinstance(value, str):
-            raise UsageError(f"{name} must be a text", hint=RELOAD)
+            raise UsageError(f"{name} must be text", hint=RELOAD)
         return value
 
 
@@ -136,16 +149,13 @@ Handler = Callable[[ApiRequest], object]
 
 
 def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
-    """Return a route whose handler is a plain function that runs in a thread; a POST must be JSON."""
+    """Return a route that runs a handler in a thread; a POST must be JSON."""
 
     async def endpoint(request: Request) -> Response:
         body = b""
         try:
             if method == "POST":
-                if (
-                    request.headers.get("content-type", "").partition(";")[0].strip().lower()
-                    != "application/json"
-                ):
+                if not _is_json(request):
                     return message_response(
                         415, "A request that changes something must be JSON.", RELOAD
                     )
@@ -160,17 +170,24 @@ def route(path: str, handler: Handler, *, method: str = "GET") -> Route:
     return Route(path, endpoint, methods=[method])
 
 
+def _is_json(request: Request) -> bool:
+    media_type, _, _ = request.headers.get("content-type", "").partition(";")
+    return media_type.strip().lower() == "application/json"
+
+
 def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     root: Path = request.app.state.root
     if not root.is_dir():
-        hint = "stop `ralph web` and start it in the new folder"
-        raise NotFound(f"{root.name}: the project folder is gone", hint=hint)
+        raise NotFound(
+            f"{root.name}: the project folder is gone",
+            hint="stop `ralph web` and start it in the new folder",
+        )
     try:
         value = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
         raise UsageError("the body of the request is not JSON", hint=RELOAD) from error
     if not isinstance(value, dict):
-        raise UsageError("the body of the request is no JSON object", hint=RELOAD)
+        raise UsageError("the body of the request is not a JSON object", hint=RELOAD)
     config = load(root, env=os.environ).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
@@ -179,8 +196,11 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
     return json_response(handler(ApiRequest(root, config, params, path, value, request.app.state)))
 
 
+# --- responses ----------------------------------------------------------------------------------
+
+
 def json_response(value: object, status: int = 200) -> Response:
-    """Return a value as JSON; a member of a user's file that JSON cannot hold becomes text."""
+    """Return a value as JSON; a value from a user's file that JSON cannot hold becomes text."""
     try:
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False
@@ -191,61 +211,92 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
+def message_response(status: int, message: str, hint: str = "", override: str = "") -> Response:
+    """Return an error as JSON; `override` is the member of a request that ignores the refusal."""
+    error = {"message": message, "hint": hint}
+    if override:
+        error["override"] = override
+    return json_response({"error": error}, status)
+
+
 def error_response(error: Exception) -> Response:
-    """Return an error as JSON."""
+    """Return an exception as JSON, with the status that belongs to it."""
     if isinstance(error, WriteFailed):
-        status, advice = _describe_disk_error(error.__cause__)
-        return message_response(status, error.message, f"Nothing was changed. {advice}")
+        problem = _describe_disk_error(error.__cause__)
+        hint = f"Nothing was changed. {problem.advice}"
+        return message_response(problem.status, error.message, hint)
     if isinstance(error, RalphError):
-        status = next(code for kind, code in _STATUS if isinstance(error, kind))
-        message = _web_clause(error.message) if error.message.startswith("--") else error.message
-        override = next(
-            (member for option, member in _OVERRIDES.items() if option in error.hint), ""
-        )
-        return message_response(status, message, web_hint(error.hint), override)
+        return _ralph_error_response(error)
     if isinstance(error, OSError):
-        status, advice = _describe_disk_error(error)
+        problem = _describe_disk_error(error)
         name = error.filename or "input or output failed"
-        return message_response(status, f"{name}: {error.strerror or error}", advice)
+        message = f"{name}: {error.strerror or error}"
+        return message_response(problem.status, message, problem.advice)
     if os.environ.get("RALPH_DEBUG"):
         traceback.print_exception(error)
-    hint = "please report it; `ralph web` with RALPH_DEBUG=1 prints where"
-    return message_response(
-        500, f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}", hint
-    )
+    message = f"this is a bug in ralph {__version__}: {type(error).__name__}: {error}"
+    hint = "please report it; `ralph web` with RALPH_DEBUG=1 prints where it happened"
+    return message_response(500, message, hint)
+
+
+def _ralph_error_response(error: RalphError) -> Response:
+    message = error.message
+    if message.startswith("--"):
+        message = _web_clause(message)
+    override = ""
+    for option, member in _OVERRIDES.items():
+        if option in error.hint:
+            override = member
+            break
+    return message_response(_status_of(error), message, web_hint(error.hint), override)
+
+
+def _status_of(error: RalphError) -> int:
+    for error_type, status in _STATUS_CODES:
+        if isinstance(error, error_type):
+            return status
+    return 500
 
 
 def web_hint(hint: str) -> str:
-    """Return a hint of the command line for a page."""
-    clauses = dict.fromkeys(filter(None, map(_web_clause, hint.split("; "))))
-    return re.sub(
-        r"\brun (?:the command |it )?again\b", "try again", "; ".join(clauses).removeprefix("or ")
-    )
+    """Reword a hint of the command line for a page."""
+    clauses = []
+    for clause in hint.split("; "):
+        reworded = _web_clause(clause)
+        if reworded and reworded not in clauses:
+            clauses.append(reworded)
+    text = "; ".join(clauses).removeprefix("or ")
+    return re.sub(r"\brun (?:the command |it )?again\b", "try again", text)
 
 
 def _web_clause(clause: str) -> str:
-    return next((text for pattern, text in _CLAUSES if re.search(pattern, clause)), clause)
+    for pattern, text in _CLAUSES:
+        if re.search(pattern, clause):
+            return text
+    return clause
 
 
-def _describe_disk_error(cause: BaseException | None) -> tuple[int, str]:
-    """Return the status for an error of the file system, and advice; without a cause the file is locked."""
+class _DiskProblem(NamedTuple):
+    """The status for an error of the file system, and what to do about it."""
+
+    status: int
+    advice: str
+
+
+def _describe_disk_error(cause: BaseException | None) -> _DiskProblem:
+    """Describe why a file could not be written; without a cause, it is locked."""
     if cause is None:
-        return 423, "Another program is writing there; try again when it has ended."
-    number = (
-        cause.errno
-        if isinstance(cause, OSError)
-        else errno.ENOSPC
-        if "full" in str(cause)
-        else errno.EACCES
-    )
+        return _DiskProblem(
+            423, "Another program is writing to it; try again when it has finished."
+        )
+    if isinstance(cause, OSError):
+        number = cause.errno
+    elif "full" in str(cause):
+        number = errno.ENOSPC
+    else:
+        number = errno.EACCES
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return 507, "The disk is full; free some space and try again."
+        return _DiskProblem(507, "The disk is full; free some space and try again.")
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return 403, "Make the file and its folder writable, and try again."
-    return 409, "Check the file and its folder, and try again."
-
-
-def message_response(status: int, message: str, hint: str = "", override: str = "") -> Response:
-    """Return an error as JSON; `override` is the member of a request that ignores the refusal."""
-    error = {"message": message, "hint": hint, **({"override": override} if override else {})}
-    return json_response({"error": error}, status)
+        return _DiskProblem(403, "Make the file and its folder writable, and try again.")
+    return _DiskProblem(409, "Check the file and its folder, and try again.")

@@ -1,4 +1,4 @@
-"""A run with its iterations, and the prompt of each with the difference to the one before."""
+"""A run with its iterations, and each prompt with its difference from the previous one."""
 
 from __future__ import annotations
 
@@ -15,59 +15,76 @@ from ralph.loop.parts import CHECKS
 from ralph.web import lists
 from ralph.web.lists import Row, one_line
 
-MAX_DIFF_LINES = 4_000
-_SUMMARY_LENGTH = 200
+MAX_DIFF_LINES = 4_000  # of each of two prompts
+_MAX_SUMMARY_CHARACTERS = 200
+_SECOND_DIGITS = 3
 
 Iteration = dict[str, Any]
 
 
 def run_page(root: Path, run_id: str) -> tuple[Row, list[Iteration]]:
-    """Return a run with all its iterations, including the current one; NotFound when there is none."""
+    """Return a run with all its iterations, including the current one.
+
+    Raises NotFound for an unknown run.
+    """
     run = runs.read(root, run_id)
     prompts = lists.prompt_tokens(root, run.id)
     entries = runs.iterations(root, run.id)
     iterations = [_iteration(entry, prompts) for entry in entries]
     row = lists.run_row(root, run)
-    following = max((entry.iteration for entry in entries), default=0) + 1
-    if row["alive"] and run.step and following in prompts:
-        current = JournalEntry(
-            run.id, following, Outcome.DONE, run.task, model=run.next_model or run.model
-        )
-        iterations.append(
-            _iteration(current, prompts) | {"outcome": "running", "summary": row["why"]}
-        )
+    next_number = max((entry.iteration for entry in entries), default=0) + 1
+    if row["alive"] and run.step and next_number in prompts:
+        model = run.next_model or run.model
+        entry = JournalEntry(run.id, next_number, Outcome.DONE, run.task, model=model)
+        current = _iteration(entry, prompts)
+        current["outcome"] = "running"
+        current["summary"] = row["why"]
+        iterations.append(current)
     return row, iterations
 
 
 def _iteration(entry: JournalEntry, prompts: Mapping[int, int]) -> Iteration:
-    checks = entry.extra.get(CHECKS)
+    first_line = entry.notes.strip().split("\n", 1)[0]
     return {
         "number": entry.iteration,
         "at": entry.created_at,
         "outcome": entry.outcome.value,
         "task": entry.task,
-        "seconds": round(entry.duration, 3),
+        "seconds": round(entry.duration, _SECOND_DIGITS),
         "cost_usd": entry.cost,
         "tokens": prompts.get(entry.iteration, 0),
-        "summary": one_line(entry.notes.strip().split("\n", 1)[0], _SUMMARY_LENGTH),
+        "summary": one_line(first_line, _MAX_SUMMARY_CHARACTERS),
         "notes": entry.notes,
         "files": entry.files,
-        "checks": [
-            {
-                "name": str(check["name"]),
-                "passed": check.get("passed") is True,
-                "output": str(check.get("output", "")),
-            }
-            for check in (checks if isinstance(checks, list) else ())
-            if isinstance(check, Mapping) and check.get("name")
-        ],
+        "checks": _checks(entry),
         "model": entry.model,
         "has_prompt": entry.iteration in prompts,
     }
 
 
+def _checks(entry: JournalEntry) -> list[dict[str, object]]:
+    """Return the checks of an iteration, without those that are not well-formed."""
+    checks = entry.extra.get(CHECKS)
+    if not isinstance(checks, list):
+        return []
+    shown = []
+    for check in checks:
+        if isinstance(check, Mapping) and check.get("name"):
+            shown.append(
+                {
+                    "name": str(check["name"]),
+                    "passed": check.get("passed") is True,
+                    "output": str(check.get("output", "")),
+                }
+            )
+    return shown
+
+
 def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
-    """Return the prompt of an iteration, and the diff to the prompt before it; NotFound when there is none."""
+    """Return the prompt of an iteration, and its diff from the previous prompt.
+
+    Raises NotFound for an unknown run or iteration.
+    """
     run = runs.read(root, run_id)
     text = runs.snapshot(root, run.id, number)
     page: dict[str, Any] = {
@@ -77,15 +94,20 @@ def prompt_page(root: Path, run_id: str, number: int) -> dict[str, Any]:
         "diff": "",
         "note": "",
     }
-    earlier = [earlier for earlier in runs.snapshots(root, run.id) if earlier < number]
+    earlier = [other for other in runs.snapshots(root, run.id) if other < number]
     if earlier:
-        before = runs.snapshot(root, run.id, earlier[-1]).splitlines()
+        previous = earlier[-1]
+        before = runs.snapshot(root, run.id, previous).splitlines()
         after = text.splitlines()
-        names = (f"prompt {earlier[-1]}", f"prompt {number}")
         lines = difflib.unified_diff(
-            before[:MAX_DIFF_LINES], after[:MAX_DIFF_LINES], *names, lineterm=""
+            before[:MAX_DIFF_LINES],
+            after[:MAX_DIFF_LINES],
+            f"prompt {previous}",
+            f"prompt {number}",
+            lineterm="",
         )
-        page |= {"previous": earlier[-1], "diff": "".join(f"{line}\n" for line in lines)}
+        page["previous"] = previous
+        page["diff"] = "".join(f"{line}\n" for line in lines)
         if max(len(before), len(after)) > MAX_DIFF_LINES:
             page["note"] = f"only the first {MAX_DIFF_LINES:,} lines are compared"
     return page

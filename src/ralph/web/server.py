@@ -1,8 +1,8 @@
-"""The web application: access checks, events, static files, and the server on the loopback interface.
+"""The web application: access checks, events, static files, and the server on loopback.
 
-Only a browser window that `ralph web` opened may send requests: the address carries a token that works once and is
-exchanged for a cookie. A further one (`ralph web --link`) is signed with a key that only the user can read. Every page
-is one shell (`static/index.html`).
+Only a browser window that `ralph web` opened may send requests. The address has a token that works
+once and is exchanged for a cookie. Further tokens (`ralph web --link`) are signed with a key that
+only the user can read. Every page is the same shell, `static/index.html`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from html import escape
@@ -25,7 +25,7 @@ import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, State
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -42,22 +42,31 @@ from ralph.web.connections import connection_options
 from ralph.web.lists import Row, Watcher
 from ralph.web.requests import message_response
 
-_POLL_SECONDS = 1.0
-_HEARTBEAT = 15.0  # seconds after which a comment is sent on a quiet event stream
-_STEP = 0.2  # seconds within which an event stream notices that the server stops
+_POLL_SECONDS = 1.0  # between two checks for changes
+_HEARTBEAT_SECONDS = 15.0  # after which a comment is sent on a quiet event stream
+_STOP_CHECK_SECONDS = 0.2  # within which an event stream notices that the server stops
+_RETRY_MILLISECONDS = 2_000  # after which a browser opens a broken event stream again
+_CONNECT_SECONDS = 5  # for checking whether a server runs
+_MIN_COMPRESSED_BYTES = 800
+_COMPRESSION_LEVEL = 5
+_SECRET_BYTES = 32
+_ETAG_CHARACTERS = 32
+_MAX_SHOWN_PATH = 200  # characters of an unknown address in a message
+_WEBSOCKET_POLICY_VIOLATION = 1008
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_NOTE = "web.json"  # in the cache of a checkout: port and key of the server that runs for it
+_SERVER_FILE = "web.json"  # in the cache of a checkout: port and key of its running server
 _STATIC = Path(__file__).parent / "static"
-_TYPES = {
+_MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -66,6 +75,9 @@ _TYPES = {
     "txt": "text/plain; charset=utf-8",
 }
 _REOPEN = "Use the window that `ralph web` opened, or run `ralph web --link` for another one."
+
+
+# --- access -------------------------------------------------------------------------------------
 
 
 class _Rejected(Exception):
@@ -79,7 +91,10 @@ class _Rejected(Exception):
 
 
 class _Guard:
-    """The access checks in front of the application; the token, or one that was signed with the key, works once."""
+    """The access checks in front of the application.
+
+    The token works once, and so does every token that was signed with the key.
+    """
 
     def __init__(self, app: ASGIApp, *, port: int, token: str, key: str) -> None:
         self._app = app
@@ -87,68 +102,59 @@ class _Guard:
         self._cookie = f"ralph_{port}"
         self._token = token
         self._key = key
-        self._used = set[str]()
-        self._secret = secrets.token_urlsafe(32)
+        self._used_tokens = set[str]()
+        self._secret = secrets.token_urlsafe(_SECRET_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close", "code": _WEBSOCKET_POLICY_VIOLATION})
             return
         is_api = f"{scope['path']}/".startswith("/api/")
-        more = {"cache-control": "no-store"} if is_api else {}
-        answer = self._app
-        headers = Headers(scope=scope)
+        headers = {}
+        if is_api:
+            headers["cache-control"] = "no-store"
+        app = self._app
         try:
-            if self._opens(scope, headers, is_api):
-                more["set-cookie"] = (
+            if self._admit(scope, Headers(scope=scope), is_api):
+                headers["set-cookie"] = (
                     f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
                 )
-                more["cache-control"] = "no-store"
-        except _Rejected as no:
-            page = (
-                '<!doctype html><html lang="en"><meta charset="utf-8"><title>Ralph</title>'
-                f"<h1>Access denied</h1><p>{escape(no.reason)}</p><p>{escape(no.hint)}</p></html>"
-            )
-            api_answer = message_response(no.status, no.reason, no.hint)
-            answer = api_answer if is_api else HTMLResponse(page, no.status)
-        await answer(scope, receive, _add_headers(send, more))
+                headers["cache-control"] = "no-store"
+        except _Rejected as rejected:
+            app = _rejection(rejected, is_api)
+        await app(scope, receive, _add_headers(send, headers))
 
-    def _opens(self, scope: Scope, headers: Headers, is_api: bool) -> bool:
-        """Return whether a request exchanges the token for the cookie; raise _Rejected when it may not pass."""
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or hosts[0] not in self._hosts:
-            raise _Rejected(403, "This address is not the one that was opened.")
+    def _admit(self, scope: Scope, headers: Headers, is_api: bool) -> bool:
+        """Return whether a request exchanges a token for the cookie.
+
+        Raises _Rejected if the request may not pass.
+        """
+        host = self._check_host(headers)
         path = scope["path"]
         method = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
             raise _Rejected(405, f"{method} is not supported.", "")
         if method == "POST" or is_api:
-            origins = headers.getlist("origin")
-            foreign = [origin for origin in origins if origin != f"http://{hosts[0]}"]
-            foreign += [
-                site
-                for site in headers.getlist("sec-fetch-site")
-                if site not in ("same-origin", "none")
-            ]
-            if foreign or (method == "POST" and not origins):
-                raise _Rejected(403, "This request does not come from Ralph's own pages.")
-        if (path.startswith("/static/") and method != "POST") or self._has_cookie(headers):
+            _check_origin(headers, host, method)
+        is_public = path.startswith("/static/") and method != "POST"
+        if is_public or self._has_cookie(headers):
             return False
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if path != "/" or method != "GET" or not token:
-            raise _Rejected(401 if is_api else 403, "This window is not the one that was opened.")
-        is_ours = _equal(token, self._token) or _equal(
-            token, _sign(self._key, token.partition(".")[0])
-        )
-        if token in self._used or not is_ours:
-            raise _Rejected(
-                403, "Link expired: it was already used, or is not the one that was printed."
-            )
-        self._used.add(token)
+            status = 401 if is_api else 403
+            raise _Rejected(status, "This window is not the one that was opened.")
+        self._redeem(token)
         return True
+
+    def _check_host(self, headers: Headers) -> str:
+        """Return the host of a request. Raises _Rejected for one that is not this server's."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            raise _Rejected(403, "This address is not the one that was opened.")
+        return hosts[0]
 
     def _has_cookie(self, headers: Headers) -> bool:
         for line in headers.getlist("cookie"):
@@ -158,24 +164,69 @@ class _Guard:
                     return True
         return False
 
+    def _redeem(self, token: str) -> None:
+        """Use up a token. Raises _Rejected if it was already used or is not valid."""
+        name, _, _ = token.partition(".")
+        is_valid = _equal(token, self._token) or _equal(token, _sign(self._key, name))
+        if token in self._used_tokens or not is_valid:
+            raise _Rejected(
+                403, "Link expired: it was already used, or is not the one that was printed."
+            )
+        self._used_tokens.add(token)
+
+
+def _check_origin(headers: Headers, host: str, method: str) -> None:
+    """Raise _Rejected for a request that another site sent, or a POST without an origin."""
+    origins = headers.getlist("origin")
+    is_same_origin = all(origin == f"http://{host}" for origin in origins)
+    sites = headers.getlist("sec-fetch-site")
+    is_same_site = all(site in ("same-origin", "none") for site in sites)
+    is_unknown = method == "POST" and not origins
+    if not is_same_origin or not is_same_site or is_unknown:
+        raise _Rejected(403, "This request does not come from Ralph's own pages.")
+
+
+def _rejection(rejected: _Rejected, is_api: bool) -> Response:
+    if is_api:
+        return message_response(rejected.status, rejected.reason, rejected.hint)
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Ralph</title>'
+        f"<h1>Access denied</h1><p>{escape(rejected.reason)}</p><p>{escape(rejected.hint)}</p>"
+        "</html>"
+    )
+    return HTMLResponse(page, rejected.status)
+
+
+def _sign(key: str, name: str) -> str:
+    return f"{name}.{hmac.digest(key.encode(), name.encode(), 'sha256').hex()}"
+
 
 def _equal(one: str, other: str) -> bool:
+    """Compare in constant time, so that a secret cannot be guessed byte by byte."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
 
 
-def _add_headers(send: Send, more: Mapping[str, str]) -> Send:
-    added = [(name.encode(), value.encode()) for name, value in {**HEADERS, **more}.items()]
+def _add_headers(send: Send, extra: Mapping[str, str]) -> Send:
+    """Return a `send` that adds the security headers and some more to each response."""
+    added = [(name.encode(), value.encode()) for name, value in {**HEADERS, **extra}.items()]
     names = {name for name, _ in added}
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = [pair for pair in message.get("headers", ()) if pair[0].lower() not in names]
-            if all(name.lower() != b"cache-control" for name, _ in (*headers, *added)):
+            headers = []
+            for name, value in message.get("headers", ()):
+                if name.lower() not in names:
+                    headers.append((name, value))
+            headers += added
+            if not any(name.lower() == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
-            message = {**message, "headers": [*headers, *added]}
+            message = {**message, "headers": headers}
         await send(message)
 
     return send_with_headers
+
+
+# --- events -------------------------------------------------------------------------------------
 
 
 async def _events(request: Request) -> Response:
@@ -183,34 +234,48 @@ async def _events(request: Request) -> Response:
 
 
 async def _stream(request: Request) -> AsyncIterator[str]:
+    """Yield an event for each change of the project, until the client or the server ends."""
     state = request.app.state
     watcher = Watcher(state.root)
-    yield "retry: 2000\n\n"
-    last = time.monotonic()
+    yield f"retry: {_RETRY_MILLISECONDS}\n\n"
+    last_sent = time.monotonic()
     while not state.ending() and not await request.is_disconnected():
-        changed = list[str]()
-        runs = list[Row]()
+        changed: Sequence[str] = ()
+        runs: Sequence[Row] = ()
         with suppress(RalphError, OSError):  # it may be readable the next time
             changed, runs = await run_in_threadpool(watcher.look)
-        lines = [_event("changed", {"what": changed})] if changed else []
-        lines += [_event("run", row) for row in runs]
-        if not lines and time.monotonic() - last >= _HEARTBEAT:
-            lines = [": still here\n\n"]
-        if lines:
-            yield "".join(lines)
-            last = time.monotonic()
-        rest = getattr(state, "pace", _POLL_SECONDS)
-        while rest > 0 and not state.ending():
-            await anyio.sleep(min(_STEP, rest))
-            rest -= _STEP
+        events = []
+        if changed:
+            events.append(_event("changed", {"what": changed}))
+        for row in runs:
+            events.append(_event("run", row))
+        if not events and time.monotonic() - last_sent >= _HEARTBEAT_SECONDS:
+            events.append(": still here\n\n")
+        if events:
+            yield "".join(events)
+            last_sent = time.monotonic()
+        await _sleep(state, getattr(state, "pace", _POLL_SECONDS))
+
+
+async def _sleep(state: State, seconds: float) -> None:
+    """Sleep, but not much longer than until the server stops."""
+    while seconds > 0 and not state.ending():
+        await anyio.sleep(min(_STOP_CHECK_SECONDS, seconds))
+        seconds -= _STOP_CHECK_SECONDS
 
 
 def _event(name: str, value: object) -> str:
     return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n"
 
 
+# --- the application ----------------------------------------------------------------------------
+
+
 def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "human") -> Starlette:
-    """Return the application for a project; the token opens it once, the key signs more; `by` makes the changes."""
+    """Return the application for a project.
+
+    `token` opens it once, `key` signs further tokens, and `by` is the author of the changes.
+    """
     app = Starlette(
         routes=[
             Route("/api/events", _events),
@@ -220,8 +285,14 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
             Route("/{path:path}", _file_response),
         ],
         middleware=[
-            Middleware(_Guard, port=port, token=token, key=key or secrets.token_urlsafe(32)),
-            Middleware(GZipMiddleware, minimum_size=800, compresslevel=5),
+            Middleware(
+                _Guard, port=port, token=token, key=key or secrets.token_urlsafe(_SECRET_BYTES)
+            ),
+            Middleware(
+                GZipMiddleware,
+                minimum_size=_MIN_COMPRESSED_BYTES,
+                compresslevel=_COMPRESSION_LEVEL,
+            ),
         ],
     )
     app.state.root = root
@@ -231,69 +302,83 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
     return app
 
 
+async def _not_found(request: Request) -> Response:
+    path = request.url.path[:_MAX_SHOWN_PATH]
+    return message_response(404, f"There is nothing at {path}.", "Reload the page.")
+
+
+async def _file_response(request: Request) -> Response:
+    """Return a static file; every other address gets the shell."""
+    name = "index.html"
+    if request.scope["path"].startswith("/static/"):
+        name = request.path_params["path"]
+    path = _static_files().get(name)
+    if path is None:
+        return message_response(404, "There is no such file.")
+    content = path.read_bytes()
+    etag = f'W/"{hashlib.sha256(content).hexdigest()[:_ETAG_CHARACTERS]}"'
+    headers = {"etag": etag, "cache-control": "no-cache"}
+    cached_etags = request.headers.get("if-none-match", "").split(",")
+    if etag in map(str.strip, cached_etags):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[path.suffix[1:]], headers=headers)
+
+
+@cache
+def _static_files() -> dict[str, Path]:
+    """Return the files that are served, by name; no other path is ever opened."""
+    served = {}
+    for path in _STATIC.rglob("*"):
+        if path.is_file() and path.suffix[1:] in _MEDIA_TYPES:
+            served[path.relative_to(_STATIC).as_posix()] = path
+    return served
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
 def serve(
     root: Path, listening: socket.socket, *, token: str, opened: Callable[[str], None], by: str
 ) -> None:
-    """Serve until interrupted; `opened` receives the address as soon as requests are accepted."""
+    """Serve until interrupted; `opened` receives the address once requests are accepted."""
     port = listening.getsockname()[1]
-    note = paths.checkout_cache(root) / _NOTE
-    key = secrets.token_urlsafe(32)
+    key = secrets.token_urlsafe(_SECRET_BYTES)
     app = build_app(root, port=port, token=token, key=key, by=by)
     config = uvicorn.Config(
         app, access_log=False, server_header=False, lifespan="off", **connection_options()
     )
     server = uvicorn.Server(config)
     app.state.ending = lambda: server.should_exit
+    server_file = paths.checkout_cache(root) / _SERVER_FILE
     text = json.dumps({"port": port, "key": key})
-    with suppress(
-        RalphError, OSError
-    ):  # where the state folder cannot be written, there are no further links
-        files.write(note, text, root=paths.state_boundary(root), mode=files.PRIVATE)
+    # without a writable state folder, there are no further links
+    with suppress(RalphError, OSError):
+        files.write(server_file, text, root=paths.state_boundary(root), mode=files.PRIVATE)
     try:
-        opened(f"http://127.0.0.1:{port}/?token={token}")
+        opened(_address(port, token))
         server.run(sockets=[listening])
     finally:
         with suppress(RalphError, OSError):
-            if files.read(note) == text:
-                files.delete(note)
+            if files.read(server_file) == text:
+                files.delete(server_file)
 
 
 def make_link(root: Path) -> str:
-    """Return a further one-time address of the server that runs for this project; NotFound when none does."""
+    """Return another one-time address of the server that is running for this project.
+
+    Raises NotFound if no server is running.
+    """
     try:
-        note = json.loads(files.read(paths.checkout_cache(root) / _NOTE) or "{}")
-        socket.create_connection(("127.0.0.1", int(note["port"])), timeout=5).close()
-        return f"http://127.0.0.1:{note['port']}/?token={_sign(note['key'], secrets.token_urlsafe(32))}"
+        running = json.loads(files.read(paths.checkout_cache(root) / _SERVER_FILE) or "{}")
+        port = int(running["port"])
+        socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS).close()
+        token = _sign(running["key"], secrets.token_urlsafe(_SECRET_BYTES))
+        return _address(port, token)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise NotFound(
-            "no `ralph web` runs for this project", hint="start it with `ralph web`"
+            "`ralph web` is not running for this project", hint="start it with `ralph web`"
         ) from error
 
 
-def _sign(key: str, name: str) -> str:
-    return f"{name}.{hmac.digest(key.encode(), name.encode(), 'sha256').hex()}"
-
-
-async def _not_found(request: Request) -> Response:
-    return message_response(
-        404, f"There is nothing at {request.url.path[:200]}.", "Reload the page."
-    )
-
-
-@cache
-def _static_files() -> dict[str, Path]:
-    paths = (path for path in _STATIC.rglob("*") if path.is_file() and path.suffix[1:] in _TYPES)
-    return {path.relative_to(_STATIC).as_posix(): path for path in paths}
-
-
-async def _file_response(request: Request) -> Response:
-    is_static = request.scope["path"].startswith("/static/")
-    path = _static_files().get(request.path_params["path"] if is_static else "index.html")
-    if path is None:
-        return message_response(404, "There is no such file.")
-    content = path.read_bytes()
-    tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if tag in (each.strip() for each in request.headers.get("if-none-match", "").split(",")):
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[path.suffix[1:]], headers=headers)
+def _address(port: int, token: str) -> str:
+    return f"http://127.0.0.1:{port}/?token={token}"
