@@ -2,16 +2,18 @@
 
 usage: python bench/injection.py [--write]
 
-`bench/injection/*.jsonl` has texts of several authors, none of whom knew the detector or each other's texts: orders to
-a later agent (`attack`), and honest notes, many of them about the same subjects. Each author's texts are judged with
-weights from others. `--write` trains with all of them and writes the weights.
+`bench/injection.jsonl.gz` has the texts: orders to a later agent (`attack`) and honest notes, with the author of each.
+`bench/injection.md` describes their origin and their limits. Each author's texts are judged with weights trained on the
+other authors. `--write` trains on all of them and writes the weights.
 """
 
+import gzip
 import json
 import re
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from ralph.privacy import injection_guard
 
-DATA = Path(__file__).parent / "injection"
+DATA = Path(__file__).parent / "injection.jsonl.gz"
 LEAST_TEXTS = 3  # a feature of fewer texts is left out
 LARGEST_SHARE = 0.012  # of the notes are held back
 FOLDS = 6  # the authors of one are judged with weights from those of the others
@@ -71,17 +73,22 @@ class Author(NamedTuple):
     notes: list[Text]
 
 
-def load(path: Path) -> Author:
-    """Read an author's texts, unfolded as the detector does it; what it finds by hidden characters is left out."""
-    attacks: list[str] = []
-    notes: list[str] = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        if line:
-            value = json.loads(line)
-            text = injection_guard.normalize(value["text"])
-            if text is not None:
-                (attacks if value["attack"] else notes).append(text.lower())
-    return Author(path.stem, *([split(text) for text in texts] for texts in (attacks, notes)))
+def load() -> Iterator[Author]:
+    """Read the texts of every author, in the order of the file.
+
+    Each text is normalized as the detector does it. A text that the detector recognises by its
+    hidden characters is left out.
+    """
+    with gzip.open(DATA, "rt", encoding="utf-8", newline="\n") as lines:
+        samples = (json.loads(line) for line in lines)
+        for name, group in groupby(samples, key=lambda sample: str(sample["author"])):
+            attacks: list[Text] = []
+            notes: list[Text] = []
+            for sample in group:
+                text = injection_guard.normalize(sample["text"])
+                if text is not None:
+                    (attacks if sample["attack"] else notes).append(split(text.lower()))
+            yield Author(name, attacks, notes)
 
 
 def load_docs() -> Author:
@@ -204,7 +211,7 @@ def measure(authors: Sequence[Author]) -> float:
 
 def main() -> None:
     """Measure, and write the weights if asked to."""
-    authors = [*(load(path) for path in sorted(DATA.glob("*.jsonl"))), load_docs()]
+    authors = [*load(), load_docs()]
     limit = measure(authors)
     if "--write" not in sys.argv[1:]:
         return

@@ -2,7 +2,7 @@
 
 A request is never repeated and never redirected: a redirect would send the key to another host.
 Every failure is a `ProviderFailed`, so that the caller can fall back to searching by words. Vectors
-are stored with one signed byte per number (ADR 0016). numpy is an optional extra and slow to
+are stored with one signed byte per number (ADR 0009). numpy is an optional extra and slow to
 import, so only functions import it.
 """
 
@@ -412,7 +412,7 @@ def _server_message(error: HTTPError, key: str) -> str:
 
 
 class LocalEmbedder:
-    """The model all-MiniLM-L6-v2 with int8 weights on this machine (ADR 0016).
+    """The model all-MiniLM-L6-v2 with int8 weights on this machine (ADR 0009).
 
     It reads English, and needs neither a download nor the network.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Recipe:
     """The numbers of the ranking: one value each for every query and every kind of record.
 
-    They were set by measurement with `bench/retrieval.py` (ADR 0019) and are not user settings.
+    They were set by measurement with `bench/retrieval.py` (ADR 0009) and are not user settings.
     A *share* and a *factor* lie between 0 and 1. A *weight* is relative to the text score, whose
     best value is 1. The *coverage* of a query by a record is the share of the query's word weights
     that the record contains. The *evidence* is the sum of the weights that it certainly contains,
@@ -108,7 +108,7 @@ class Recipe:
     # --- meaning: the share of the cosine similarity in the score, the text has the rest ---
 
     # Share if a record covers the whole query. From 0 to below 1. A half is the largest share that
-    # costs the changelog set nothing (ADR 0016).
+    # costs the changelog set nothing (ADR 0009).
     min_meaning_share: float = 0.5
 
     # Share as the best coverage approaches 0. From `min_meaning_share` to 1.
