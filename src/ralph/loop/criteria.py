@@ -118,11 +118,7 @@ def check(
     """Check all criteria in a folder.
 
     `text` is the agent's answer. `echo` (the prompt) and `outputs` (of tools) are texts that the
-    answer might repeat.
-
-    Raises:
-        NotFound: A criterion has no command.
-
+    answer might repeat. Raises NotFound if a criterion has no command.
     """
     answer = _Answer(text, echo, outputs)
     marked = _is_marked(criteria, answer)
@@ -269,9 +265,7 @@ _CODE = re.compile(r"(.*\S)\s+=\s*(\d{1,4})", re.DOTALL)
 def command_argv(command: str) -> tuple[str, ...]:
     """Split a command into its arguments, or wrap it in a shell if it needs one.
 
-    Raises:
-        UsageError: A quote is not closed.
-
+    Raises UsageError if a quote is not closed.
     """
     command = command.strip()
     if _needs_shell(command):
@@ -298,9 +292,7 @@ def _needs_shell(command: str) -> bool:
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
     """Parse the values of `--criteria`, without duplicates.
 
-    Raises:
-        UsageError: A value is not a criterion.
-
+    Raises UsageError if one of them is not a criterion.
     """
     return tuple(dict.fromkeys(_parse_criterion(text) for text in texts))
 
@@ -359,10 +351,8 @@ def add_detected_commands(
 ) -> tuple[Criterion, ...]:
     """Return the criteria, with detected commands for those that have none.
 
-    Raises:
-        UsageError: A custom criterion has no command.
-        NotFound: No command was detected for a criterion without one.
-
+    Raises UsageError if a custom criterion has no command, and NotFound if none was detected for
+    another criterion without one.
     """
     complete = []
     for criterion in criteria:
