@@ -23,7 +23,7 @@ from ralph.loop.criteria import Runner
 
 MAX_FILES = 100_000  # how many files a snapshot covers
 _MAX_HASHED_BYTES = 16_000_000  # a larger file is identified by its modification time and size
-# After this time in nanoseconds, the times of a file are certain to change when it is written again.
+# Nanoseconds after which a file's times are certain to change when it is written again.
 _SETTLED_NS = 2_000_000_000
 _GIT_SECONDS = 60.0
 _FINGERPRINT_DIGITS = 16

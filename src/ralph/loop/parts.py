@@ -295,7 +295,10 @@ class Workbench:
         )
 
     def _iteration_timeout(self, run: Run) -> float:
-        """Return the seconds for the next iteration, at most the rest of the run's time; 0: none."""
+        """Return the seconds that the next iteration may take; 0 means no limit.
+
+        They are at most the rest of the run's time.
+        """
         timeout = self.config.loop.iteration_minutes * _SECONDS_PER_MINUTE
         if self.limits.seconds <= 0:
             return timeout

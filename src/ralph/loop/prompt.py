@@ -166,7 +166,10 @@ def build(
     max_iterations: int,
     compress: Compress = no_compression,
 ) -> str:
-    """Return the prompt of the next iteration. Notes that do not fit are compressed, or else cut."""
+    """Return the prompt of the next iteration.
+
+    Notes that do not fit are compressed, or else cut.
+    """
     words = f"{work.title}\n{work.description}"
     recent = journal.recent(root, run.id, task=work.id)
     last_files = recent[-1].files if recent else ()
