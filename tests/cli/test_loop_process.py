@@ -154,7 +154,7 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_will_not_end(shop: Proj
         loop.until(b"not me")
         loop.process.send_signal(signal.SIGINT)
         assert loop.end() == 130
-    assert b"left at once" in loop.seen
+    assert b"stopped immediately" in loop.seen
     run = newest(shop)
     assert (run.reason, outcomes(shop, run), agents_gone(shop)) == (
         "interrupted",
@@ -239,7 +239,7 @@ def test_a_second_ctrl_c_leaves_at_once_with_everything_written_down(shop: Proje
         person.type(b"\x03")
         person.until(b"feedback: ")
         person.type(b"\x03")
-        person.until(b"left at once")
+        person.until(b"stopped immediately")
         assert process.wait(PATIENCE) == 130
     run = newest(shop)
     assert (run.status, run.iterations, outcomes(shop, run)) == (

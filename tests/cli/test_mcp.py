@@ -48,7 +48,7 @@ def test_what_a_clone_names_is_unknown_and_says_how_to_go_on(ralph: Project) -> 
     assert (found["status"], found["usable"], found["trusted"]) == ("unknown", False, False)
     assert "ralph trust" in found["why"]
     told = ralph("mcp", "status").out.splitlines()[-1]
-    assert told == "MCP servers left out, since you have not trusted them (`ralph trust`): a"
+    assert told == "MCP servers left out because you have not trusted them (`ralph trust`): a"
     assert not (ralph.root.parent / "pids").exists()
 
 
@@ -56,7 +56,7 @@ def test_a_file_that_is_no_json_is_reported(ralph: Project) -> None:
     Path(ralph.root / ".mcp.json").write_text("{", encoding="utf-8", newline="")
     said = ralph("mcp", "status", "--format", "json")
     assert said.json == []
-    assert ".mcp.json: is no JSON" in said.err
+    assert ".mcp.json: is not JSON" in said.err
 
 
 def test_serve_describes_its_options_and_a_port_needs_an_address(ralph: Project) -> None:

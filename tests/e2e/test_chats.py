@@ -187,7 +187,7 @@ def test_a_session_that_its_host_has_lost_is_told(chats: Chats) -> None:
     before = chats.notes(done["id"])
     lost = chats.ralph.call("session", "resume", done["id"], "Which word?")
     assert lost.returncode == 1
-    assert f"claude does not know the session {done['id']} any more" in lost.stderr
+    assert f"claude no longer knows the session {done['id']}" in lost.stderr
     assert f"ralph session new --task {chats.task}" in lost.stderr
     assert chats.notes(done["id"]) == before, "what nobody heard is not recorded"
 

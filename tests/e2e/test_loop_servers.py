@@ -11,7 +11,7 @@ from tests.support.mcp_server import program, started
 
 pytestmark = pytest.mark.e2e
 
-TOLD = "MCP servers left out, since you have not trusted them (`ralph trust`): cloned"
+TOLD = "MCP servers left out because you have not trusted them (`ralph trust`): cloned"
 
 
 @pytest.fixture

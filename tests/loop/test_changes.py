@@ -303,7 +303,7 @@ def test_where_git_breaks_between_two_looks_nothing_is_claimed(repo: Path) -> No
 
 
 def test_too_many_files_are_left_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MOST_FILES", 3)
+    monkeypatch.setattr(changes, "MAX_FILES", 3)
     disk = ChangeTracker(project, start)
     for number in range(5):
         put(project / f"{number}.txt", "x")

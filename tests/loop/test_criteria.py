@@ -235,8 +235,8 @@ def test_each_criterion_counts_once() -> None:
 @for_each(
     ("word", "words"),
     [
-        ("", "an empty criterion"),
-        ("  ", "an empty criterion"),
+        ("", "empty"),
+        ("  ", "empty"),
         ("custom:", "nothing follows the colon"),
         ("marker: ", "nothing follows the colon"),
         ("costum:npm test", "costum: there is no such criterion"),

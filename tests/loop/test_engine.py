@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 from ralph.core.record import CriterionKind, Outcome
 from ralph.core.work import Ask, JournalEntry, Reply, RunStatus, StopReason, Task
 from ralph.formats.sigils import read_sigils
@@ -319,3 +321,16 @@ def test_the_state_is_saved_after_every_step() -> None:
     world.run()
     assert [run.step for run in world.saved] == ["beginning", "agent", "checking", "", ""]
     assert world.saved[-1].status is RunStatus.SUCCESS
+
+
+@pytest.mark.parametrize("stop", StopReason)
+def test_every_stop_reason_is_judged(stop: StopReason) -> None:
+    reply = Reply("hm", stop, error="why")
+    judgement = engine.judge(TASK, reply, read_sigils("hm"), verdict(False), failing=True)
+    assert judgement.outcome is not Outcome.DONE
+    assert bool(judgement.reason) is (stop is not StopReason.CANCELLED)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_says_whether_it_uses_a_retry(outcome: Outcome) -> None:
+    assert Judgement(outcome).uses_retry is (outcome in (Outcome.RETRIED, Outcome.FAILED))

@@ -166,7 +166,7 @@ def test_a_damaged_file_costs_no_other_server(project: Path, text: str) -> None:
 
 def test_problems_of_a_file_are_reported(project: Path) -> None:
     write(project / ".mcp.json", "{")
-    assert servers.list_servers(project, env_of(project))[1][0].startswith(".mcp.json: is no JSON")
+    assert servers.list_servers(project, env_of(project))[1][0].startswith(".mcp.json: is not JSON")
 
 
 def test_a_config_folder_that_was_moved_is_read_there(project: Path) -> None:

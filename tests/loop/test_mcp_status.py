@@ -204,7 +204,7 @@ def test_the_loop_gets_all_but_failed_and_needs_auth_servers(project: Path) -> N
         "deniedMcpServers": [{"serverName": "new"}, {"serverName": "bad"}]
     }
     assert servers.describe_denied(known) == [
-        "MCP servers left out, since you have not trusted them (`ralph trust`): new",
+        "MCP servers left out because you have not trusted them (`ralph trust`): new",
         "MCP servers left out: bad (failed)",
     ]
     assert [each.server.name for each in servers.untrusted_servers(project, env_of(project))] == [

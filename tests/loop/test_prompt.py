@@ -19,6 +19,7 @@ from ralph.formats.sigils import Sigils, read_sigils
 from ralph.install import project as projects
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.loop import LoopRequest
+from ralph.loop.prompt import Section
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory
 from ralph.recall import sessions
@@ -174,7 +175,7 @@ def test_lines_that_read_like_an_instruction_are_left_out_and_counted(tmp_path: 
     )
     assert [part for part in parts if part in second] == list(parts)
     assert "the tax is missing" in later
-    assert second.count("(lines left out that read like an instruction to an agent: 1)") == 3
+    assert second.count("instructions to an agent: 1)") == 3
 
 
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
@@ -185,7 +186,7 @@ def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> N
     assert "line 2999 of my notes" in said
     assert "line 10 of my notes" not in said
     section = said.split("## Scratchpad")[1].split("\n## ")[0]
-    assert estimate(section) <= loop_prompt.SCRATCHPAD + 20
+    assert estimate(section) <= loop_prompt.SCRATCHPAD_TOKENS + 20
 
 
 SCRIPT = """\
@@ -278,12 +279,14 @@ TASK = Task("t-aaaaaa", "add a cache", "Keep answers for a minute.")
 
 
 def test_sections_keep_their_order_whatever_the_ranks() -> None:
-    sections = [("one\n", loop_prompt.ALWAYS), ("two\n", 3), ("three\n", 1), ("", 2)]
+    texts = [("one\n", loop_prompt.ALWAYS), ("two\n", 3), ("three\n", 1), ("", 2)]
+    sections = [Section(text, rank) for text, rank in texts]
     assert loop_prompt.join_sections(sections, 100) == "one\n\ntwo\n\nthree\n"
 
 
 def test_small_window_loses_the_least_important_first() -> None:
-    sections = [("always " * 5, loop_prompt.ALWAYS), ("low " * 5, 9), ("high " * 5, 1)]
+    texts = [("always " * 5, loop_prompt.ALWAYS), ("low " * 5, 9), ("high " * 5, 1)]
+    sections = [Section(text, rank) for text, rank in texts]
     budget = sum(estimate(text) + 1 for text, rank in sections if rank < 9)
     built = loop_prompt.join_sections(sections, budget)
     assert "high" in built
@@ -303,12 +306,10 @@ def test_text_is_cut_at_a_line_with_a_note_and_no_open_fence() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.text("ab \n#`", max_size=60), st.integers(0, 5)), max_size=8),
+    st.lists(st.builds(Section, st.text("ab \n#`", max_size=60), st.integers(0, 5)), max_size=8),
     st.integers(0, 60),
 )
-def test_budget_holds_for_all_that_may_be_left_out(
-    sections: list[tuple[str, int]], budget: int
-) -> None:
+def test_budget_holds_for_all_that_may_be_left_out(sections: list[Section], budget: int) -> None:
     built = loop_prompt.join_sections(sections, budget)
     always = sum(estimate(text) + 1 for text, rank in sections if rank == loop_prompt.ALWAYS)
     assert estimate(built) <= max(budget, always) + 2  # a text at a seam may cost one more
@@ -344,7 +345,7 @@ def test_words_of_others_stand_in_a_fence_longer_than_their_own() -> None:
 
 def test_repeating_the_prompt_says_nothing_and_following_it_does() -> None:
     rules = loop_prompt.render_rules(
-        TASK, iteration=1, most=10, folder="shop", checks=["test_pass: pytest"]
+        TASK, iteration=1, max_iterations=10, folder="shop", checks=["test_pass: pytest"]
     )
     whole = f"{rules}\n{loop_prompt.render_task(TASK)}\n{loop_prompt.MEMORY}"
     assert read_sigils(whole, echo=whole) == Sigils()

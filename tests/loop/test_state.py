@@ -124,10 +124,8 @@ def test_thrashing_needs_failures() -> None:
 def test_thrashing_says_between_how_many_states_and_since_when() -> None:
     found = limit_of(on("xababab", "0123456789ab the failure"), NEVER)
     assert found is not None
-    assert (
-        found.message
-        == "the files go round between the same 2 states (iterations 2 to 7), now: the failure"
-    )
+    for fact in ("the same 2 states", "iterations 2 to 7", "now: the failure"):
+        assert fact in found.message
 
 
 def test_the_most_informative_limit_is_reported() -> None:

@@ -1,1 +1,1 @@
-"""An agent works until its work is done: the engine, its prompt, what is checked, and when to stop."""
+"""The loop: an agent works until its work is done. Engine, prompt, checks and end reasons."""

@@ -1,7 +1,8 @@
-"""Fingerprints of a project's files, and which files differ between two snapshots.
+"""Fingerprint a project's files, and find which files differ between two snapshots.
 
-Git only lists the files, so that nothing of the repository's config is started; a folder without git and a nested
-repository are walked. Contents are hashed: committing or touching a file changes nothing.
+Git only lists the files, with its hooks and its file monitor turned off, so that nothing which the
+repository configures is run. A folder without git and a nested repository are walked. Contents are
+hashed, so committing or touching a file is not a change.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import discovery
 from ralph.core.work import never_stop
 from ralph.loop.criteria import Runner
 
-MOST_FILES = 100_000  # how many files a snapshot covers
-_LARGEST = 16_000_000  # a larger file is identified by its time and size
-_SETTLED = 2_000_000_000  # nanoseconds after which a file's time is sure to differ when it is written again
+MAX_FILES = 100_000  # how many files a snapshot covers
+_MAX_HASHED_BYTES = 16_000_000  # a larger file is identified by its modification time and size
+# Nanoseconds after which a file's times are certain to change when it is written again.
+_SETTLED_NS = 2_000_000_000
+_GIT_SECONDS = 60.0
+_FINGERPRINT_DIGITS = 16
 _IGNORED = frozenset(
     {
         ".git",
@@ -60,94 +65,140 @@ _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "
 
 @dataclass(frozen=True, slots=True)
 class DiskSnapshot:
-    """The content of each file by its path; `by_git`: without ignored files."""
+    """The content of each file by its path. With `by_git`, ignored files are missing."""
 
     files: Mapping[str, str] = field(default_factory=dict, hash=False)
     by_git: bool = True
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same contents."""
+        """A digest of all contents."""
         listing = "\n".join(f"{path}\0{content}" for path, content in sorted(self.files.items()))
-        return hashlib.sha256(
-            f"{self.by_git}\n{listing}".encode("utf-8", "surrogateescape")
-        ).hexdigest()[:16]
+        text = f"{self.by_git}\n{listing}"
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        return digest[:_FINGERPRINT_DIGITS]
 
 
 def changed_files(before: DiskSnapshot, after: DiskSnapshot) -> tuple[str, ...]:
-    """Return the files that differ; () when the snapshots cannot be compared."""
+    """Return the files that differ; () if the snapshots cannot be compared."""
     if before.by_git != after.by_git:
         return ()
     paths = before.files.keys() | after.files.keys()
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
+class _FileState(NamedTuple):
+    """What changes when a file is written. A file in the same state has the same content."""
+
+    modified_ns: int
+    changed_ns: int
+    size: int
+    inode: int
+    mode: int
+
+
+class _CachedContent(NamedTuple):
+    state: _FileState
+    content: str
+
+
 class ChangeTracker:
-    """Takes snapshots of a project's folder, and of the rest of its repository."""
+    """Takes snapshots of a project's folder and the rest of its repository."""
 
     def __init__(self, folder: Path, run: Runner) -> None:
         self.folder = folder.resolve()
         self._run = run
         self._base = self.folder.as_posix().rstrip("/") + "/"
-        self._cache: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._cache: dict[str, _CachedContent] = {}
+        self._by_git = self._is_listed_by_git()
+
+    def _is_listed_by_git(self) -> bool:
+        """Return whether the folder is in a repository that does not ignore it."""
         top = discovery.find_top(self.folder.as_posix())
-        is_ignored = (
-            bool(top)
-            and self.folder != Path(top)
-            and self._git("check-ignore", "-q", ".") is not None
-        )
-        self._by_git = bool(top) and not is_ignored
+        if not top:
+            return False
+        if self.folder == Path(top):
+            return True
+        return self._git("check-ignore", "-q", ".") is None
 
     def snapshot(self) -> DiskSnapshot:
-        """Return the state of the disk now."""
-        listing = self._git(*_LIST_FILES) if self._by_git else None
-        self._by_git = listing is not None
-        names = _walk(self._base) if listing is None else filter(None, sorted(listing.split("\0")))
+        """Return the current state of the disk."""
+        listing = None
+        if self._by_git:
+            listing = self._git(*_LIST_FILES)
+        names: Iterable[str]
+        if listing is None:
+            self._by_git = False
+            names = _walk(self._base)
+        else:
+            names = [name for name in sorted(listing.split("\0")) if name]
         contents = self._contents(name for name in names if _IGNORED.isdisjoint(name.split("/")))
-        return DiskSnapshot(dict(islice(contents, MOST_FILES)), self._by_git)
+        return DiskSnapshot(dict(islice(contents, MAX_FILES)), self._by_git)
 
-    def _git(self, *words: str) -> str | None:
-        ran = self._run((*_GIT, *words), cwd=self.folder, timeout=60.0, stopped=never_stop)
-        return ran.out if ran.code == 0 else None
+    def _git(self, *arguments: str) -> str | None:
+        """Return the output of git; None if it failed."""
+        ran = self._run(
+            (*_GIT, *arguments), cwd=self.folder, timeout=_GIT_SECONDS, stopped=never_stop
+        )
+        if ran.code != 0:
+            return None
+        return ran.out
 
     def _contents(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the path and the content of each file that exists."""
         for name in names:
-            if (content := self._content(name)) is None:  # a repository of its own
+            content = self._content(name)
+            if content is None:  # a nested repository
                 yield from self._contents(_walk(self._base, name))
             elif content:
                 yield name, content
 
     def _content(self, name: str) -> str | None:
-        """Mode and hash of a file, time and size of a large one; "" when gone, None for a folder."""
+        """Return what identifies the content of a file; "" if it is gone, None for a folder."""
         path = f"{self._base}{name}"
         try:
-            about = os.lstat(path)
-            if stat.S_ISDIR(about.st_mode):
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
                 return None
-            key = (about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino, about.st_mode)
-            if (cached := self._cache.get(name)) is not None and cached[0] == key:
-                return cached[1]
-            if stat.S_ISLNK(about.st_mode):
-                content = f"link {Path(path).readlink()}"
-            elif not stat.S_ISREG(about.st_mode):
-                content = f"special {about.st_mode}"
-            elif about.st_size > _LARGEST:
-                content = f"large {about.st_size} {about.st_mtime_ns}"
-            else:
-                digest = hashlib.sha1(Path(path).read_bytes(), usedforsecurity=False).hexdigest()
-                content = f"{about.st_mode & 0o100} {digest}"
-        except OSError as error:
-            return "" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
-        if time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _SETTLED:
-            self._cache[name] = (key, content)
+            state = _FileState(
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+                status.st_size,
+                status.st_ino,
+                status.st_mode,
+            )
+            cached = self._cache.get(name)
+            if cached is not None and cached.state == state:
+                return cached.content
+            content = _identify(path, state)
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except OSError:
+            return "unreadable"
+        age = time.time_ns() - max(state.modified_ns, state.changed_ns)
+        if age > _SETTLED_NS:
+            self._cache[name] = _CachedContent(state, content)
         return content
 
 
+def _identify(path: str, state: _FileState) -> str:
+    """Return a link's target, a file's executable bit and hash, or a large file's size and time."""
+    if stat.S_ISLNK(state.mode):
+        return f"link {Path(path).readlink()}"
+    if not stat.S_ISREG(state.mode):
+        return f"special {state.mode}"
+    if state.size > _MAX_HASHED_BYTES:
+        return f"large {state.size} {state.modified_ns}"
+    digest = hashlib.sha1(Path(path).read_bytes(), usedforsecurity=False).hexdigest()
+    return f"{state.mode & stat.S_IXUSR} {digest}"
+
+
 def _walk(base: str, below: str = "") -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to the base, in a stable order."""
     for folder, folders, names in os.walk(f"{base}{below}"):
-        inside = f"{folder.rstrip('/')}/"[len(base) :]
+        relative = f"{folder.rstrip('/')}/"[len(base) :]
         folders[:] = sorted(name for name in folders if name not in _IGNORED)
         links = [name for name in folders if Path(folder, name).is_symlink()]
         for name in sorted([*names, *links]):
             if name not in _IGNORED and not name.endswith(".pyc"):
-                yield f"{inside}{name}"
+                yield f"{relative}{name}"

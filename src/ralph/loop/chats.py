@@ -1,7 +1,7 @@
 """`ralph session new` and `resume`: conversations about a task, one turn at a time.
 
-The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude Code accepts an id
-that we choose; other hosts report theirs in the reply.
+The mode of a chat is on disk before its agent starts, so that a resumed plan cannot write. Claude
+Code accepts an id that Ralph chooses. Other hosts report theirs in the reply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ralph.core import ids, paths, render
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
 from ralph.core.prompts import INJECTED
 from ralph.core.settings import Config
-from ralph.core.work import Agent, Ask, Reply, StopReason, ignore_text, never_stop
+from ralph.core.settings import Loop as LoopSettings
+from ralph.core.work import Agent, Ask, Reply, StopReason, Task, ignore_text, never_stop
 from ralph.loop import mcp_servers as servers
 from ralph.loop.agents import choice as agents
 from ralph.loop.agents.claude import Claude, as_claude
@@ -28,19 +29,26 @@ from ralph.recall import chat_log, sessions
 from ralph.recall.chat_log import NAMELESS, Chat, Mode, chat_folder, relative_folder
 from ralph.storage import board, files
 
-_ANY_HOST = "acp"  # any host may be behind it, and its hooks use another name
+_ANY_HOST = "acp"  # an agent behind which any host may run, whose hooks use the host's own name
+_MAX_ERROR_LENGTH = 200  # characters of an agent's error in a message
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 _LOST_SESSION = re.compile(
-    r"no (?:conversation|rollout|session|thread)\b|(?:session|thread|conversation|resource)\b.{0,120}not found"
-    r"|not found.{0,80}(?:session|thread|conversation)|cannot go on with an earlier session",
+    r"no (?:conversation|rollout|session|thread)\b"
+    r"|(?:session|thread|conversation|resource)\b.{0,120}not found"
+    r"|not found.{0,80}(?:session|thread|conversation)"
+    r"|cannot (?:go on with|continue|resume) an earlier session",
     re.IGNORECASE | re.DOTALL,
-)  # how clients say that they do not know a conversation
+)
+"""How clients say that they do not know a conversation."""
 _TASK_NOTE = f"{INJECTED}: the task that this conversation is about."
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Options of a chat; an empty one is as the chat or the config has it; `silent`: nothing is recorded."""
+    """The options of a chat. An empty option means the value of the chat or the config.
+
+    With `silent`, nothing that is said is recorded.
+    """
 
     task: str = ""
     mode: Mode | None = None
@@ -54,7 +62,7 @@ class ChatRequest:
 
 
 class ChatReply(NamedTuple):
-    """A chat after a turn, and the answer; `recorded` when its text is stored."""
+    """A chat after a turn, the answer, and whether its text was stored."""
 
     chat: Chat
     reply: Reply
@@ -64,99 +72,179 @@ class ChatReply(NamedTuple):
 NO_REQUEST = ChatRequest()
 
 
+class _Turn(NamedTuple):
+    """One message to an agent. `prompt` is what the agent gets, `message` what is recorded."""
+
+    chat: Chat
+    agent: Agent
+    prompt: str
+    message: str
+    first_log: str = ""  # the log of a chat that has just begun
+
+
+# --- beginning and resuming ----------------------------------------------------------------------
+
+
 def new(root: Path, config: Config, request: ChatRequest, message: str) -> ChatReply:
-    """Begin a chat about a task with a message, and wait for the answer."""
+    """Begin a chat about a task with a message, and wait for the answer.
+
+    Raises UsageError if the agent cannot plan or the message is empty, NotFound if there is no such
+    task, and RalphError if the agent did not begin a session.
+    """
     task = board.find(root, request.task).task
     agent = _choose_agent(root, config, request)
-    tree = (
-        Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else root
+    mode = request.mode or Mode.AGENT
+    _check_turn(mode, agent, message)
+    chat = Chat(
+        ids.short(chat_log.PREFIX),
+        task.id,
+        mode,
+        agent.name,
+        request.model or config.loop.model,
+        relative_folder(root, _task_folder(root, task)),
     )
-    folder = relative_folder(root, tree if tree.is_dir() else root)
-    model = request.model or config.loop.model
-    chat = Chat("", task.id, request.mode or Mode.AGENT, agent.name, model, folder)
-    _check_turn(chat.mode, agent, message)
-    chat = replace(chat, id=ids.short(chat_log.PREFIX))
     if isinstance(agent, Claude):  # it uses an id that we choose
-        name = str(uuid.uuid4())
-        chat = replace(chat, id=name, host=name)
-        agent = replace(agent, program=(*agent.program, "--session-id", name))
-    prompt = f"{render.framed(_TASK_NOTE, render.clean(render_task(task)).strip())}\n{message}"
+        session_id = str(uuid.uuid4())
+        chat = replace(chat, id=session_id, host=session_id)
+        agent = replace(agent, program=(*agent.program, "--session-id", session_id))
+    task_text = render.clean(render_task(task)).strip()
+    prompt = f"{render.framed(_TASK_NOTE, task_text)}\n{message}"
     with chat_lock(root, chat.id):
-        at = board.stamp()
+        began = board.stamp()
         first_log = ""
         if chat.host or chat.is_unnamed:
             chat_log.append_chat(
-                root, chat, at=at, began=at, patterns=config.privacy.patterns, durable=True
+                root, chat, at=began, began=began, patterns=config.privacy.patterns, durable=True
             )
             first_log = files.read(paths.session_log(root, chat.id)) or ""
-        answer = _run_turn(root, config, request, chat, agent, prompt, message, first_log)
-        has_begun = not answer.chat.is_unnamed
-        if chat.is_unnamed and (has_begun or not _sessions_since(root, chat, at)):
-            files.delete(paths.session_log(root, chat.id))
-            if not has_begun:  # hooks have recorded nothing of it either
-                reason = answer.reply.error or "it reported no session"
-                hint = "`ralph loop agents` shows which agents there are"
-                raise RalphError(f"{agent.name} did not begin: {reason}", hint=hint)
+        turn = _Turn(chat, agent, prompt, message, first_log)
+        answer = _run_turn(root, config, request, turn)
+        if chat.is_unnamed:
+            _drop_unnamed_log(root, chat, answer, began)
         return answer
+
+
+def _task_folder(root: Path, task: Task) -> Path:
+    """Return the worktree of a task if it exists, or else the project."""
+    if not task.worktree:
+        return root
+    folder = Path(os.path.normpath(paths.main_checkout(root) / task.worktree))
+    if not folder.is_dir():
+        return root
+    return folder
+
+
+def _drop_unnamed_log(root: Path, chat: Chat, answer: ChatReply, began: str) -> None:
+    """Delete the log under our own id, once the chat has its host's id or is known to be empty.
+
+    The log stays if the host reported no id although its hooks recorded a session. Raises
+    RalphError if the agent did not begin.
+    """
+    has_begun = not answer.chat.is_unnamed
+    if not has_begun and _sessions_since(root, chat, began):
+        return
+    files.delete(paths.session_log(root, chat.id))
+    if not has_begun:
+        reason = answer.reply.error or "it reported no session"
+        raise RalphError(
+            f"{chat.agent} did not begin: {reason}", hint="`ralph loop agents` lists the agents"
+        )
 
 
 def resume(
     root: Path, config: Config, session_id: str, message: str, request: ChatRequest = NO_REQUEST
 ) -> ChatReply:
-    """Go on with a session, in the mode that it has; NotFound when its host has lost it."""
+    """Continue a session in its own mode, and wait for the answer.
+
+    Raises NotFound if there is no such session or its host no longer knows it, and Refused if it
+    was held with another agent or cannot be continued.
+    """
     chat = find_chat(root, session_id)
     agent = _choose_agent(root, config, replace(request, agent=request.agent or chat.agent))
     hint = f'`ralph session new --task {chat.task or "ID"} "..."` begins another one'
     if agent.name != chat.agent:
-        who = chat.agent or "somebody else"
-        raise Refused(f"{chat.id} was held with {who}, not with {agent.name}", hint=hint)
+        held_with = chat.agent or "an unknown agent"
+        raise Refused(f"{chat.id} was held with {held_with}, not with {agent.name}", hint=hint)
     if not _HOST_ID.fullmatch(chat.host):
-        raise Refused(f"{chat.id} cannot go on: {agent.name} keeps no sessions", hint=hint)
+        raise Refused(f"{chat.id} cannot continue: {agent.name} keeps no sessions", hint=hint)
     if not chat_folder(root, chat).is_dir():
         raise NotFound(f"{chat_folder(root, chat)}: the folder of {chat.id} is gone", hint=hint)
     _check_turn(chat.mode, agent, message)
     chat = replace(chat, model=request.model or chat.model)
     with chat_lock(root, chat.id):
-        answer = _run_turn(root, config, request, chat, agent, message, message)
+        answer = _run_turn(root, config, request, _Turn(chat, agent, message, message))
     if _is_lost(answer.reply):
-        what = f"{agent.name} does not know the session {chat.host} any more: {answer.reply.error.strip()[:200]}"
-        raise NotFound(what, hint=hint)
+        error = answer.reply.error.strip()[:_MAX_ERROR_LENGTH]
+        raise NotFound(f"{agent.name} no longer knows the session {chat.host}: {error}", hint=hint)
     return answer
 
 
 def find_chat(root: Path, session_id: str) -> Chat:
-    """Return the chat of this id, or a session that hooks have recorded as one."""
+    """Return the chat with this id, or a session that hooks recorded, as a chat.
+
+    Raises NotFound if there is neither.
+    """
     session = sessions.find(root, session_id)
-    if (chat := chat_log.read_chat(root, session.id)) is not None:
-        return chat if chat.task else replace(chat, task=session.task)
-    for unnamed, began in chat_log.unnamed_chats(
-        root
-    ):  # its first session since, when we were killed in between
-        if session.id in [later.id for later in _sessions_since(root, unnamed, began)][-1:]:
-            with chat_lock(root, unnamed.id):
-                chat = replace(unnamed, id=session.id, host=session.id)
-                times = {"at": board.stamp(), "began": session.started_at}
-                chat_log.append_chat(root, chat, **times, messages=session.messages, durable=True)
-                files.delete(paths.session_log(root, unnamed.id))
-                return chat
+    chat = chat_log.read_chat(root, session.id)
+    if chat is not None:
+        return replace(chat, task=chat.task or session.task)
+    for unnamed, began in chat_log.unnamed_chats(root):
+        if _began_as(root, unnamed, began, session.id):
+            return _name_chat(root, unnamed, session)
     mode = Mode.PLAN if session.mode == Mode.PLAN else Mode.AGENT
-    at = Path(session.project) if session.project else root
-    folder = (
-        relative_folder(root, paths.project_root(at))
-        if at.is_dir()
-        else relative_folder(root, root)
-    )
+    folder = relative_folder(root, _session_folder(root, session))
     return Chat(session.id, session.task, mode, session.host, "", folder, session.id)
 
 
+def _began_as(root: Path, unnamed: Chat, began: str, session_id: str) -> bool:
+    """Return whether a session is the first since an unnamed chat began.
+
+    Then it is the chat's own session: our process was killed before it learned the host's id.
+    """
+    later = _sessions_since(root, unnamed, began)
+    return bool(later) and later[-1].id == session_id
+
+
+def _name_chat(root: Path, unnamed: Chat, session: sessions.Session) -> Chat:
+    """Record an unnamed chat under the id of its session."""
+    with chat_lock(root, unnamed.id):
+        chat = replace(unnamed, id=session.id, host=session.id)
+        chat_log.append_chat(
+            root,
+            chat,
+            at=board.stamp(),
+            began=session.started_at,
+            messages=session.messages,
+            durable=True,
+        )
+        files.delete(paths.session_log(root, unnamed.id))
+        return chat
+
+
+def _session_folder(root: Path, session: sessions.Session) -> Path:
+    """Return the project that a session was held in, or this one if that is gone."""
+    folder = root
+    if session.project:
+        folder = Path(session.project)
+    if not folder.is_dir():
+        return root
+    return paths.project_root(folder)
+
+
 def _sessions_since(root: Path, chat: Chat, began: str) -> list[sessions.Session]:
-    recorded = sessions.list_(root, limit=None, since=began, task=chat.task)[0]
-    mine = (
-        session
-        for session in recorded
-        if session.id != chat.id and chat.agent in (session.host, _ANY_HOST)
-    )
-    return [session for session in mine if chat_log.read_chat(root, session.id) is None]
+    """Return the sessions of a chat's task and agent since a time that are not chats."""
+    recorded, _ = sessions.list_(root, limit=None, since=began, task=chat.task)
+    found = []
+    for session in recorded:
+        is_of_agent = chat.agent in (session.host, _ANY_HOST)
+        if session.id == chat.id or not is_of_agent:
+            continue
+        if chat_log.read_chat(root, session.id) is None:
+            found.append(session)
+    return found
+
+
+# --- the agent -----------------------------------------------------------------------------------
 
 
 def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
@@ -164,30 +252,34 @@ def _choose_agent(root: Path, config: Config, request: ChatRequest) -> Agent:
     if not isinstance(request.agent, str):
         return request.agent
     name = request.agent or loop.agent
-    mine = name == loop.agent or (
-        loop.agent in ("", agents.AUTO) and name in ("claude", "codex", agents.AUTO)
-    )
-    command = request.command or (loop.agent_command if mine else "")
+    command = request.command
+    if not command and _is_configured_agent(name, loop):
+        command = loop.agent_command
     if name == "scripted":
         return agents.create_agent(name, script=root / command if command else None)
     agent = agents.create_agent(name, command=command, permission=request.permission)
     if isinstance(agent, Claude):
         agent = replace(agent, permission=request.permission or loop.permission or agent.permission)
-    if (
-        claude_agent := as_claude(agent)
-    ) is not None:  # it starts what a repository brought along without a question
-        claude_agent.settings = servers.denying_settings(
-            servers.untrusted_servers(root, os.environ)
-        )
+    claude = as_claude(agent)
+    if claude is not None:
+        # Claude Code starts the servers of a repository without asking.
+        claude.settings = servers.denying_settings(servers.untrusted_servers(root, os.environ))
     return agent
+
+
+def _is_configured_agent(name: str, loop: LoopSettings) -> bool:
+    """Return whether the config's `agent_command` is meant for this agent."""
+    if name == loop.agent:
+        return True
+    chooses_itself = loop.agent in ("", agents.AUTO)
+    return chooses_itself and name in ("claude", "codex", agents.AUTO)
 
 
 def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
     if mode is Mode.PLAN and not agent.reads_only:
-        hint = "claude and codex have one; --mode agent lets it write"
         raise UsageError(
             f"the agent {agent.name!r} has no read-only mode, so it cannot be asked to plan",
-            hint=hint,
+            hint="claude and codex have one; --mode agent lets the agent write",
         )
     if not message.strip():
         raise UsageError(
@@ -196,70 +288,82 @@ def _check_turn(mode: Mode, agent: Agent, message: str) -> None:
 
 
 def _is_empty(reply: Reply) -> bool:
-    return (
-        reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
-        and not reply.text
-        and not reply.calls
-    )
+    """Return whether an agent failed without doing anything."""
+    has_failed = reply.stop in (StopReason.CRASHED, StopReason.UNAVAILABLE)
+    return has_failed and not reply.text and not reply.calls
 
 
 def _is_lost(reply: Reply) -> bool:
+    """Return whether the host does not know the session."""
     return _is_empty(reply) and _LOST_SESSION.search(reply.error) is not None
 
 
-def _run_turn(
-    root: Path,
-    config: Config,
-    request: ChatRequest,
-    chat: Chat,
-    agent: Agent,
-    prompt: str,
-    message: str,
-    first_log: str = "",
-) -> ChatReply:
-    """`first_log` is the log of a chat that has just begun."""
+# --- one turn ------------------------------------------------------------------------------------
+
+
+def _run_turn(root: Path, config: Config, request: ChatRequest, turn: _Turn) -> ChatReply:
     began = board.stamp()
-    session = "" if first_log else chat.host
-    ask = Ask(prompt, chat_folder(root, chat), chat.model, session, chat.mode is Mode.PLAN)
-    environment = {
-        "RALPH_TASK": chat.task,
-        "RALPH_RUN": "",
-        "RALPH_ITERATION": "",
-    }  # hooks attribute it by these
-    reply = agent.run(
-        replace(ask, environment=environment, show=request.show, stopped=request.stopped)
+    reply = turn.agent.run(_make_ask(root, request, turn))
+    chat = _chat_after(turn, reply)
+    if chat.is_unnamed or _is_lost(reply):
+        return ChatReply(chat, reply, recorded=False)
+    if _is_empty(reply) and _has_only_its_start(root, turn):
+        files.delete(paths.session_log(root, turn.chat.id))
+        return ChatReply(chat, reply, recorded=False)
+    recorded_reply = None if request.silent else reply
+    chat_log.record_turn(root, config.privacy, chat, began, turn.message, recorded_reply)
+    return ChatReply(chat, reply, recorded=not request.silent)
+
+
+def _make_ask(root: Path, request: ChatRequest, turn: _Turn) -> Ask:
+    chat = turn.chat
+    session = chat.host
+    if turn.first_log:
+        session = ""  # the host does not know it yet
+    return Ask(
+        turn.prompt,
+        chat_folder(root, chat),
+        chat.model,
+        session,
+        read_only=chat.mode is Mode.PLAN,
+        # hooks attribute the session by these
+        environment={"RALPH_TASK": chat.task, "RALPH_RUN": "", "RALPH_ITERATION": ""},
+        show=request.show,
+        stopped=request.stopped,
     )
-    host = reply.session if _HOST_ID.fullmatch(reply.session) else chat.host
-    after = chat
-    if agent.name in NAMELESS:
-        after = replace(chat, host=reply.session)
-    elif host != chat.host:  # with another id a new log begins
-        after = replace(
-            chat,
-            id=host,
-            host=host,
-            source=chat.source if chat.is_unnamed else chat.id or chat.source,
-        )
-    if after.is_unnamed or _is_lost(reply):
-        return ChatReply(after, reply, recorded=False)
-    path = paths.session_log(root, chat.id)
-    if _is_empty(reply) and first_log and not chat.is_unnamed and files.read(path) == first_log:
-        files.delete(path)  # the chat has only its start
-        return ChatReply(after, reply, recorded=False)
-    chat_log.record_turn(
-        root, config.privacy, after, began, message, None if request.silent else reply
-    )
-    return ChatReply(after, reply, recorded=not request.silent)
+
+
+def _chat_after(turn: _Turn, reply: Reply) -> Chat:
+    """Return the chat with the id that its host reported. A new id begins a new log."""
+    chat = turn.chat
+    if turn.agent.name in NAMELESS:
+        return replace(chat, host=reply.session)
+    if not _HOST_ID.fullmatch(reply.session) or reply.session == chat.host:
+        return chat
+    source = chat.source
+    if chat.id and not chat.is_unnamed:
+        source = chat.id
+    return replace(chat, id=reply.session, host=reply.session, source=source)
+
+
+def _has_only_its_start(root: Path, turn: _Turn) -> bool:
+    """Return whether the log of a new chat has nothing but the line that began it."""
+    if not turn.first_log or turn.chat.is_unnamed:
+        return False
+    return files.read(paths.session_log(root, turn.chat.id)) == turn.first_log
 
 
 @contextmanager
 def chat_lock(root: Path, session_id: str) -> Iterator[None]:
-    """Lock a chat for one turn: two at once would each record half."""
+    """Lock a chat for one turn, because two concurrent turns would each record half.
+
+    Raises Conflict if another process has the lock.
+    """
     path = paths.cache_folder(root) / "chats" / paths.session_log(root, session_id).stem
     owner = f"process {os.getpid()}, since {ids.timestamp()}"
     try:
         with files.process_lock(path, owner, root=paths.state_boundary(root)):
             yield
     except files.LockTaken as taken:
-        what = f"another turn of {session_id} is running{taken.by}"
-        raise Conflict(what, hint="wait for the answer there") from taken
+        message = f"another turn of {session_id} is running{taken.by}"
+        raise Conflict(message, hint="wait for the answer there") from taken

@@ -1,7 +1,8 @@
-"""Criteria that must hold before work counts as done: how they are parsed, run and reported.
+"""Criteria that must hold before work counts as done: parse them, run them and report the results.
 
-All criteria run, also after one has failed: the agent gets everything at once. Two runs of a failing command never
-print the same bytes (times, addresses, order of tests), so output is compared with these masked.
+All criteria run, even after one has failed, so that the agent sees every problem in one iteration.
+Two runs of a failing command rarely print the same bytes (times, addresses and the order of tests
+vary), so outputs are compared with these parts masked.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from ralph.core.text import scan_lines
 from ralph.core.work import ProcessResult, never_stop
 
 MARKER = "[RALPH_SUCCESS]"
-TIMEOUT = 600.0  # seconds for a criterion without its own timeout
-OUTPUT_LENGTH = 3_000  # characters of output in a report; a little more where numbers are long
-_OUTPUT_READ = 40_000
-_LONGEST_LINE = 500
+TIMEOUT = 600.0  # seconds for a criterion without a timeout of its own
+OUTPUT_LENGTH = 3_000  # characters of output in a report, slightly more if numbers are long
+_MAX_OUTPUT_READ = 40_000  # characters of each stream, from its end
+_MAX_LINE_LENGTH = 500  # characters
+_MAX_EXIT_CODE = 255
+_NOT_STARTED_CODES = (126, 127)  # what shells, npm and env return for a program they cannot start
+_SIGNATURE_DIGITS = 12
+_MAX_GIST_LENGTH = 160  # characters
 Runner = Callable[..., ProcessResult]
-"""Runs a program to its end, without a shell: argv, cwd, timeout (0 is none), stopped."""
+"""Runs a program to its end without a shell: argv, cwd, timeout (0 means none), stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +42,28 @@ class Criterion:
     argv: tuple[str, ...] = ()
     expected: int = 0
     marker: str = MARKER
-    timeout: float = 0.0
-    why: str = ""  # where the command was detected: `package.json:7: the script "test"`
+    timeout: float = 0.0  # seconds; 0 means the default
+    why: str = ""  # where the command was detected, as in `package.json:7: the script "test"`
 
     @property
     def label(self) -> str:
-        """Its kind, and what is run or searched for."""
-        what = (
-            self.marker
-            if self.kind is CriterionKind.MARKER
-            else self.command or shlex.join(self.argv)
-        )
-        code = f" (exit code {self.expected})" if self.expected else ""
-        return f"{self.kind}: {what}{code}" if what else self.kind.value
+        """The kind, and the command or marker."""
+        if self.kind is CriterionKind.MARKER:
+            what = self.marker
+        else:
+            what = self.command or shlex.join(self.argv)
+        if not what:
+            return self.kind.value
+        if self.expected:
+            what = f"{what} (exit code {self.expected})"
+        return f"{self.kind}: {what}"
 
 
 class CheckResult(NamedTuple):
-    """The result of one criterion; `missing`: a program that is not there and no file of the project."""
+    """The result of one criterion.
+
+    `missing` means that a program was not found, and that it is not a file of the project.
+    """
 
     criterion: Criterion
     passed: bool
@@ -63,31 +73,35 @@ class CheckResult(NamedTuple):
 
     @property
     def report(self) -> str:
-        """The result with its output, for the next prompt and the journal."""
-        return f"{self.criterion.label}: {self.message}" + (
-            f"\n{self.tail}" if self.tail and not self.passed else ""
-        )
+        """The result, with its output if it failed, for the next prompt and the journal."""
+        report = f"{self.criterion.label}: {self.message}"
+        if self.tail and not self.passed:
+            report += f"\n{self.tail}"
+        return report
 
 
 class CriteriaVerdict(NamedTuple):
-    """The results of all criteria; without any, the verdict is passed."""
+    """The results of all criteria. Without any criteria, the verdict is that they passed."""
 
     checks: tuple[CheckResult, ...] = ()
     marked: bool = False  # whether the agent's text has the marker
-    stopped: bool = False  # before all were run
+    stopped: bool = False  # whether a person stopped it before all criteria were checked
 
     @property
     def passed(self) -> bool:
-        """Whether all hold."""
+        """Whether all criteria hold."""
         return not self.stopped and all(check.passed for check in self.checks)
 
     @property
     def failures(self) -> str:
-        """A report of every criterion that does not hold; "" when all do."""
-        parts = [check.report for check in self.checks if not check.passed]
-        return "\n\n".join(
-            [*parts, *(["stopped before all criteria were checked"] if self.stopped else [])]
-        )
+        """A report of every criterion that does not hold; "" if all do."""
+        reports = [check.report for check in self.checks if not check.passed]
+        if self.stopped:
+            reports.append("stopped before all criteria were checked")
+        return "\n\n".join(reports)
+
+
+# --- checking ------------------------------------------------------------------------------------
 
 
 def check(
@@ -101,73 +115,122 @@ def check(
     timeout: float = TIMEOUT,
     stopped: Callable[[], bool] = never_stop,
 ) -> CriteriaVerdict:
-    """Run all criteria; `text` is the agent's, `echo` and `outputs` are what it might repeat."""
-    markers = [
-        criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER
-    ] or [MARKER]
-    marked = any(has_marker(text, marker, echo, outputs) for marker in markers)
+    """Check all criteria in a folder.
+
+    `text` is the agent's answer. `echo` (the prompt) and `outputs` (of tools) are texts that the
+    answer might repeat. Raises NotFound if a criterion has no command.
+    """
+    answer = _Answer(text, echo, outputs)
+    marked = _is_marked(criteria, answer)
     checks: list[CheckResult] = []
     for criterion in criteria:
         if criterion.kind is CriterionKind.MARKER:
-            passed = has_marker(text, criterion.marker, echo, outputs)
-            message = "is there" if passed else "is not alone on a line of the agent's answer"
-            checks.append(CheckResult(criterion, passed, message))
+            checks.append(_check_marker(criterion, answer))
             continue
         argv = criterion.argv or command_argv(criterion.command)
         if not argv:
             hint = f'name it: --criteria "{criterion.kind}:..."'
             raise NotFound(f"{criterion.kind}: no command is known for it", hint=hint)
-        limit = criterion.timeout or timeout
-        ran = None if stopped() else run(argv, cwd=folder, timeout=limit, stopped=stopped)
-        if ran is None or ran.stopped:
+        if stopped():
             return CriteriaVerdict(tuple(checks), marked, stopped=True)
-        passed = not ran.timed_out and ran.code == criterion.expected
-        not_found = not passed and (
-            ran.missing or ran.code in (126, 127)
-        )  # the codes of shells, npm and env
-        if ran.timed_out:
-            message = f"took longer than {limit:g} s and was stopped"
-        elif not_found:
-            program = argv[0] if ran.missing else "a program that it needs"
-            advice = f"install it, or name another command for {criterion.kind}"
-            message = f"{program} is missing or cannot be started; {advice}"
-        else:
-            message = (
-                "passed" if passed else f"ended with {ran.code} instead of {criterion.expected}"
-            )
-        missing = not_found and "/" not in argv[0]
-        checks.append(
-            CheckResult(criterion, passed, message, output_tail(ran.out, ran.err), missing)
-        )
+        limit = criterion.timeout or timeout
+        ran = run(argv, cwd=folder, timeout=limit, stopped=stopped)
+        if ran.stopped:
+            return CriteriaVerdict(tuple(checks), marked, stopped=True)
+        checks.append(_judge_process(criterion, argv[0], ran, limit))
     return CriteriaVerdict(tuple(checks), marked)
+
+
+class _Answer(NamedTuple):
+    """The agent's text, and the texts that it might repeat."""
+
+    text: str
+    echo: str
+    outputs: Sequence[str]
+
+    def has(self, marker: str) -> bool:
+        return has_marker(self.text, marker, self.echo, self.outputs)
+
+
+def _is_marked(criteria: Sequence[Criterion], answer: _Answer) -> bool:
+    """Return whether the answer has the marker of any criterion, or else the default marker."""
+    markers = [criterion.marker for criterion in criteria if criterion.kind is CriterionKind.MARKER]
+    if not markers:
+        markers = [MARKER]
+    return any(answer.has(marker) for marker in markers)
+
+
+def _check_marker(criterion: Criterion, answer: _Answer) -> CheckResult:
+    if answer.has(criterion.marker):
+        return CheckResult(criterion, passed=True, message="found")
+    message = "is not alone on a line of the agent's answer"
+    return CheckResult(criterion, passed=False, message=message)
+
+
+def _judge_process(
+    criterion: Criterion, program: str, ran: ProcessResult, limit: float
+) -> CheckResult:
+    """Return the result of a criterion whose command has ended, or was stopped by its timeout."""
+    passed = not ran.timed_out and ran.code == criterion.expected
+    not_started = not passed and (ran.missing or ran.code in _NOT_STARTED_CODES)
+    if ran.timed_out:
+        message = f"took longer than {limit:g} s and was stopped"
+    elif not_started:
+        missing_program = program if ran.missing else "a program that it needs"
+        advice = f"install it, or name another command for {criterion.kind}"
+        message = f"{missing_program} is missing or cannot be started; {advice}"
+    elif passed:
+        message = "passed"
+    else:
+        message = f"ended with {ran.code} instead of {criterion.expected}"
+    tail = output_tail(ran.out, ran.err)
+    missing = not_started and "/" not in program
+    return CheckResult(criterion, passed, message, tail, missing)
+
+
+class _MarkerLine(NamedTuple):
+    """A line with nothing but the marker."""
+
+    is_markdown: bool  # whether it is outside code blocks and comments, so not an example
+    line_before: str
 
 
 def has_marker(
     text: str, marker: str = MARKER, echo: str = "", outputs: Sequence[str] = ()
 ) -> bool:
-    """Whether the marker is alone on a line, and repeats neither the prompt (`echo`) nor a tool (`outputs`)."""
-    if any(True for output in outputs for _ in _marker_lines(output, marker)):
-        return False
-    repeated = {before for _, before in _marker_lines(echo, marker) if before}
+    """Return whether the marker is alone on a line of the text.
+
+    It does not count if the text only repeats the prompt (`echo`), or if the output of a tool has
+    the marker.
+    """
+    for output in outputs:
+        if any(True for _ in _marker_lines(output, marker)):
+            return False
+    repeated = {line.line_before for line in _marker_lines(echo, marker) if line.line_before}
     return any(
-        is_markdown and before not in repeated
-        for is_markdown, before in _marker_lines(text, marker)
+        line.is_markdown and line.line_before not in repeated
+        for line in _marker_lines(text, marker)
     )
 
 
-def _marker_lines(text: str, marker: str) -> Iterator[tuple[bool, str]]:
-    """Yield for each line with the marker whether it is no example, and the line before it."""
-    before = ""
-    for line in scan_lines(text) if marker in text else ():
-        words = line.text.strip()
-        if marker in (words, words.strip("*")):
-            yield line.is_markdown, before
-        before = words or before
+def _marker_lines(text: str, marker: str) -> Iterator[_MarkerLine]:
+    if marker not in text:
+        return
+    line_before = ""
+    for line in scan_lines(text):
+        stripped = line.text.strip()
+        if marker in (stripped, stripped.strip("*")):
+            yield _MarkerLine(line.is_markdown, line_before)
+        line_before = stripped or line_before
 
+
+# --- parsing -------------------------------------------------------------------------------------
 
 FORMS = (
-    'test_pass, build_success, lint_clean, type_check (found from the project; or "test_pass:COMMAND"), '
-    '"custom:COMMAND", "custom:COMMAND =3" (expected exit code), marker, "marker:TEXT", or a command'
+    "test_pass, build_success, lint_clean, type_check "
+    '(detected from the project; or "test_pass:COMMAND"), '
+    '"custom:COMMAND", "custom:COMMAND =3" (expected exit code), marker, "marker:TEXT", '
+    "or a command"
 )
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _SHELL_WORDS = frozenset(
@@ -200,86 +263,130 @@ _CODE = re.compile(r"(.*\S)\s+=\s*(\d{1,4})", re.DOTALL)
 
 
 def command_argv(command: str) -> tuple[str, ...]:
-    """Split a command without a shell, unless it needs one."""
+    """Split a command into its arguments, or wrap it in a shell if it needs one.
+
+    Raises UsageError if a quote is not closed.
+    """
     command = command.strip()
-    first = command.split(maxsplit=1)[0] if command else ""
-    if _SHELL_CHARACTERS.search(command) or first in _SHELL_WORDS or _ASSIGNMENT.match(first):
+    if _needs_shell(command):
         return ("/bin/sh", "-c", command)
     try:
         return tuple(shlex.split(command))
     except ValueError:
         raise UsageError(
-            f"{command}: a quote is not closed", hint="close it, or write it twice"
+            f"{command}: a quote is not closed", hint="close the quote, or escape it"
         ) from None
 
 
-def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
-    """Parse the values of `--criteria`, each once."""
-    return tuple(dict.fromkeys(map(_parse_criterion, texts)))
-
-
-def _parse_criterion(text: str) -> Criterion:
-    hint = f"valid are: {FORMS}"
-    text = text.strip()
-    if not text or "\x00" in text:
-        raise UsageError("an empty criterion", hint=hint)
-    match = _KIND.fullmatch(text)
-    word, rest = (match[1], match[2].strip()) if match else (text, "")
-    name = word.lower().replace("-", "_")
-    if name not in set(CriterionKind):
-        if match is None:
-            return _parse_command(CriterionKind.CUSTOM, text)
-        raise UsageError(
-            f"{word}: there is no such criterion",
-            hint=f"{hint}; a command may need custom: before it",
-        )
-    kind = CriterionKind(name)
-    if match is None:
-        return Criterion(kind)
-    if not rest:
-        raise UsageError(f"{text}: nothing follows the colon", hint=hint)
+def _needs_shell(command: str) -> bool:
+    if not command:
+        return False
+    first_word = command.split(maxsplit=1)[0]
     return (
-        Criterion(kind, marker=rest) if kind is CriterionKind.MARKER else _parse_command(kind, rest)
+        _SHELL_CHARACTERS.search(command) is not None
+        or first_word in _SHELL_WORDS
+        or _ASSIGNMENT.match(first_word) is not None
     )
 
 
+def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
+    """Parse the values of `--criteria`, without duplicates.
+
+    Raises UsageError if one of them is not a criterion.
+    """
+    return tuple(dict.fromkeys(_parse_criterion(text) for text in texts))
+
+
+def _parse_criterion(text: str) -> Criterion:
+    hint = f"valid criteria: {FORMS}"
+    text = text.strip()
+    if not text or "\x00" in text:
+        raise UsageError("a criterion is empty", hint=hint)
+    match = _KIND.fullmatch(text)
+    if match is None:
+        kind = _find_kind(text)
+        if kind is None:
+            return _parse_command(CriterionKind.CUSTOM, text)
+        return Criterion(kind)
+    word = match[1]
+    value = match[2].strip()
+    kind = _find_kind(word)
+    if kind is None:
+        raise UsageError(
+            f"{word}: there is no such criterion",
+            hint=f'{hint}; to run a command, put "custom:" before it',
+        )
+    if not value:
+        raise UsageError(f"{text}: nothing follows the colon", hint=hint)
+    if kind is CriterionKind.MARKER:
+        return Criterion(kind, marker=value)
+    return _parse_command(kind, value)
+
+
+def _find_kind(word: str) -> CriterionKind | None:
+    name = word.lower().replace("-", "_")
+    if name not in set(CriterionKind):
+        return None
+    return CriterionKind(name)
+
+
 def _parse_command(kind: CriterionKind, text: str) -> Criterion:
+    command = text
+    expected = 0
     match = _CODE.fullmatch(text)
-    command, code = match.groups() if match is not None else (text, "0")
-    if int(code) > 255:
-        raise UsageError(f"{text}: an exit code is at most 255", hint="name one from 0 to 255")
-    command_argv(command)  # raises when a quote is not closed
-    return Criterion(kind, command, expected=int(code))
+    if match is not None:
+        command = match[1]
+        expected = int(match[2])
+    if expected > _MAX_EXIT_CODE:
+        raise UsageError(
+            f"{text}: an exit code is at most {_MAX_EXIT_CODE}",
+            hint=f"name one from 0 to {_MAX_EXIT_CODE}",
+        )
+    command_argv(command)  # raises if a quote is not closed
+    return Criterion(kind, command, expected=expected)
 
 
 def add_detected_commands(
     criteria: Sequence[Criterion], detected: Mapping[CriterionKind, Criterion]
 ) -> tuple[Criterion, ...]:
-    """Return the criteria with detected commands; one without any command is an error."""
+    """Return the criteria, with detected commands for those that have none.
+
+    Raises UsageError if a custom criterion has no command, and NotFound if none was detected for
+    another criterion without one.
+    """
     complete = []
     for criterion in criteria:
-        kind = criterion.kind
-        if (
-            kind is not CriterionKind.MARKER
-            and not criterion.command.strip()
-            and not criterion.argv
-        ):
-            if kind is CriterionKind.CUSTOM:
-                raise UsageError(
-                    "custom: no command", hint='write it behind a colon: "custom:./check.sh"'
-                )
-            if kind not in detected:
-                hint = f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml'
-                raise NotFound(
-                    f"{kind}: no command for it was found in this project's files", hint=hint
-                )
-            criterion = replace(criterion, argv=detected[kind].argv, why=detected[kind].why)
+        if _lacks_command(criterion):
+            criterion = _with_detected_command(criterion, detected)
         complete.append(criterion)
     return tuple(complete)
 
 
+def _lacks_command(criterion: Criterion) -> bool:
+    if criterion.kind is CriterionKind.MARKER:
+        return False
+    return not criterion.command.strip() and not criterion.argv
+
+
+def _with_detected_command(
+    criterion: Criterion, detected: Mapping[CriterionKind, Criterion]
+) -> Criterion:
+    kind = criterion.kind
+    if kind is CriterionKind.CUSTOM:
+        raise UsageError(
+            "custom: there is no command", hint='write it after the colon: "custom:./check.sh"'
+        )
+    if kind not in detected:
+        hint = f'name it: --criteria "{kind}:COMMAND", or `command:` of that criterion in ralph.yml'
+        raise NotFound(f"{kind}: no command for it was found in this project's files", hint=hint)
+    found = detected[kind]
+    return replace(criterion, argv=found.argv, why=found.why)
+
+
+# --- comparing and shortening output -------------------------------------------------------------
+
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_=>]")
-_VARYING = (
+_VARYING = (  # in this order: later patterns match the replacements of earlier ones
     (re.compile(r"\s+"), " "),
     (
         re.compile(r"(?:/private)?/(?:var/folders|tmp|var/tmp|dev/shm|run/user)/[^\s:'\"`)\]>,]*"),
@@ -297,12 +404,14 @@ _VARYING = (
     (re.compile(r"[-=_*.~]{3,}"), "---"),
 )
 _FAILURE_LINE = re.compile(
-    r"(?i:\bfail)|\b\w*(?:Error|Exception)\b|\berror\b|\bpanicked\b|\bassert|\bnot found\b|\bno such\b"
+    r"(?i:\bfail)|\b\w*(?:Error|Exception)\b|\berror\b|\bpanicked\b|\bassert|\bnot found\b"
+    r"|\bno such\b"
 )
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def mask_line(line: str) -> str:
-    """Mask in a line what differs from run to run."""
+    """Mask the parts of a line that vary from run to run."""
     line = _COLOURS.sub("", line)
     for pattern, replacement in _VARYING:
         line = pattern.sub(replacement, line)
@@ -310,41 +419,57 @@ def mask_line(line: str) -> str:
 
 
 def failure_signature(text: str) -> str:
-    """Return a short name of a failure, the same whatever the numbers in it."""
-    if not (masked := [line for line in map(mask_line, text.splitlines()) if line]):
+    """Return a digest and the gist of a failure, which ignore the numbers in it; "" for no text."""
+    masked_lines = []
+    for line in text.splitlines():
+        masked = mask_line(line)
+        if masked:
+            masked_lines.append(masked)
+    if not masked_lines:
         return ""
-    digest = hashlib.sha256(
-        "\n".join(sorted(set(masked))).encode("utf-8", "surrogatepass")
-    ).hexdigest()
-    gist = min(
-        filter(_FAILURE_LINE.search, masked), default=masked[0]
-    )  # not the first: parallel tests have no order
-    return f"{digest[:12]} {gist[:160]}"
+    unordered = "\n".join(sorted(set(masked_lines)))
+    digest = hashlib.sha256(unordered.encode("utf-8", "surrogatepass")).hexdigest()
+    # The smallest line, not the first, because parallel tests end in any order.
+    gist = min(filter(_FAILURE_LINE.search, masked_lines), default=masked_lines[0])
+    return f"{digest[:_SIGNATURE_DIGITS]} {gist[:_MAX_GIST_LENGTH]}"
 
 
 def output_tail(out: str, err: str) -> str:
-    """Return the end of both streams; masked lines count, so that cuts are stable."""
-    lines: list[str] = []
-    for text in (out, err):
-        room = OUTPUT_LENGTH // 2
-        end = []
-        for line in reversed(_clean_lines(text)):
-            room -= len(mask_line(line)) + 1
-            if room < 0:
-                end.append("...")
-                break
-            end.append(line)
-        lines += reversed(end)
-    return "\n".join(lines)
+    """Return the end of both streams.
+
+    The length is measured on masked lines, so that two runs are cut at the same line.
+    """
+    return "\n".join([*_last_lines(out), *_last_lines(err)])
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+def _last_lines(text: str) -> list[str]:
+    """Return the last lines of a stream that fit into half of a report."""
+    room = OUTPUT_LENGTH // 2
+    newest_first = []
+    for line in reversed(_clean_lines(text)):
+        room -= len(mask_line(line)) + 1
+        if room < 0:
+            newest_first.append("...")
+            break
+        newest_first.append(line)
+    return newest_first[::-1]
 
 
 def _clean_lines(text: str) -> list[str]:
-    cleaned = []
-    raw_lines = _COLOURS.sub("", text[-_OUTPUT_READ:]).replace("\r\n", "\n").strip("\n").split("\n")
-    for line in raw_lines if len(text) <= _OUTPUT_READ else raw_lines[1:] or raw_lines:
-        line = _CONTROL.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip()
-        cleaned.append(line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ...")
-    return cleaned if any(cleaned) else []
+    """Return the last lines of a text as a terminal would show them, without colours."""
+    end = _COLOURS.sub("", text[-_MAX_OUTPUT_READ:])
+    lines = end.replace("\r\n", "\n").strip("\n").split("\n")
+    if len(text) > _MAX_OUTPUT_READ and len(lines) > 1:
+        del lines[0]  # it is probably not complete
+    cleaned = [_clean_line(line) for line in lines]
+    if not any(cleaned):
+        return []
+    return cleaned
+
+
+def _clean_line(line: str) -> str:
+    overwritten = line.rstrip("\r").rpartition("\r")[2]  # what a progress bar showed last
+    line = _CONTROL_CHARACTERS.sub("", overwritten).rstrip()
+    if len(line) > _MAX_LINE_LENGTH:
+        line = line[:_MAX_LINE_LENGTH] + " ..."
+    return line

@@ -1,8 +1,9 @@
 """Detect which commands test, build, lint and type-check a project, from its files alone.
 
-The first command for a kind counts: a language's own files, then targets of make, then a folder of tests. Python, Node,
-Rust and Go are known; others name their commands in a Makefile or a criterion. A command never fetches anything:
-package managers stay offline, and a script or target that installs, watches or rewrites is skipped.
+For each kind, the first command wins: from a language's own files, then from make targets, then
+from a folder of tests. Python, Node, Rust and Go are supported. Other projects name their commands
+in a Makefile or in a criterion. A detected command never downloads anything: package managers stay
+offline, and scripts or targets that install, watch or rewrite are skipped.
 """
 
 from __future__ import annotations
@@ -12,240 +13,384 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core.record import CriterionKind
 from ralph.loop.criteria import Criterion
 
-TEST, BUILD, LINT, TYPES = list(CriterionKind)[:4]
-_Detected = Iterator[tuple[CriterionKind, str, str]]  # kind, command, and why
+TEST = CriterionKind.TEST_PASS
+BUILD = CriterionKind.BUILD_SUCCESS
+LINT = CriterionKind.LINT_CLEAN
+TYPES = CriterionKind.TYPE_CHECK
+_MAX_FILE_BYTES = 1_000_000  # a larger file is treated as empty
+_MAX_GLOB_MATCHES = 2_000
 
-# Kind, tool, command, and the evidence: the first file that exists, or `file ~ regex` that matches. `{x}` in a command
-# is filled in by `_fillings`.
-_PYTEST = r"^[^#\n]*\bpytest\b"
-_PYTHON = (
-    (
-        *(
-            TEST,
-            "pytest",
-            "{pytest}",
-            r"pyproject.toml ~ ^\[tool\.pytest[.\]]",
-            "pytest.ini",
-            "conftest.py",
-        ),
-        *(
-            "tests/conftest.py",
-            r"setup.cfg ~ ^\[(?:tool:)?pytest\]",
-            r"tox.ini ~ ^\[(?:tool:)?pytest\]",
-        ),
-        *(
-            f"pyproject.toml ~ {_PYTEST}",
-            f"setup.cfg ~ {_PYTEST}",
-            f"requirements*.txt ~ {_PYTEST}",
+
+class _Evidence(NamedTuple):
+    """A file that exists, or a file whose text matches a regular expression."""
+
+    file: str  # a glob pattern
+    regex: str = ""
+
+
+class _Tool(NamedTuple):
+    """The command of a tool, used if the project has one piece of the evidence."""
+
+    kind: CriterionKind
+    name: str
+    command: str
+    evidence: tuple[_Evidence, ...]
+
+
+class _Detected(NamedTuple):
+    """A command that was found, and where."""
+
+    kind: CriterionKind
+    command: str
+    why: str
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+_MENTIONS_PYTEST = r"^[^#\n]*\bpytest\b"
+_PYTHON_TOOLS = (  # `_python_placeholders` fills in the placeholders
+    _Tool(
+        TEST,
+        "pytest",
+        "{pytest}",
+        (
+            _Evidence("pyproject.toml", r"^\[tool\.pytest[.\]]"),
+            _Evidence("pytest.ini"),
+            _Evidence("conftest.py"),
+            _Evidence("tests/conftest.py"),
+            _Evidence("setup.cfg", r"^\[(?:tool:)?pytest\]"),
+            _Evidence("tox.ini", r"^\[(?:tool:)?pytest\]"),
+            _Evidence("pyproject.toml", _MENTIONS_PYTEST),
+            _Evidence("setup.cfg", _MENTIONS_PYTEST),
+            _Evidence("requirements*.txt", _MENTIONS_PYTEST),
         ),
     ),
-    (
+    _Tool(
         LINT,
         "ruff",
         "{ruff} check .",
-        r"pyproject.toml ~ ^\[tool\.ruff[.\]]",
-        "ruff.toml",
-        ".ruff.toml",
+        (
+            _Evidence("pyproject.toml", r"^\[tool\.ruff[.\]]"),
+            _Evidence("ruff.toml"),
+            _Evidence(".ruff.toml"),
+        ),
     ),
-    (
+    _Tool(
         TYPES,
         "mypy",
         "{mypy}{mypy_target}",
-        r"pyproject.toml ~ ^\[tool\.mypy\]",
-        "mypy.ini",
-        r"setup.cfg ~ ^\[mypy\]",
+        (
+            _Evidence("pyproject.toml", r"^\[tool\.mypy\]"),
+            _Evidence("mypy.ini"),
+            _Evidence("setup.cfg", r"^\[mypy\]"),
+        ),
     ),
-    (TYPES, "pyright", "pyright", r"pyproject.toml ~ ^\[tool\.pyright\]", "pyrightconfig.json"),
+    _Tool(
+        TYPES,
+        "pyright",
+        "pyright",
+        (
+            _Evidence("pyproject.toml", r"^\[tool\.pyright\]"),
+            _Evidence("pyrightconfig.json"),
+        ),
+    ),
 )
-_NODE = (  # counts when the tool is installed
-    (TEST, "vitest", "vitest run", r'package.json ~ "vitest"\s*:', "vitest.config.*"),
-    (TEST, "jest", "jest", r'package.json ~ "jest"\s*:', "jest.config.*"),
-    (
+_NODE_TOOLS = (  # used only if the tool is installed
+    _Tool(
+        TEST,
+        "vitest",
+        "vitest run",
+        (_Evidence("package.json", r'"vitest"\s*:'), _Evidence("vitest.config.*")),
+    ),
+    _Tool(
+        TEST,
+        "jest",
+        "jest",
+        (_Evidence("package.json", r'"jest"\s*:'), _Evidence("jest.config.*")),
+    ),
+    _Tool(
         LINT,
         "eslint",
         "eslint .",
-        "eslint.config.*",
-        ".eslintrc",
-        ".eslintrc.*",
-        r'package.json ~ "eslintConfig"',
+        (
+            _Evidence("eslint.config.*"),
+            _Evidence(".eslintrc"),
+            _Evidence(".eslintrc.*"),
+            _Evidence("package.json", '"eslintConfig"'),
+        ),
     ),
-    (TYPES, "typescript", "tsc --build --noEmit", r'tsconfig.json ~ "references"\s*:'),
-    (TYPES, "typescript", "tsc --noEmit", "tsconfig.json"),
+    _Tool(
+        TYPES,
+        "typescript",
+        "tsc --build --noEmit",
+        (_Evidence("tsconfig.json", r'"references"\s*:'),),
+    ),
+    _Tool(TYPES, "typescript", "tsc --noEmit", (_Evidence("tsconfig.json"),)),
 )
-_GO = "env GOPROXY=off go"
-_OTHERS = (
-    (TEST, "cargo", "cargo test --offline --workspace", "Cargo.toml"),
-    (BUILD, "cargo", "cargo build --offline --workspace", "Cargo.toml"),
-    (TYPES, "cargo", "cargo check --all-targets --offline --workspace", "Cargo.toml"),
-    (
+_CARGO_FILES = (_Evidence("Cargo.toml"),)
+_RUST_TOOLS = (
+    _Tool(TEST, "cargo", "cargo test --offline --workspace", _CARGO_FILES),
+    _Tool(BUILD, "cargo", "cargo build --offline --workspace", _CARGO_FILES),
+    _Tool(TYPES, "cargo", "cargo check --all-targets --offline --workspace", _CARGO_FILES),
+    _Tool(
         LINT,
         "clippy",
         "cargo clippy --offline --workspace --all-targets -- -D warnings",
-        "Cargo.toml",
+        _CARGO_FILES,
     ),
-    (LINT, "golangci-lint", "golangci-lint run", ".golangci.y*ml"),
-    (TEST, "go", f"{_GO} test ./...", "go.mod", "go.work"),
-    (BUILD, "go", f"{_GO} build -o /dev/null ./...", "go.mod", "go.work"),
-    (LINT, "go", f"{_GO} vet ./...", "go.mod", "go.work"),
-    (TYPES, "go", f"{_GO} vet ./...", "go.mod", "go.work"),
 )
-_MANAGERS = {
+_GO = "env GOPROXY=off go"
+_GO_FILES = (_Evidence("go.mod"), _Evidence("go.work"))
+_GO_TOOLS = (
+    _Tool(LINT, "golangci-lint", "golangci-lint run", (_Evidence(".golangci.y*ml"),)),
+    _Tool(TEST, "go", f"{_GO} test ./...", _GO_FILES),
+    _Tool(BUILD, "go", f"{_GO} build -o /dev/null ./...", _GO_FILES),
+    _Tool(LINT, "go", f"{_GO} vet ./...", _GO_FILES),
+    _Tool(TYPES, "go", f"{_GO} vet ./...", _GO_FILES),
+)
+_PACKAGE_MANAGERS = {
     "pnpm-lock.yaml": "pnpm",
     "yarn.lock": "yarn",
     "bun.lock": "bun",
     "package-lock.json": "npm",
 }
 _SCRIPTS = {
-    TEST: "test test:ci test:unit",
-    BUILD: "build compile",
-    LINT: "lint lint:check lint:ci",
-    TYPES: "typecheck type-check check-types types tsc",
+    TEST: ("test", "test:ci", "test:unit"),
+    BUILD: ("build", "compile"),
+    LINT: ("lint", "lint:check", "lint:ci"),
+    TYPES: ("typecheck", "type-check", "check-types", "types", "tsc"),
 }
-_TARGETS = {TEST: "test tests", BUILD: "build compile", LINT: "lint", TYPES: "typecheck types mypy"}
-_TARGET = r"^(?:[\w.-]+[ \t]+)*({})(?:[ \t]+[\w.-]+)*[ \t]*:(?!=|:=)[^\n]*(?:\n(?:[ \t][^\n]*)?)*"
-"""A target of make, maybe in a list, with its recipe."""
+_TARGETS = {
+    TEST: ("test", "tests"),
+    BUILD: ("build", "compile"),
+    LINT: ("lint",),
+    TYPES: ("typecheck", "types", "mypy"),
+}
+_CHECK_TARGET = "check"
+_RULE = r"^(?:[\w.-]+[ \t]+)*({})(?:[ \t]+[\w.-]+)*[ \t]*:(?!=|:=)[^\n]*(?:\n(?:[ \t][^\n]*)?)*"
+"""A make target, possibly in a list of targets, with its recipe."""
 _UNSUITABLE = re.compile(
-    r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b|\bcurl\b|\bwget\b"
+    r"(?<!no-)(?<!--)\binstall\b|\bnpm ci\b|\b(?:uv|pipenv|pdm) sync\b|\bpip download\b"
+    r"|\bcurl\b|\bwget\b"
     r"|\b(?:apt|apt-get|brew|apk|dnf)\s|\bgo get\b|\bgit (?:clone|pull|fetch|submodule)\b"
-    r"|\bdocker(?:-compose| pull| build| compose)\b|\b(?:deps\.get|mod download|cargo add|npm i|pnpm i)\b"
-    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bnpx (?!--no)|\bbunx\b|\buvx\b|\bpipx run\b"
+    r"|\bdocker(?:-compose| pull| build| compose)\b"
+    r"|\b(?:deps\.get|mod download|cargo add|npm i|pnpm i)\b"
+    r"|\b(?:yarn|pnpm) add\b|\bnpm update\b|\byarn\s*(?:$|&&|;)|\bdlx\b|\bnpx (?!--no)"
+    r"|\bbunx\b|\buvx\b|\bpipx run\b"
     r"|--watch(?!\w|=false)|--watchAll(?!=false)|--fix\b|--write\b|--fix-only\b",
     re.MULTILINE,
 )
+"""A script or recipe that downloads, watches or rewrites files."""
+_UNITTEST_IMPORT = re.compile(r"^\s*(?:import|from) unittest\b", re.MULTILINE)
+_MYPY_TARGET = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
+"""The rest of a section up to the option that says what mypy checks."""
 
 
-class _Project:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.text = cache(self._text)
-
-    def _text(self, name: str) -> str:
-        path = self.folder / name
-        with suppress(OSError):
-            if path.is_file() and path.stat().st_size <= 1_000_000:
-                return path.read_text(encoding="utf-8", errors="replace")
-        return ""
-
-    def find(self, *evidence: str) -> str:
-        """The first evidence as `file` or `file:line`; a regex means its group, if it has one."""
-        for each in evidence:
-            pattern, _, regex = each.partition(" ~ ")
-            for path in sorted(islice(self.folder.glob(pattern), 2_000)):
-                name = path.relative_to(self.folder).as_posix()
-                text = self.text(name) if regex else ""
-                if (match := re.search(regex, text, re.MULTILINE)) is not None:
-                    return (
-                        f"{name}:{text.count(chr(10), 0, match.start(match.lastindex or 0)) + 1}"
-                        if regex
-                        else name
-                    )
-        return ""
-
-    def package(self, key: str) -> dict[str, object]:
-        """An object in package.json."""
-        try:
-            value = json.loads(self.text("package.json") or "{}")
-        except (ValueError, RecursionError):
-            return {}
-        value = value.get(key) if isinstance(value, dict) else None
-        return value if isinstance(value, dict) else {}
-
-    def python_tool(self, name: str) -> str:
-        if program := self.find(f".venv/bin/{name}", f"venv/bin/{name}"):
-            return program
-        if python := self.find(".venv/bin/python", "venv/bin/python"):
-            return f"{python} -m {name}"
-        runner = (
-            "uv run --offline"
-            if self.find("uv.lock")
-            else "poetry run"
-            if self.find("poetry.lock")
-            else ""
-        )
-        if runner:
-            return f"{runner} python -m {name}"
-        return name if name == "ruff" else f"python3 -m {name}"
+# --- detection -----------------------------------------------------------------------------------
 
 
 def detect_commands(folder: Path) -> Mapping[CriterionKind, Criterion]:
     """Return a criterion for each kind whose command is found."""
     project = _Project(folder)
     commands: dict[CriterionKind, Criterion] = {}
-    for kind, command, why in chain(
-        _from_tables(project), _make_targets(project), _python_tests(project)
-    ):
-        commands.setdefault(kind, Criterion(kind, argv=tuple(command.split()), why=why))
+    for found in _find_commands(project):
+        criterion = Criterion(found.kind, argv=tuple(found.command.split()), why=found.why)
+        commands.setdefault(found.kind, criterion)
     return {kind: commands[kind] for kind in (TEST, BUILD, LINT, TYPES) if kind in commands}
 
 
-def _from_tables(project: _Project) -> _Detected:
-    has_target = r"(?:(?!^\[)[\s\S])*?^(?:files|packages|modules)\s*="
-    targets = (rf"pyproject.toml ~ ^\[tool\.mypy\]{has_target}", f"mypy.ini ~ {has_target}")
-    fillings = {name: project.python_tool(name) for name in ("pytest", "ruff", "mypy")}
-    fillings["mypy_target"] = "" if project.find(*targets) else " ."
-    installed = {**project.package("devDependencies"), **project.package("dependencies")}
-    programs = "yarn run " if project.find(".pnp.cjs") else "node_modules/.bin/"
-    node = [
-        (kind, tool, f"{programs}{command}", *evidence)
-        for kind, tool, command, *evidence in _NODE
-        if tool in installed or project.find(f"node_modules/.bin/{command.split()[0]}")
-    ]
-    for rows in (_PYTHON, node, _OTHERS):
-        yield from _scripts(project) if rows is node else ()
-        for kind, tool, command, *evidence in rows:
-            if why := project.find(*evidence):
-                yield CriterionKind(kind), command.format_map(fillings), f"{why}: {tool}"
+class _Project:
+    """The files of a project, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.text = cache(self._read_text)
+
+    def _read_text(self, name: str) -> str:
+        path = self.folder / name
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size <= _MAX_FILE_BYTES:
+                return path.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def find(self, *evidence: _Evidence) -> str:
+        """Return the first evidence as `file` or `file:line`; "" if there is none.
+
+        The line is where the regular expression matches, or its group if it has one.
+        """
+        for item in evidence:
+            for path in sorted(islice(self.folder.glob(item.file), _MAX_GLOB_MATCHES)):
+                name = path.relative_to(self.folder).as_posix()
+                if not item.regex:
+                    return name
+                text = self.text(name)
+                match = re.search(item.regex, text, re.MULTILINE)
+                if match is not None:
+                    return f"{name}:{_line_number(text, match.start(match.lastindex or 0))}"
+        return ""
+
+    def find_file(self, *names: str) -> str:
+        """Return the first of these files (or glob patterns) that exists, or ""."""
+        return self.find(*(_Evidence(name) for name in names))
+
+    def package(self, key: str) -> dict[str, object]:
+        """Return an object of package.json, or an empty one."""
+        try:
+            package = json.loads(self.text("package.json") or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        if not isinstance(package, dict):
+            return {}
+        value = package.get(key)
+        if not isinstance(value, dict):
+            return {}
+        return value
+
+    def python_tool(self, name: str) -> str:
+        """Return the command that runs a Python tool in the project's environment."""
+        program = self.find_file(f".venv/bin/{name}", f"venv/bin/{name}")
+        if program:
+            return program
+        python = self.find_file(".venv/bin/python", "venv/bin/python")
+        if python:
+            return f"{python} -m {name}"
+        if self.find_file("uv.lock"):
+            return f"uv run --offline python -m {name}"
+        if self.find_file("poetry.lock"):
+            return f"poetry run python -m {name}"
+        if name == "ruff":
+            return name
+        return f"python3 -m {name}"
 
 
-def _scripts(project: _Project) -> _Detected:
-    manager = next((name for lock, name in _MANAGERS.items() if project.find(lock)), "npm")
+def _line_number(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _find_commands(project: _Project) -> Iterator[_Detected]:
+    """Yield every command that is found, the preferred ones first."""
+    placeholders = _python_placeholders(project)
+    for found in _find_tools(project, _PYTHON_TOOLS):
+        yield found._replace(command=found.command.format_map(placeholders))
+    yield from _package_scripts(project)
+    yield from _find_tools(project, _installed_node_tools(project))
+    yield from _find_tools(project, _RUST_TOOLS)
+    yield from _find_tools(project, _GO_TOOLS)
+    yield from _make_targets(project)
+    yield from _python_tests(project)
+
+
+def _find_tools(project: _Project, tools: tuple[_Tool, ...]) -> Iterator[_Detected]:
+    for tool in tools:
+        why = project.find(*tool.evidence)
+        if why:
+            yield _Detected(tool.kind, tool.command, f"{why}: {tool.name}")
+
+
+def _python_placeholders(project: _Project) -> dict[str, str]:
+    placeholders = {name: project.python_tool(name) for name in ("pytest", "ruff", "mypy")}
+    configured = project.find(
+        _Evidence("pyproject.toml", rf"^\[tool\.mypy\]{_MYPY_TARGET}"),
+        _Evidence("mypy.ini", _MYPY_TARGET),
+    )
+    placeholders["mypy_target"] = "" if configured else " ."
+    return placeholders
+
+
+def _installed_node_tools(project: _Project) -> tuple[_Tool, ...]:
+    dependencies = {**project.package("devDependencies"), **project.package("dependencies")}
+    runner = "node_modules/.bin/"
+    if project.find_file(".pnp.cjs"):
+        runner = "yarn run "
+    installed = []
+    for tool in _NODE_TOOLS:
+        program = tool.command.split()[0]
+        if tool.name in dependencies or project.find_file(f"node_modules/.bin/{program}"):
+            installed.append(tool._replace(command=f"{runner}{tool.command}"))
+    return tuple(installed)
+
+
+def _package_scripts(project: _Project) -> Iterator[_Detected]:
+    manager = _package_manager(project)
     scripts = project.package("scripts")
-    for kind, name in ((kind, name) for kind, names in _SCRIPTS.items() for name in names.split()):
-        lines = [str(scripts.get(f"{when}{name}", "")) for when in ("", "pre", "post")]
-        if (
-            lines[0].strip()
-            and "no test specified" not in lines[0]
-            and not any(map(_UNSUITABLE.search, lines))
-        ):
-            command = "npm test" if (manager, name) == ("npm", "test") else f"{manager} run {name}"
-            why = project.find(rf'package.json ~ "scripts"\s*:[\s\S]*?("{re.escape(name)}")\s*:')
-            yield kind, command, f'{why}: the script "{name}"'
+    for kind, names in _SCRIPTS.items():
+        for name in names:
+            if not _is_suitable_script(scripts, name):
+                continue
+            command = f"{manager} run {name}"
+            if command == "npm run test":
+                command = "npm test"
+            regex = rf'"scripts"\s*:[\s\S]*?("{re.escape(name)}")\s*:'
+            why = project.find(_Evidence("package.json", regex))
+            yield _Detected(kind, command, f'{why}: the script "{name}"')
 
 
-def _make_targets(project: _Project) -> _Detected:
-    file = project.find("GNUmakefile", "makefile", "Makefile")
-    text = project.text(file) if file else ""
-    names = [name for targets in (*_TARGETS.values(), "check") for name in targets.split()]
-    rules = {
-        name: match
-        for name in names
-        if (match := re.search(_TARGET.format(name), text, re.MULTILINE))
-    }
-    # `check` is the tests if nothing else is, else the linter
-    check = LINT if any(name in rules for name in _TARGETS[TEST].split()) else TEST
-    for kind, targets in (*_TARGETS.items(), (check, "check")):
-        for name in targets.split():
-            if name in rules and not _UNSUITABLE.search(rules[name][0]):
-                line = text.count("\n", 0, rules[name].start(1)) + 1
-                yield kind, f"make {name}", f'{file}:{line}: the target "{name}"'
+def _package_manager(project: _Project) -> str:
+    for lock_file, manager in _PACKAGE_MANAGERS.items():
+        if project.find_file(lock_file):
+            return manager
+    return "npm"
 
 
-def _python_tests(project: _Project) -> _Detected:
+def _is_suitable_script(scripts: Mapping[str, object], name: str) -> bool:
+    """Return whether a script exists, and neither it nor its hooks download or rewrite."""
+    script = str(scripts.get(name, ""))
+    if not script.strip() or "no test specified" in script:
+        return False
+    before = str(scripts.get(f"pre{name}", ""))
+    after = str(scripts.get(f"post{name}", ""))
+    return not any(_UNSUITABLE.search(line) for line in (script, before, after))
+
+
+def _make_targets(project: _Project) -> Iterator[_Detected]:
+    file = project.find_file("GNUmakefile", "makefile", "Makefile")
+    if not file:
+        return
+    text = project.text(file)
+    for kind, names in _TARGETS.items():
+        for name in names:
+            yield from _make_target(file, text, name, kind)
+    # `check` runs the tests if no other target does, and the linter otherwise
+    has_tests = any(_find_rule(text, name) is not None for name in _TARGETS[TEST])
+    yield from _make_target(file, text, _CHECK_TARGET, LINT if has_tests else TEST)
+
+
+def _make_target(file: str, text: str, name: str, kind: CriterionKind) -> Iterator[_Detected]:
+    rule = _find_rule(text, name)
+    if rule is not None and not _UNSUITABLE.search(rule[0]):
+        line = _line_number(text, rule.start(1))
+        yield _Detected(kind, f"make {name}", f'{file}:{line}: the target "{name}"')
+
+
+def _find_rule(text: str, name: str) -> re.Match[str] | None:
+    return re.search(_RULE.format(name), text, re.MULTILINE)
+
+
+def _python_tests(project: _Project) -> Iterator[_Detected]:
     for folder in ("tests", "test", "."):
-        if test := project.find("test_*.py" if folder == "." else f"{folder}/**/test_*.py"):
-            command = project.python_tool("pytest")
-            of_unittest = re.search(
-                r"^\s*(?:import|from) unittest\b", project.text(test), re.MULTILINE
-            )
-            if of_unittest and not command.endswith("/bin/pytest"):
-                top = (
-                    " -t ." if project.find(f"{folder}/__init__.py") else ""
-                )  # only a package can be imported
-                command = f"{project.python_tool('unittest')} discover -s {folder}{top}"
-            yield TEST, command, f"{test}: a test{' of unittest' if of_unittest else ''}"
+        if folder == ".":
+            test = project.find_file("test_*.py")
+        else:
+            test = project.find_file(f"{folder}/**/test_*.py")
+        if not test:
+            continue
+        uses_unittest = _UNITTEST_IMPORT.search(project.text(test)) is not None
+        command = project.python_tool("pytest")
+        if uses_unittest and not command.endswith("/bin/pytest"):
+            command = _unittest_command(project, folder)
+        what = "a unittest test" if uses_unittest else "a test"
+        yield _Detected(TEST, command, f"{test}: {what}")
+
+
+def _unittest_command(project: _Project, folder: str) -> str:
+    command = f"{project.python_tool('unittest')} discover -s {folder}"
+    if project.find_file(f"{folder}/__init__.py"):  # only a package can be imported from the top
+        command += " -t ."
+    return command

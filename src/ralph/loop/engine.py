@@ -1,14 +1,15 @@
-"""The loop: prompt, agent, sigils, checks, journal, and again until it is done or must not go on.
+"""The loop: prompt an agent, check its work, journal the iteration, and repeat until it is done.
 
-What touches the world is in `Parts`, which `loop/parts.py` makes. However an iteration ends, it is journaled. The
-state is saved after every step, and every part may be called again with the same arguments after a crash.
+Everything that touches the world is in `Parts`, which `loop/parts.py` provides. Every iteration is
+journaled, however it ends. The state is saved after every step, and after a crash every part can
+be called again with the same arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from ralph.core.ids import timestamp
 from ralph.core.record import Outcome
@@ -26,21 +27,12 @@ from ralph.loop.state import (
     retry_delay,
 )
 
-ATTEMPTS = 5  # how often an agent is tried that cannot be reached
-FEEDBACK = "Feedback: "  # how a person's feedback begins in the journal
-_FAILED_STOPS = {
-    StopReason.REFUSAL: "the agent refused",
-    StopReason.CRASHED: "the agent crashed",
-    StopReason.TIMEOUT: "the agent took too long and was stopped",
-}
-_UNFINISHED_STOPS = {
-    StopReason.MAX_TOKENS: "the agent reached its limit of tokens",
-    StopReason.MAX_TURNS: "the agent reached its limit of turns",
-}
+MAX_ATTEMPTS = 5  # how often to try an agent that cannot be reached
+FEEDBACK = "Feedback: "  # opens a person's feedback in the journal
 
 
 class AgentWork(NamedTuple):
-    """What an agent did on a prompt."""
+    """What an agent did in response to a prompt."""
 
     reply: Reply
     sigils: Sigils
@@ -50,78 +42,119 @@ class AgentWork(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The outcome of an iteration and why it is no better."""
+    """The outcome of an iteration, and the reason if the task is not done."""
 
     outcome: Outcome
     reason: str = ""
 
     @property
     def signature(self) -> str:
-        """The same for the same failure, whatever the times and numbers in it."""
+        """The signature of the failure, which ignores times and other numbers."""
         return failure_signature(self.reason)
 
     @property
     def uses_retry(self) -> bool:
-        """Whether it uses up a retry of the task."""
-        return self.outcome in (Outcome.RETRIED, Outcome.FAILED)
+        """Whether the iteration counts against the task's retries."""
+        match self.outcome:
+            case Outcome.RETRIED | Outcome.FAILED:
+                return True
+            case Outcome.DONE | Outcome.BLOCKED | Outcome.INTERRUPTED:
+                return False
+            case _:
+                assert_never(self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The world, as the engine sees it."""
 
-    assign: Callable[
-        [Run], Task | None
-    ]  # the task to work on, claimed by this run; None when nothing is left
+    assign: Callable[[Run], Task | None]
+    """Claim and return the task to work on, or None if nothing is left."""
+
     begin: Callable[[Run, Task], Run]
-    """Begin a task: note which criteria fail already; without the task when a person stopped that."""
-    ask: Callable[
-        [Run, Task], Ask
-    ]  # the prompt of the next iteration, of which a snapshot is stored
-    work: Callable[[Ask], AgentWork]  # run the agent
-    learn: Callable[
-        [Run, Task, AgentWork], None
-    ]  # store what was learned, however the iteration ended
-    check: Callable[[AgentWork], CriteriaVerdict]  # check the criteria now
+    """Begin a task: note whether criteria already fail. If a person stops it, clear the task."""
+
+    ask: Callable[[Run, Task], Ask]
+    """Build the prompt of the next iteration, and store a snapshot of it."""
+
+    work: Callable[[Ask], AgentWork]
+    """Run the agent."""
+
+    learn: Callable[[Run, Task, AgentWork], None]
+    """Store what was learned, however the iteration ended."""
+
+    check: Callable[[AgentWork], CriteriaVerdict]
+    """Check the criteria now."""
+
     verify: Callable[[Run, Task, AgentWork], Judgement]
-    """A second opinion on a task that is done: the same, or why not; blocked when it gives no verdict."""
-    journal: Callable[[JournalEntry, str], None]  # write down how an iteration ended, and say why
-    settle: Callable[[Run, Task, Judgement], Run]  # update the task after an iteration
-    explain: Callable[[Run], str]  # why no task is ready
+    """Get a second opinion on a task that seems done: done, why not, or blocked (no verdict)."""
+
+    journal: Callable[[JournalEntry, str], None]
+    """Record how an iteration ended, and report why."""
+
+    settle: Callable[[Run, Task, Judgement], Run]
+    """Update the task after an iteration."""
+
+    explain: Callable[[Run], str]
+    """Explain why no task is ready."""
+
     save: Callable[[Run], Run]
-    stop: Callable[[], EndReason | None]  # whether a person wants the run to end
-    feedback: Callable[
-        [Run], Run | None
-    ]  # after Ctrl-C: the run with a person's feedback, or None to end here
+    """Save the state of the run."""
+
+    stop: Callable[[], EndReason | None]
+    """Return why a person wants the run to end, if they do."""
+
+    feedback: Callable[[Run], Run | None]
+    """After Ctrl-C: return the run with a person's feedback, or None to end it."""
+
     pause: Callable[[float], None]
-    cooldown: float = 0.0
+    """Wait for some seconds."""
+
+    cooldown: float = 0.0  # seconds between two iterations
 
 
 def run(state: Run, parts: Parts, limits: Limits, results: list[IterationResult]) -> Run:
-    """Iterate until there is a reason to end; `results` are the run's so far."""
+    """Iterate until there is a reason to end, and return the ended run.
+
+    `results` are those of the run's earlier iterations. New ones are appended.
+    """
     end: RunEnd | None = None
     while end is None:
-        reason = parts.stop()
-        resumed = parts.feedback(state) if reason is EndReason.INTERRUPTED else None
-        if resumed is not None:
+        stop_reason = parts.stop()
+        if stop_reason is not None:
+            resumed = _ask_for_feedback(state, stop_reason, parts)
+            if resumed is None:
+                message = "stopped between two iterations; `ralph loop resume` continues it"
+                end = RunEnd(stop_reason, message)
+                break
             state = parts.save(resumed)
-        elif reason is not None:
-            end = RunEnd(reason, "stopped between two iterations; `ralph loop resume` goes on")
-            break
         end = find_limit(state, limits, results)
-        task = parts.assign(state) if end is None else None
+        if end is not None:
+            break
+        task = parts.assign(state)
         if task is None:
-            end = end or _all_tasks_ended(state, parts)
+            end = _all_tasks_ended(state, parts)
             break
         if task.id != state.task:
-            state = replace(state, task=task.id, failure="", attempt_failure="", step="beginning")
-            state = parts.save(parts.begin(state, task))
-            if state.task != task.id:  # stopped before it began
+            state = _begin(state, task, parts)
+            if state.task != task.id:  # a person stopped it
                 continue
         state, end = _iterate(state, task, parts, results)
         if end is None and parts.stop() is None and find_limit(state, limits, results) is None:
             parts.pause(parts.cooldown)
     return parts.save(end_run(state, end.reason, end.message, timestamp()))
+
+
+def _ask_for_feedback(state: Run, stop_reason: EndReason, parts: Parts) -> Run | None:
+    """Return the run with a person's feedback, or None if it is to end."""
+    if stop_reason is not EndReason.INTERRUPTED:
+        return None
+    return parts.feedback(state)
+
+
+def _begin(state: Run, task: Task, parts: Parts) -> Run:
+    state = replace(state, task=task.id, failure="", attempt_failure="", step="beginning")
+    return parts.save(parts.begin(state, task))
 
 
 def _iterate(
@@ -132,85 +165,119 @@ def _iterate(
     work = _run_agent(ask, state.model, parts)
     parts.learn(state, task, work)
     state = parts.save(replace(state, step="checking"))
-    no_work = work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE)
-    verdict = CriteriaVerdict() if no_work else parts.check(work)
+    if work.reply.stop in (StopReason.CANCELLED, StopReason.UNAVAILABLE):
+        verdict = CriteriaVerdict()  # there is no work to check
+    else:
+        verdict = parts.check(work)
     judgement = judge(task, work.reply, work.sigils, verdict, failing=state.failing)
     if judgement.outcome is Outcome.DONE:
         judgement = parts.verify(state, task, work)
     if judgement.outcome is Outcome.INTERRUPTED:
         return _interrupt(state, task, work, parts)
     _journal(state, task, work, judgement, parts)
-    results.append(
-        IterationResult(
-            state.iterations + 1, judgement.signature, work.disk, judgement.outcome.value
-        )
-    )
+    number = state.iterations + 1
+    results.append(IterationResult(number, judgement.signature, work.disk, judgement.outcome.value))
     if judgement.uses_retry:
         state = replace(state, attempt_failure=judgement.reason)
     state = parts.save(_advance(parts.settle(state, task, judgement), work, judgement.reason))
-    end = None
+    return state, _find_end(state, work, judgement, parts)
+
+
+def _find_end(state: Run, work: AgentWork, judgement: Judgement, parts: Parts) -> RunEnd | None:
+    """Return the end of the run if its last iteration ended it."""
     if work.reply.stop is StopReason.UNAVAILABLE:
-        end = RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
-    elif state.only and set(state.only) <= {*state.done, *state.failed}:
-        end = _all_tasks_ended(state, parts)
-    elif work.sigils.promise:
-        reason = EndReason.SUCCESS if judgement.outcome is Outcome.DONE else EndReason.GAVE_UP
-        end = RunEnd(
-            reason, f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip()
-        )
-    return state, end
+        return RunEnd(EndReason.AGENT_UNAVAILABLE, judgement.reason)
+    if state.only and set(state.only) <= {*state.done, *state.failed}:
+        return _all_tasks_ended(state, parts)
+    if work.sigils.promise:
+        message = f"the agent promised {work.sigils.promise}\n{judgement.reason}".strip()
+        if judgement.outcome is Outcome.DONE:
+            return RunEnd(EndReason.SUCCESS, message)
+        return RunEnd(EndReason.GAVE_UP, message)
+    return None
 
 
 def _run_agent(ask: Ask, model: str, parts: Parts) -> AgentWork:
-    """Try an agent that cannot be reached again, with the run's own model."""
+    """Run the agent. If it cannot be reached, try again with the run's own model."""
     work = parts.work(ask)
-    for attempt in range(1, ATTEMPTS):
+    for attempt in range(1, MAX_ATTEMPTS):
         if work.reply.stop is not StopReason.UNAVAILABLE or parts.stop():
             break
         parts.pause(retry_delay(attempt))
-        work = parts.work(
-            replace(ask, model=model)
-        )  # the model it had requested may be the problem
+        # The model that the agent requested for this iteration may be the problem.
+        work = parts.work(replace(ask, model=model))
     return work
 
 
 def judge(
     task: Task, reply: Reply, sigils: Sigils, verdict: CriteriaVerdict, *, failing: bool
 ) -> Judgement:
-    """Return the outcome of an iteration; `failing`: a criterion failed when the task began.
+    """Return the outcome of an iteration.
 
-    A task is done only when all criteria pass, and one of them failed before or the agent says so: a suite that was
-    green all along means nothing. `<task-failed>` overrides passing criteria, `<task-done>` overrides it. Only a claim
-    of done that fails a criterion uses a retry.
+    A task is done only if all criteria pass, and either one of them failed when the task began
+    (`failing`) or the agent says that the task is done: a test suite that was green all along
+    proves nothing. `<task-failed>` overrides passing criteria, and `<task-done>` overrides
+    `<task-failed>`. A claim of done that fails a criterion uses a retry, and so does a failure.
     """
     if reply.stop is StopReason.CANCELLED or verdict.stopped:
         return Judgement(Outcome.INTERRUPTED)
+    failure = _reported_failure(task, sigils)
+    if failure is not None:
+        return _make_judgement(Outcome.FAILED, f"the agent says that it failed: {failure}")
+    match reply.stop:
+        case StopReason.REFUSAL:
+            return _judge_failed_stop("the agent refused", reply, verdict)
+        case StopReason.CRASHED:
+            return _judge_failed_stop("the agent crashed", reply, verdict)
+        case StopReason.TIMEOUT:
+            return _judge_failed_stop("the agent took too long and was stopped", reply, verdict)
+        case StopReason.UNAVAILABLE:
+            return _make_judgement(
+                Outcome.BLOCKED, f"the agent could not be reached: {reply.error}"
+            )
+        case StopReason.END_TURN:
+            unfinished = "the agent did not say that the task is done"
+        case StopReason.MAX_TOKENS:
+            unfinished = "the agent reached its token limit"
+        case StopReason.MAX_TURNS:
+            unfinished = "the agent reached its turn limit"
+        case _:
+            assert_never(reply.stop)
+    return _judge_work(task, sigils, verdict, unfinished, failing=failing)
+
+
+def _reported_failure(task: Task, sigils: Sigils) -> str | None:
+    """Return why the agent says that its task failed; None if it does not say so."""
+    if task.id in sigils.done:
+        return None
+    if task.id in sigils.failed:
+        return sigils.failed[task.id]
+    return sigils.failed.get("")  # a failure without an id is about the assigned task
+
+
+def _judge_failed_stop(what: str, reply: Reply, verdict: CriteriaVerdict) -> Judgement:
+    return _make_judgement(Outcome.FAILED, f"{what}: {reply.error}", verdict.failures)
+
+
+def _judge_work(
+    task: Task, sigils: Sigils, verdict: CriteriaVerdict, unfinished: str, *, failing: bool
+) -> Judgement:
+    """Judge an iteration that the agent ended normally, or at a limit of its own."""
     says_done = task.id in sigils.done or verdict.marked or sigils.promise == "COMPLETE"
-    failed = next((sigils.failed[name] for name in (task.id, "") if name in sigils.failed), None)
-    if failed is not None and task.id not in sigils.done:
-        outcome = Outcome.FAILED
-        reasons = [f"the agent says that it failed: {failed}"]
-    elif reply.stop in _FAILED_STOPS:
-        outcome = Outcome.FAILED
-        reasons = [f"{_FAILED_STOPS[reply.stop]}: {reply.error}", verdict.failures]
-    elif reply.stop is StopReason.UNAVAILABLE:
-        outcome = Outcome.BLOCKED
-        reasons = [f"the agent could not be reached: {reply.error}"]
-    elif verdict.passed and (says_done or (failing and verdict.checks)):
-        outcome = Outcome.DONE
-        reasons = []
-    elif says_done:
-        outcome = Outcome.RETRIED
-        reasons = ["it was called done, but the criteria do not agree", verdict.failures]
-    else:
-        why = _UNFINISHED_STOPS.get(reply.stop, "the agent did not say that the task is done")
-        names = (*sigils.done, *sigils.failed)
-        others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
-        outcome = Outcome.BLOCKED
-        reasons = [why, others, verdict.failures]
-    return Judgement(
-        outcome, "\n".join(reason.strip().removesuffix(":") for reason in reasons if reason.strip())
-    )
+    was_repaired = failing and bool(verdict.checks)
+    if verdict.passed and (says_done or was_repaired):
+        return Judgement(Outcome.DONE)
+    if says_done:
+        disagreement = "it was called done, but the criteria do not agree"
+        return _make_judgement(Outcome.RETRIED, disagreement, verdict.failures)
+    names = (*sigils.done, *sigils.failed)
+    others = "; ".join(f"it named {name}, which is not the assigned task" for name in names)
+    return _make_judgement(Outcome.BLOCKED, unfinished, others, verdict.failures)
+
+
+def _make_judgement(outcome: Outcome, *reasons: str) -> Judgement:
+    given = [reason.strip() for reason in reasons if reason.strip()]
+    return Judgement(outcome, "\n".join(reason.removesuffix(":") for reason in given))
 
 
 def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, parts: Parts) -> None:
@@ -236,18 +303,17 @@ def _journal(state: Run, task: Task, work: AgentWork, judgement: Judgement, part
 
 def _interrupt(state: Run, task: Task, work: AgentWork, parts: Parts) -> tuple[Run, RunEnd | None]:
     resumed = parts.feedback(state)
-    feedback = "" if resumed is None else resumed.feedback
-    judgement = Judgement(Outcome.INTERRUPTED, f"{FEEDBACK}{feedback}" if feedback else "")
-    _journal(state, task, work, judgement, parts)
-    state = parts.save(
-        replace(_advance(state, work, state.failure), feedback=feedback or state.feedback)
-    )
+    feedback = ""
+    if resumed is not None:
+        feedback = resumed.feedback
+    reason = f"{FEEDBACK}{feedback}" if feedback else ""
+    _journal(state, task, work, Judgement(Outcome.INTERRUPTED, reason), parts)
+    advanced = _advance(state, work, state.failure)
+    state = parts.save(replace(advanced, feedback=feedback or state.feedback))
     if resumed is not None:
         return state, None
-    reason = parts.stop() or EndReason.INTERRUPTED
-    return state, RunEnd(
-        reason, "stopped in the middle of an iteration; `ralph loop resume` goes on"
-    )
+    message = "stopped in the middle of an iteration; `ralph loop resume` continues it"
+    return state, RunEnd(parts.stop() or EndReason.INTERRUPTED, message)
 
 
 def _advance(state: Run, work: AgentWork, failure: str) -> Run:
@@ -266,8 +332,9 @@ def _advance(state: Run, work: AgentWork, failure: str) -> Run:
 def _all_tasks_ended(state: Run, parts: Parts) -> RunEnd:
     if state.failed:
         return RunEnd(EndReason.TASK_FAILED, f"failed: {', '.join(state.failed)}")
-    if lost := [task for task in state.only if task not in state.done]:
-        return RunEnd(EndReason.STOPPED, f"no longer this run's to work on: {', '.join(lost)}")
+    lost = [task for task in state.only if task not in state.done]
+    if lost:
+        return RunEnd(EndReason.STOPPED, f"no longer claimed by this run: {', '.join(lost)}")
     if state.done:
         return RunEnd(EndReason.SUCCESS, f"done: {', '.join(state.done)}")
     return RunEnd(EndReason.NOTHING_READY, parts.explain(state))

@@ -1,23 +1,25 @@
 """`ralph loop start` and `resume`: run an agent until its goal is met.
 
-Nothing is done before everything that was named is found. Whatever happens to a run, its claims are released and its
-record is written. Its options are stored in it, so that it is resumed with the same.
+Everything that the options name is looked up before anything is written. However a run ends, its
+claims are released and its record is written. The options are stored in the run, so that it is
+resumed with the same ones.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import assert_never
 
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, RalphError, Refused, UsageError
 from ralph.core.record import CriterionKind, Outcome
-from ralph.core.settings import Config
+from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.formats.log import encode_line
 from ralph.install import project
@@ -25,7 +27,14 @@ from ralph.loop import criteria, detect, engine, runs
 from ralph.loop.agents import choice as agents
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.parts import LoopPlan, LoopPrinter, Workbench, count_noun
-from ralph.loop.state import EndReason, IterationResult, Run, describe_fault, end_run
+from ralph.loop.state import (
+    EndReason,
+    IterationResult,
+    Run,
+    describe_fault,
+    end_reason,
+    end_run,
+)
 from ralph.memory import quarantine
 from ralph.privacy.privacy import map_texts, redact
 from ralph.recall import outdated
@@ -34,15 +43,14 @@ from ralph.storage import board, files
 from ralph.storage.board import is_live, status_of
 from ralph.tasks import feature, task, worktree
 
-_TITLE_LENGTH = 100
-_CITATION_SECONDS = 30.0  # for checking the citations of records, before the first iteration
-_CONTINUED = (EndReason.STOPPED, EndReason.INTERRUPTED, EndReason.DIED, EndReason.ERROR)
-"""After these reasons a run goes on within its limits; after any other one the limits count anew."""
+_MAX_TITLE_LENGTH = 100  # characters of a task's title
+_CITATION_SECONDS = 30.0  # for checking the citations of records before the first iteration
+_REDACTED = "[redacted: "  # opens the placeholder of a secret that was not stored
 
 
 @dataclass(frozen=True, slots=True)
 class LoopRequest:
-    """Options of a run; an empty one is as the config has it."""
+    """The options of a run. An empty option means the value of the config."""
 
     goal: str = ""
     task: str = ""
@@ -61,16 +69,24 @@ class LoopRequest:
 
 def apply_request(config: Config, request: LoopRequest) -> Config:
     """Return the config with the options of a run."""
-    names = ("max_iterations", "max_minutes", "max_cost", "agent", "model", "permission")
-    changes = {name: value for name in names if (value := getattr(request, name))}
-    if request.command:
-        changes["agent_command"] = request.command
-    execution = (
-        config.execution
-        if request.verify is None
-        else replace(config.execution, verify=request.verify)
+    configured = config.loop
+    loop = replace(
+        configured,
+        max_iterations=request.max_iterations or configured.max_iterations,
+        max_minutes=request.max_minutes or configured.max_minutes,
+        max_cost=request.max_cost or configured.max_cost,
+        agent=request.agent or configured.agent,
+        agent_command=request.command or configured.agent_command,
+        model=request.model or configured.model,
+        permission=request.permission or configured.permission,
     )
-    return replace(config, loop=replace(config.loop, **changes), execution=execution)
+    execution = config.execution
+    if request.verify is not None:
+        execution = replace(execution, verify=request.verify)
+    return replace(config, loop=loop, execution=execution)
+
+
+# --- preparing -----------------------------------------------------------------------------------
 
 
 def prepare(
@@ -82,51 +98,101 @@ def prepare(
     agent: Agent | None = None,
     tell: Callable[[str], None] = ignore_text,
 ) -> LoopPlan:
-    """Find the agent (unless one is given), the criteria and the task; nothing is written."""
-    if sum(map(bool, (request.goal.strip(), request.task, request.feature))) > 1:
+    """Find the agent (unless one is given), the criteria and the task, without writing anything.
+
+    Raises UsageError if the options contradict each other, Refused if the task is done, and
+    Conflict if another run works on it.
+    """
+    goal = _read_goal(config, request)
+    if request.feature:
+        feature.find(root, request.feature)
+    if not resumed:
+        name = request.task or _open_task(root, goal)
+        if name:
+            _check_free(root, name)
+    detected = detect.detect_commands(root)
+    required = _required_criteria(config, request, has_tests=CriterionKind.TEST_PASS in detected)
+    checks = criteria.add_detected_commands(required, detected)
+    if agent is None:
+        agent = agents.loop_agent(root, config.loop, tell)
+    return LoopPlan(agent, checks, bool(request.criteria), goal)
+
+
+def _read_goal(config: Config, request: LoopRequest) -> str:
+    """Return the redacted goal of a request, or ""."""
+    given_goal = request.goal.strip()
+    targets = [target for target in (given_goal, request.task, request.feature) if target]
+    if len(targets) > 1:
         raise UsageError(
             "a goal, --task and --feature exclude each other", hint="give one of them, or none"
         )
-    goal = redact(request.goal.strip(), config.privacy.patterns).text.strip()
-    if request.goal.strip() and not goal:
+    goal = redact(given_goal, config.privacy.patterns).text.strip()
+    if given_goal and not goal:
         raise UsageError(
-            "the goal is private from beginning to end", hint="say at least what is to be done"
+            "the whole goal is private", hint="say outside the private tags what is to be done"
         )
-    if request.feature:
-        feature.find(root, request.feature)
-    if (name := request.task or (_open_task(root, goal) if goal else "")) and not resumed:
-        _check_free(root, name)
-    detected = detect.detect_commands(root)
-    required = [
-        Criterion(
-            each.type,
-            each.command,
-            (),
-            each.expected_exit_code,
-            each.marker or criteria.MARKER,
-            each.timeout,
-        )
-        for each in config.loop.success_criteria
-    ]
-    if not required and CriterionKind.TEST_PASS in detected:
-        required = [Criterion(CriterionKind.TEST_PASS)]
+    return goal
+
+
+def _required_criteria(
+    config: Config, request: LoopRequest, *, has_tests: bool
+) -> tuple[Criterion, ...]:
+    """Return the criteria of the options, else of the config, else the project's tests."""
     if request.criteria:
-        texts = tuple(text for text in request.criteria if text.strip().lower() != "none")
-        required = [*criteria.parse_criteria(texts)]
-    checks = criteria.add_detected_commands(required, detected)
-    return LoopPlan(
-        agent or agents.loop_agent(root, config.loop, tell), checks, bool(request.criteria), goal
+        texts = [text for text in request.criteria if text.strip().lower() != "none"]
+        return criteria.parse_criteria(texts)
+    if config.loop.success_criteria:
+        return tuple(map(_configured_criterion, config.loop.success_criteria))
+    if has_tests:
+        return (Criterion(CriterionKind.TEST_PASS),)
+    return ()
+
+
+def _configured_criterion(setting: CriterionSetting) -> Criterion:
+    return Criterion(
+        setting.type,
+        setting.command,
+        expected=setting.expected_exit_code,
+        marker=setting.marker or criteria.MARKER,
+        timeout=setting.timeout,
     )
 
 
 def _check_free(root: Path, name: str, run: str = "") -> None:
+    """Raise Refused if a task is done, or Conflict if a run other than `run` works on it."""
     work = board.find(root, name).task
-    worktree.working_folder(root, work)
+    worktree.working_folder(root, work)  # raises if the task's worktree cannot be used
     if status_of(work) is TaskStatus.DONE:
-        raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` opens it again")
-    if work.claim is not None and work.claim.run != run and is_live(work.claim, ids.now()):
-        hint = f"`ralph loop stop {work.claim.run}` stops it; then try again"
-        raise Conflict(f"{work.claim.run} works on {name}", hint=hint)
+        raise Refused(f"{name} is done", hint=f"`ralph task reset {name}` reopens it")
+    claim = work.claim
+    if claim is not None and claim.run != run and is_live(claim, ids.now()):
+        hint = f"stop it with `ralph loop stop {claim.run}`, then try again"
+        raise Conflict(f"{claim.run} works on {name}", hint=hint)
+
+
+def _open_task(root: Path, goal: str) -> str:
+    """Return the id of the unfinished task for a goal, or ""."""
+    if not goal:
+        return ""
+    wanted = title_and_description(goal)
+    for work in board.read(root).tasks:
+        is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
+        if is_open and (work.title, work.description) == wanted:
+            return work.id
+    return ""
+
+
+def title_and_description(goal: str) -> tuple[str, str]:
+    """Return the title and the description of the task for a goal."""
+    title = goal.split("\n", 1)[0]
+    if len(title) > _MAX_TITLE_LENGTH:
+        title = title[: _MAX_TITLE_LENGTH - 1].rstrip() + "…"
+    if goal == title:
+        return title, ""
+    return title, goal
+
+
+# --- starting and resuming -----------------------------------------------------------------------
 
 
 def start(
@@ -140,36 +206,48 @@ def start(
     rest: Callable[[float], None] = time.sleep,
     by: str = "",
 ) -> Run:
-    """Start a run and return it at its end; `agent` replaces the config's, `by` gave the goal."""
+    """Start a run and return it once it has ended.
+
+    `agent` replaces the agent of the config, `rest` is called to sleep, and `by` names who gave the
+    goal. Raises UsageError, Refused or Conflict if the run cannot start.
+    """
     config = apply_request(config, request)
     patterns = config.privacy.patterns
-    dead = runs.recover(root, patterns)
+    dead_runs = runs.recover(root, patterns)
     plan = prepare(root, config, request, agent=agent, tell=printer.print_line)
-    quarantine.accept_titles(root, by, plan.goal, title_and_description(plan.goal)[0])
-    for dead_run in dead:
-        printer.print_line(describe_dead_run(dead_run))
-    goal = plan.goal or (
-        f"the ready tasks of {request.feature}" if request.feature else "the ready tasks"
-    )
+    title, _ = title_and_description(plan.goal)
+    quarantine.accept_titles(root, by, plan.goal, title)
+    _print_dead_runs(printer, dead_runs)
     options = map_texts(_changed_options(request), lambda text: redact(text, patterns).text.strip())
-    goal = board.find(root, request.task).task.title if request.task else goal
     run = Run(
         run_id or runs.mint(root),
-        goal,
+        _describe_goal(root, request, plan),
         plan.agent.name,
         feature=request.feature,
         model=config.loop.model,
+        started_at=ids.timestamp(),
+        options=json.dumps(options, ensure_ascii=False),
     )
-    run = replace(run, started_at=ids.timestamp(), options=json.dumps(options, ensure_ascii=False))
     bench = Workbench(root, config, plan, printer, runs.mine(run), rest)
     bench.go_to(request.task)
     _print_introduction(bench)
     verdict = _check_programs(bench)
     if plan.from_options and plan.criteria and verdict.passed and not request.force:
-        message = "every criterion holds already; nothing was started (--force starts anyway)"
+        message = "every criterion already holds; nothing was started (--force starts anyway)"
         printer.print_line(message)
         return end_run(run, EndReason.ALREADY_PASSING, message, ids.timestamp())
     return _run_to_end(bench, request, [], fresh=True)
+
+
+def _describe_goal(root: Path, request: LoopRequest, plan: LoopPlan) -> str:
+    """Return what a run is to do, for people."""
+    if request.task:
+        return board.find(root, request.task).task.title
+    if plan.goal:
+        return plan.goal
+    if request.feature:
+        return f"the ready tasks of {request.feature}"
+    return "the ready tasks"
 
 
 def resume(
@@ -183,68 +261,133 @@ def resume(
     agent: Agent | None = None,
     rest: Callable[[float], None] = time.sleep,
 ) -> Run:
-    """Go on with a run that was stopped, interrupted, killed or out of its limits."""
-    dead = runs.recover(root, config.privacy.patterns)
+    """Resume a run that was stopped, interrupted, killed or ended by a limit.
+
+    The options of `request` replace those that the run was started with. Raises Refused if the run
+    succeeded, Conflict if it is running, and UsageError if an option must be given again.
+    """
+    patterns = config.privacy.patterns
+    dead_runs = runs.recover(root, patterns)
     run = runs.current(root, run_id)
     if run.status is RunStatus.SUCCESS:
-        raise Refused(
-            f"{run.id} ended well; there is nothing to go on with", hint="start a new one"
-        )
+        raise Refused(f"{run.id} succeeded; there is nothing to resume", hint="start a new run")
     has_new_limit = bool(request.max_iterations)
-    request = replace(_stored_request(run, request), **_changed_options(request))  # type: ignore[arg-type]  # fields of LoopRequest
+    changes = _changed_options(request)  # fields of LoopRequest
+    request = replace(_stored_request(run, request), **changes)  # type: ignore[arg-type]
     config = apply_request(config, request)
     plan = prepare(root, config, request, resumed=True, agent=agent, tell=printer.print_line)
     for name in set(run.only) - set(run.done):
         _check_free(root, name, run.id)
+    current_task = run.task or "".join(run.only[:1])
+    # This workbench only checks that the run can continue, before the run is taken over.
     untouched = Workbench(root, config, plan, printer, run, rest)
-    untouched.go_to(run.task or "".join(run.only[:1]))
+    untouched.go_to(current_task)
     _check_programs(untouched)
-    results = []
-    for entry in runs.iterations(root, run.id):
-        if entry.outcome is not Outcome.INTERRUPTED:
-            failure, disk = (str(entry.extra.get(name, "")) for name in ("signature", "disk"))
-            results.append(IterationResult(entry.iteration, failure, disk, entry.outcome.value))
-    if run.reason not in _CONTINUED or has_new_limit:
+    results = _earlier_results(root, run)
+    if has_new_limit or not _keeps_counting(run):
         results = results[-1:]
         run = replace(
             run, past_iterations=run.iterations, past_seconds=run.seconds, past_cost=run.cost
         )
-    feedback = redact(feedback, config.privacy.patterns).text or run.feedback
-    going_on = replace(
+    reopened = replace(
         run,
         status=RunStatus.RUNNING,
         reason="",
         words="",
         ended_at="",
         failed=(),
-        feedback=feedback,
+        feedback=redact(feedback, patterns).text or run.feedback,
+        agent=plan.agent.name,
     )
-    taken = runs.take(root, replace(going_on, agent=plan.agent.name))
+    taken = runs.take(root, reopened)
     for name in run.failed:
         task.reset(root, name, force=True)
-    for dead_run in dead:
-        printer.print_line(describe_dead_run(dead_run))
+    _print_dead_runs(printer, dead_runs)
     bench = Workbench(root, config, plan, printer, taken, rest)
     bench.saved = taken
-    bench.go_to(run.task or "".join(run.only[:1]))
+    bench.go_to(current_task)
     _print_introduction(bench)
     return _run_to_end(bench, request, results, fresh=False)
 
 
+def _earlier_results(root: Path, run: Run) -> list[IterationResult]:
+    """Return the results of a run's iterations, as the journal has them."""
+    results = []
+    for entry in runs.iterations(root, run.id):
+        if entry.outcome is Outcome.INTERRUPTED:
+            continue
+        failure = str(entry.extra.get("signature", ""))
+        disk = str(entry.extra.get("disk", ""))
+        results.append(IterationResult(entry.iteration, failure, disk, entry.outcome.value))
+    return results
+
+
+def _keeps_counting(run: Run) -> bool:
+    """Return whether a resumed run stays within its limits; otherwise they are reset."""
+    reason = end_reason(run)
+    match reason:
+        case EndReason.STOPPED | EndReason.INTERRUPTED | EndReason.DIED | EndReason.ERROR:
+            return True
+        case EndReason.MAX_ITERATIONS | EndReason.TIME | EndReason.COST:
+            return False
+        case EndReason.NO_PROGRESS | EndReason.THRASHING | EndReason.AGENT_UNAVAILABLE:
+            return False
+        case EndReason.TASK_FAILED | EndReason.GAVE_UP:
+            return False
+        case EndReason.SUCCESS | EndReason.ALREADY_PASSING | EndReason.NOTHING_READY | None:
+            return False
+        case _:
+            assert_never(reason)
+
+
 def describe_dead_run(run: Run) -> str:
-    """Describe a run whose process was killed."""
-    return f"{run.id} was killed in iteration {run.iterations}; `ralph loop resume {run.id}` goes on with it"
+    """Describe a run whose process was killed, and how to resume it."""
+    return (
+        f"{run.id} was killed in iteration {run.iterations}; "
+        f"`ralph loop resume {run.id}` continues it"
+    )
+
+
+def _print_dead_runs(printer: LoopPrinter, dead_runs: list[Run]) -> None:
+    for run in dead_runs:
+        printer.print_line(describe_dead_run(run))
+
+
+def _print_introduction(bench: Workbench) -> None:
+    print_line = bench.printer.print_line
+    plan = bench.plan
+    verify = bench.config.execution.verify
+    limit = count_noun(bench.limits.max_iterations, "iteration")
+    print_line(f"{bench.run.id}: {plan.agent.name}, at most {limit}")
+    for criterion in plan.criteria:
+        line = f"  checks {criterion.label}"
+        if criterion.why:
+            line += f" ({criterion.why})"
+        print_line(line)
+    if not plan.criteria:
+        line = "  no criteria: the agent's word is trusted"
+        if not verify:
+            line += ", unverified"
+        print_line(line)
+    if verify and not plan.agent.reads_only:
+        print_line(f"  {plan.agent.name} has no read-only mode: its work is not verified")
 
 
 def _check_programs(bench: Workbench) -> CriteriaVerdict:
+    """Check the criteria. Raises UsageError if a program that one of them needs is missing."""
     verdict = bench.before()
     for check in verdict.checks:
-        if check.missing:
-            near = get_close_matches(check.criterion.command, CriterionKind, 1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            message = f"{check.criterion.label}: {check.message}"
-            raise UsageError(message, hint=f"nothing was started; correct the criterion{meant}")
+        if not check.missing:
+            continue
+        hint = "nothing was started; correct the criterion"
+        similar = get_close_matches(check.criterion.command, CriterionKind, 1)
+        if similar:
+            hint += f"; did you mean {similar[0]}?"
+        raise UsageError(f"{check.criterion.label}: {check.message}", hint=hint)
     return verdict
+
+
+# --- running -------------------------------------------------------------------------------------
 
 
 def _run_to_end(
@@ -254,47 +397,78 @@ def _run_to_end(
     run = bench.run
     try:
         run = bench.save(_claim_goal(bench, run, request))
-        text = project.show_scratchpad(root)[0] if fresh else ""
-        if text.strip() and not any(
-            other.id != run.id and runs.lives(root, other) for other in runs.running(root)
-        ):
-            log = paths.run_log(root, run.id)
-            line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
-            files.append(log, line, root=paths.state_boundary(root), durable=True)
-            project.clear_scratchpad(root)
-            bench.printer.print_line(f"  the scratchpad was archived in {log}")
+        if fresh:
+            _archive_scratchpad(bench, run)
         _best_effort(lambda: outdated.refresh_results(root, patience=_CITATION_SECONDS))
         run = engine.run(run, bench.parts(), bench.limits, results)
     except KeyboardInterrupt:
         if bench.saved is None:
             raise
-        run = _end_in_the_middle(
-            bench, EndReason.INTERRUPTED, "left at once; `ralph loop resume` goes on"
-        )
+        message = "stopped immediately; `ralph loop resume` continues it"
+        run = _end_in_the_middle(bench, EndReason.INTERRUPTED, message)
     except BaseException as error:  # recorded in the run, then raised again
-        message = error.message if isinstance(error, RalphError) else describe_fault(error)
-        try:
-            if bench.saved is not None:  # a start that was refused leaves no run
-                _best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
-        finally:  # also when recording fails
-            if bench.saved is not None and bench.run.status is RunStatus.RUNNING:
-                _best_effort(
-                    lambda: bench.save(
-                        end_run(bench.run, EndReason.ERROR, message, ids.timestamp())
-                    )
-                )
+        if bench.saved is not None:  # a start that was refused leaves no run
+            _record_error(bench, error)
         raise
     finally:
         _best_effort(lambda: task.release_run(root, bench.run.id))
         _best_effort(lambda: runs.forget_signals(root, bench.run.id))
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
-    if shared := team.exchange(root, bench.config):
+    shared = team.exchange(root, bench.config)
+    if shared:
         bench.printer.print_line(shared)
     return run
 
 
+def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
+    """Claim the task of the goal, which is added if there is none, and limit the run to it."""
+    root = bench.root
+    has_goal = bool(bench.plan.goal or request.task)
+    if run.only or not has_goal:
+        return run
+    name = request.task
+    if not name:
+        name = _open_task(root, run.goal)
+        if not name:
+            title, description = title_and_description(run.goal)
+            name = task.add(root, title, description, allow_secret=True).task.id
+        bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
+    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
+        _check_free(root, name)
+        raise Conflict(f"{name} cannot be claimed", hint=f"`ralph task show {name}` shows why")
+    return replace(run, only=(name,))
+
+
+def _archive_scratchpad(bench: Workbench, run: Run) -> None:
+    """Move the scratchpad into the run's log, unless another run is using it."""
+    root = bench.root
+    text, _ = project.show_scratchpad(root)
+    if not text.strip():
+        return
+    for other in runs.running(root):
+        if other.id != run.id and runs.lives(root, other):
+            return
+    log = paths.run_log(root, run.id)
+    line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
+    files.append(log, line, root=paths.state_boundary(root), durable=True)
+    project.clear_scratchpad(root)
+    bench.printer.print_line(f"  the scratchpad was archived in {log}")
+
+
+def _record_error(bench: Workbench, error: BaseException) -> None:
+    """Journal the step that failed, and end the run even if journaling fails."""
+    message = error.message if isinstance(error, RalphError) else describe_fault(error)
+    try:
+        _best_effort(lambda: _end_in_the_middle(bench, EndReason.ERROR, message))
+    finally:
+        if bench.run.status is RunStatus.RUNNING:
+            ended = end_run(bench.run, EndReason.ERROR, message, ids.timestamp())
+            _best_effort(lambda: bench.save(ended))
+
+
 def _end_in_the_middle(bench: Workbench, reason: EndReason, message: str) -> Run:
+    """Journal the step in which the run was interrupted, and end the run."""
     now = ids.timestamp()
     run = runs.cut_short(
         bench.root, bench.run, "Interrupted while it was", now, bench.config.privacy.patterns
@@ -307,48 +481,7 @@ def _best_effort(action: Callable[[], object]) -> None:
         action()
 
 
-def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
-    root = bench.root
-    if not (bench.plan.goal or request.task) or run.only:
-        return run
-    if not (name := request.task or _open_task(root, run.goal)):
-        name = task.add(root, *title_and_description(run.goal), allow_secret=True).task.id
-    if not request.task:
-        bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
-    if task.claim(root, name, task.claim_of(run.id), named=True) is None:
-        _check_free(root, name)
-        raise Conflict(f"{name} is not to be had", hint=f"`ralph task show {name}` says why")
-    return replace(run, only=(name,))
-
-
-def title_and_description(goal: str) -> tuple[str, str]:
-    """Return title and description of the task for a goal."""
-    title = goal.split("\n", 1)[0]
-    title = title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
-    return title, "" if goal == title else goal
-
-
-def _open_task(root: Path, goal: str) -> str:
-    for work in board.read(root).tasks:
-        is_open = status_of(work) not in (TaskStatus.DONE, TaskStatus.FAILED)
-        if is_open and (work.title, work.description) == title_and_description(goal):
-            return work.id
-    return ""
-
-
-def _print_introduction(bench: Workbench) -> None:
-    tell = bench.printer.print_line
-    plan = bench.plan
-    verify = bench.config.execution.verify
-    tell(
-        f"{bench.run.id}: {plan.agent.name}, at most {count_noun(bench.limits.max_iterations, 'iteration')}"
-    )
-    for criterion in plan.criteria:
-        tell(f"  checks {criterion.label}{f' ({criterion.why})' if criterion.why else ''}")
-    if not plan.criteria:
-        tell("  no criteria: the agent's own word counts" + ("" if verify else ", unverified"))
-    if verify and not plan.agent.reads_only:
-        tell(f"  {plan.agent.name} has no read-only mode: nobody verifies its work")
+# --- stored options ------------------------------------------------------------------------------
 
 
 def _changed_options(request: LoopRequest) -> dict[str, object]:
@@ -357,25 +490,30 @@ def _changed_options(request: LoopRequest) -> dict[str, object]:
 
 
 def _stored_request(run: Run, later: LoopRequest) -> LoopRequest:
+    """Return the options that a run was started with.
+
+    Raises UsageError if one of them had a secret, which was not stored, and `later` lacks it.
+    """
+    stored = _stored_options(run)
+    given_again = {"goal", *_changed_options(later)}
+    for name, value in stored.items():
+        if name not in given_again and _REDACTED in str(value):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{run.id} was started with a secret in {option}, which was not stored",
+                hint=f"give it again: `ralph loop resume {run.id} {option} ...`",
+            )
+    return LoopRequest(**stored)  # type: ignore[arg-type]  # as `start` stored them
+
+
+def _stored_options(run: Run) -> Mapping[str, object]:
     try:
         value = json.loads(run.options or "{}")
     except ValueError:
-        value = {}
-    stored = {
-        name: value[name]
-        for name in asdict(LoopRequest())
-        if isinstance(value, dict) and name in value
-    }
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    stored = {name: value[name] for name in asdict(LoopRequest()) if name in value}
     if "criteria" in stored:
         stored["criteria"] = tuple(stored["criteria"])
-    changed = {"goal", *_changed_options(later)}
-    lost = [
-        name
-        for name, value in stored.items()
-        if name not in changed and "[redacted: " in str(value)
-    ]
-    if lost:
-        option = f"--{lost[0].replace('_', '-')}"
-        message = f"{run.id} was started with a secret in {option}, which was not stored"
-        raise UsageError(message, hint=f"give it again: `ralph loop resume {run.id} {option} ...`")
-    return LoopRequest(**stored)
+    return stored

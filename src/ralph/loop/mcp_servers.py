@@ -1,7 +1,8 @@
-"""The MCP servers that an agent in a project would get, who named them, and whether they work.
+"""The MCP servers that an agent in a project would get, who configured them, and their status.
 
-Claude Code's order counts. Servers of `.mcp.json`, which came with the repository, count once `ralph trust` has
-recorded that value. Answers are cached for five minutes.
+Precedence is that of Claude Code. Servers in `.mcp.json`, which came with the repository, are used
+only after `ralph trust` has recorded exactly their configuration. Answers of servers are cached for
+five minutes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.config import ConfigSource, Layer, TrustedValue
@@ -26,23 +28,30 @@ from ralph.loop.agents.client import get_object, parse_object
 from ralph.privacy.privacy import redact
 from ralph.storage import files
 
-TTL_MS = 300_000
+TTL_MS = 300_000  # milliseconds for which a cached status is used
 SECONDS = 5.0  # how long one server may take to answer
-_VERSION = 1
+_NANOSECONDS_PER_MILLISECOND = 1_000_000
+_CACHE_VERSION = 1
 _NO_SDK = "the extra 'mcp' is not installed"
 _PROJECT_FILE = ".mcp.json"
-_TRANSPORTS = {"stdio": Transport.STDIO, "http": Transport.HTTP, "sse": Transport.SSE}
-_TRANSPORTS["streamable-http"] = Transport.HTTP
+_SERVERS_KEY = "mcpServers"
+_TRANSPORTS = {
+    "stdio": Transport.STDIO,
+    "http": Transport.HTTP,
+    "streamable-http": Transport.HTTP,
+    "sse": Transport.SSE,
+}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+Specification = Mapping[str, object]  # one server, as its file has it
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server and its status; `checked` when that was just now, else of `cached_at`."""
+    """A server and its status, which was either just `checked` or cached at `cached_at`."""
 
     server: McpServer
     status: ServerStatus
-    cached_at: int = 0
+    cached_at: int = 0  # milliseconds since 1970
     why: str = ""
     checked: bool = False
 
@@ -52,43 +61,55 @@ class ServerState:
         return self.server.trusted and self.status not in UNUSABLE
 
 
+# --- reading the configuration -------------------------------------------------------------------
+
+
 def list_servers(root: Path, env: Mapping[str, str]) -> tuple[list[McpServer], list[str]]:
-    """Return every server that an agent would get, and problems of their files."""
+    """Return every server that an agent would get, and the problems of their files."""
     reader = _ServerReader(root, env)
     servers: dict[str, McpServer] = {}
-    for path, scope, keys in reader.server_files():
-        for name, spec in reader.read_specs(path, keys):
-            servers.setdefault(name, reader.build_server(path, scope, name, spec))
+    for source in reader.sources():
+        for name, specification in reader.read_specifications(source.path, source.keys):
+            server = reader.build_server(source, name, specification)
+            servers.setdefault(name, server)
     return list(servers.values()), list(dict.fromkeys(reader.problems))
 
 
 def trust_candidates(root: Path, env: Mapping[str, str]) -> tuple[TrustedValue, ...]:
     """Return the servers of the project's own file, for `ralph trust`."""
-    specs = _ServerReader(root, env).read_specs(root / _PROJECT_FILE, ("mcpServers",))
-    return tuple(_trust_candidate(root, env, name, spec) for name, spec in specs)
+    reader = _ServerReader(root, env)
+    specifications = reader.read_specifications(root / _PROJECT_FILE, (_SERVERS_KEY,))
+    return tuple(
+        _trust_candidate(root, env, name, specification) for name, specification in specifications
+    )
 
 
 def _trust_candidate(
-    root: Path, env: Mapping[str, str], name: str, spec: Mapping[str, object]
+    root: Path, env: Mapping[str, str], name: str, specification: Specification
 ) -> TrustedValue:
-    value = TrustedValue(
-        f"mcp.{name}", dict(spec), ConfigSource(Layer.PROJECT, _PROJECT_FILE), trusted=False
-    )
+    source = ConfigSource(Layer.PROJECT, _PROJECT_FILE)
+    value = TrustedValue(f"mcp.{name}", dict(specification), source, trusted=False)
     trusted = {(entry.root, entry.key, entry.digest) for entry in project.trusted_values(env)}
-    return replace(value, trusted=(os.path.realpath(root), value.key, value.digest) in trusted)
+    is_trusted = (os.path.realpath(root), value.key, value.digest) in trusted
+    return replace(value, trusted=is_trusted)
+
+
+class _Source(NamedTuple):
+    """A place where servers are configured: the keys of an object in a JSON file."""
+
+    path: Path
+    scope: ServerScope
+    keys: tuple[str, ...]
 
 
 class _ServerReader:
-    """Reads each file once; one that cannot be read never ends a loop."""
+    """Reads each file once. A file that cannot be read is a problem to report, not an error."""
 
     def __init__(self, root: Path, env: Mapping[str, str]) -> None:
         self.root = root
         self.env = env
-        self.roots = tuple(map(str, dict.fromkeys((root, paths.main_checkout(root)))))
+        self.folders = tuple(dict.fromkeys((root, paths.main_checkout(root))))
         self.problems: list[str] = []
-        home = env.get("HOME", "")
-        configured = env.get("CLAUDE_CONFIG_DIR", "")
-        self.user_file = Path(configured or home) / ".claude.json" if configured or home else None
         self.read = cache(self._read)
 
     def _read(self, path: Path) -> object:
@@ -97,72 +118,116 @@ class _ServerReader:
         except Unreadable as error:
             self.problems.append(error.message)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{paths.shown(path, self.root)}: is no JSON: {error}")
+            self.problems.append(f"{paths.shown(path, self.root)}: is not JSON: {error}")
         return {}
 
-    def server_files(self) -> Iterator[tuple[Path, ServerScope, tuple[str, ...]]]:
-        own = [self.user_file] if self.user_file is not None else []
-        yield from (
-            (path, ServerScope.LOCAL, ("projects", root, "mcpServers"))
-            for path in own
-            for root in self.roots
-        )
-        yield self.root / _PROJECT_FILE, ServerScope.PROJECT, ("mcpServers",)
-        yield from ((path, ServerScope.USER, ("mcpServers",)) for path in own)
+    def sources(self) -> Iterator[_Source]:
+        """Yield the places where servers are configured. An earlier one takes precedence."""
+        user_file = self._user_file()
+        if user_file is not None:
+            for folder in self.folders:
+                keys = ("projects", str(folder), _SERVERS_KEY)
+                yield _Source(user_file, ServerScope.LOCAL, keys)
+        yield _Source(self.root / _PROJECT_FILE, ServerScope.PROJECT, (_SERVERS_KEY,))
+        if user_file is not None:
+            yield _Source(user_file, ServerScope.USER, (_SERVERS_KEY,))
 
-    def read_specs(
+    def _user_file(self) -> Path | None:
+        folder = self.env.get("CLAUDE_CONFIG_DIR", "") or self.env.get("HOME", "")
+        if not folder:
+            return None
+        return Path(folder) / ".claude.json"
+
+    def read_specifications(
         self, path: Path, keys: tuple[str, ...]
-    ) -> Iterator[tuple[str, Mapping[str, object]]]:
-        for name, spec in get_object(self.read(path), *keys).items():
-            if isinstance(spec, dict):
-                yield name, spec
+    ) -> Iterator[tuple[str, Specification]]:
+        """Yield the name and the specification of each server below these keys of a file."""
+        for name, specification in get_object(self.read(path), *keys).items():
+            if isinstance(specification, dict):
+                yield name, specification
             else:
-                self.problems.append(f"{paths.shown(path, self.root)}: {name} is no server")
+                self.problems.append(f"{paths.shown(path, self.root)}: {name} is not a server")
 
-    def build_server(
-        self, path: Path, scope: ServerScope, name: str, spec: Mapping[str, object]
-    ) -> McpServer:
+    def build_server(self, source: _Source, name: str, specification: Specification) -> McpServer:
+        """Return a server with its variables expanded, and why it cannot be used, if so."""
         env = {**self.env, "CLAUDE_PROJECT_DIR": str(self.root)}
-        args = spec.get("args")
-        arguments = [_expand(argument, env) for argument in args] if isinstance(args, list) else []
-        command = (_expand(spec.get("command"), env), *arguments) if spec.get("command") else ()
-        url = _expand(spec.get("url"), env)
-        kind = spec.get("type")
-        transport = Transport.HTTP if url and not command else Transport.STDIO
-        if isinstance(kind, str):
-            transport = _TRANSPORTS.get(kind, Transport.OTHER)
+        command = _expand_command(specification, env)
+        url = _expand(specification.get("url"), env)
+        transport = _find_transport(specification, has_url_only=bool(url and not command))
         trusted = (
-            scope is not ServerScope.PROJECT
-            or _trust_candidate(self.root, self.env, name, spec).trusted
+            source.scope is not ServerScope.PROJECT
+            or _trust_candidate(self.root, self.env, name, specification).trusted
         )
-        why_not = (
-            "" if trusted else "the project names it and you have not trusted it: `ralph trust`"
-        )
+        target = command if transport is Transport.STDIO else url
         if transport is Transport.OTHER:
-            why_not = "Ralph cannot speak with a server of this type"
-        elif not (command if transport is Transport.STDIO else url):
-            why_not = "it names neither a command nor an address"
-        elif spec.get("headersHelper"):
+            why_not = "Ralph does not support this type of server"
+        elif not target:
+            why_not = "it has neither a command nor a URL"
+        elif specification.get("headersHelper"):
             why_not = "its headers come from a command of its own"
-        own, headers = (_expand_pairs(spec.get(member), env) for member in ("env", "headers"))
-        where = paths.shown(path, self.root)
+        elif not trusted:
+            why_not = "the project configures it and you have not trusted it: `ralph trust`"
+        else:
+            why_not = ""
         return McpServer(
-            name, scope, transport, command, own, url, headers, where, why_not, trusted
+            name,
+            source.scope,
+            transport,
+            command,
+            env=_expand_pairs(specification.get("env"), env),
+            url=url,
+            headers=_expand_pairs(specification.get("headers"), env),
+            where=paths.shown(source.path, self.root),
+            why_not=why_not,
+            trusted=trusted,
         )
+
+
+def _find_transport(specification: Specification, *, has_url_only: bool) -> Transport:
+    kind = specification.get("type")
+    if isinstance(kind, str):
+        return _TRANSPORTS.get(kind, Transport.OTHER)
+    if has_url_only:
+        return Transport.HTTP
+    return Transport.STDIO
+
+
+def _expand_command(specification: Specification, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the program of a server and its arguments; () if it names no command."""
+    if not specification.get("command"):
+        return ()
+    program = _expand(specification.get("command"), env)
+    arguments = specification.get("args")
+    if not isinstance(arguments, list):
+        return (program,)
+    return (program, *(_expand(argument, env) for argument in arguments))
 
 
 def _expand(value: object, env: Mapping[str, str]) -> str:
-    """`${NAME}` and `${NAME:-default}`; one without a value stays."""
+    """Expand `${NAME}` and `${NAME:-default}`. A variable without a value stays as it is."""
     if not isinstance(value, str):
         return ""
-    return _VARIABLE.sub(
-        lambda match: env.get(match[1]) or (match[0] if match[2] is None else match[2]), value
-    )
+
+    def expand_variable(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        if env.get(name):
+            return env[name]
+        if default is None:
+            return match[0]
+        return str(default)
+
+    return _VARIABLE.sub(expand_variable, value)
 
 
 def _expand_pairs(value: object, env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    members = get_object(value).items()
-    return tuple((name, _expand(text, env)) for name, text in members if isinstance(text, str))
+    pairs = []
+    for name, text in get_object(value).items():
+        if isinstance(text, str):
+            pairs.append((name, _expand(text, env)))
+    return tuple(pairs)
+
+
+# --- status --------------------------------------------------------------------------------------
 
 
 def server_status(
@@ -175,85 +240,141 @@ def server_status(
     now: int | None = None,
     needed: bool = False,
 ) -> tuple[list[ServerState], list[str]]:
-    """Return every server with its status, and problems; without a fresh answer (or to `refresh`) it is checked."""
+    """Return every server with its status, and the problems of their files.
+
+    A server without a fresh cached status is asked, and with `refresh` every server is. `now` is in
+    milliseconds since 1970. Raises the error for the missing extra `mcp` if servers must be asked
+    and the status is `needed`.
+    """
     servers, problems = list_servers(root, env)
-    now = time.time_ns() // 1_000_000 if now is None else now
+    if now is None:
+        now = time.time_ns() // _NANOSECONDS_PER_MILLISECOND
     cached: Mapping[str, object] = {}
-    with suppress(Unreadable):
-        cache_text = "" if refresh else files.read(paths.mcp_status_file(root)) or ""
-        cached = get_object(_parse_cache(cache_text), "entries", str(root.resolve()), "servers")
+    if not refresh:
+        cached = _read_cache(root)
     states = [_cached_state(server, get_object(cached, server.name), now) for server in servers]
-    pending = [
-        state.server
-        for state in states
-        if state.status is ServerStatus.UNKNOWN and not state.server.why_not
-    ]
-    answers: Mapping[str, ServerAnswer] = {}
+    pending = [state.server for state in states if _must_be_asked(state)]
     if pending:
-        try:
-            from ralph.loop.agents.mcp_client import check_servers
-        except ModuleNotFoundError as error:
-            if needed:
-                raise missing_extra("mcp", "`ralph mcp status`") from error
-            answers = {
-                server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending
-            }
-        else:
-            answers = check_servers(pending, root, env, seconds=seconds)
-    for position, state in enumerate(states):
-        if answer := answers.get(state.server.name):
-            why = redact(answer.why, patterns).text  # it has a program's output
-            checked = answer.status is not ServerStatus.UNKNOWN
-            states[position] = replace(
-                state, status=answer.status, why=why, cached_at=now, checked=checked
-            )
-    statuses = {state.server.name: state.status.value for state in states}
-    before = {name: get_object(cached, name).get("status") for name in cached}
-    if statuses != before or any(state.checked for state in states):
+        answers = _ask_servers(pending, root, env, seconds=seconds, needed=needed)
+        states = [_answered_state(state, answers, now, patterns) for state in states]
+    if _has_changed(states, cached):
         _write_cache(root, states, now)
     return states, problems
 
 
+def _must_be_asked(state: ServerState) -> bool:
+    return state.status is ServerStatus.UNKNOWN and not state.server.why_not
+
+
+def _ask_servers(
+    pending: Sequence[McpServer],
+    root: Path,
+    env: Mapping[str, str],
+    *,
+    seconds: float,
+    needed: bool,
+) -> Mapping[str, ServerAnswer]:
+    """Return the answer of each server by its name."""
+    try:
+        from ralph.loop.agents.mcp_client import check_servers
+    except ModuleNotFoundError as error:
+        if needed:
+            raise missing_extra("mcp", "`ralph mcp status`") from error
+        return {server.name: ServerAnswer(ServerStatus.UNKNOWN, _NO_SDK) for server in pending}
+    return check_servers(pending, root, env, seconds=seconds)
+
+
+def _answered_state(
+    state: ServerState,
+    answers: Mapping[str, ServerAnswer],
+    now: int,
+    patterns: Sequence[str],
+) -> ServerState:
+    """Return the state after the server's answer, or the same state if it was not asked."""
+    answer = answers.get(state.server.name)
+    if answer is None:
+        return state
+    return replace(
+        state,
+        status=answer.status,
+        why=redact(answer.why, patterns).text,  # it may quote the output of a program
+        cached_at=now,
+        checked=answer.status is not ServerStatus.UNKNOWN,
+    )
+
+
+def _has_changed(states: Sequence[ServerState], cached: Mapping[str, object]) -> bool:
+    if any(state.checked for state in states):
+        return True
+    statuses = {state.server.name: state.status.value for state in states}
+    return statuses != {name: get_object(cached, name).get("status") for name in cached}
+
+
+def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
+    """Return the project's servers that the user has not trusted, without asking any."""
+    servers, _ = list_servers(root, env)
+    return tuple(
+        ServerState(server, ServerStatus.UNKNOWN, why=server.why_not)
+        for server in servers
+        if not server.trusted
+    )
+
+
+# --- leaving servers out -------------------------------------------------------------------------
+
+
 def denying_settings(states: Sequence[ServerState]) -> str:
-    """Return settings for `claude --settings` that deny the unusable servers; "" for none."""
+    """Return settings for `claude --settings` that deny the unusable servers; "" if none are."""
     denied = [{"serverName": state.server.name} for state in states if not state.usable]
-    return json.dumps({"deniedMcpServers": denied}, ensure_ascii=False) if denied else ""
+    if not denied:
+        return ""
+    return json.dumps({"deniedMcpServers": denied}, ensure_ascii=False)
 
 
 def describe_denied(states: Sequence[ServerState]) -> list[str]:
     """Return a line for each reason why servers are denied."""
-    untrusted = ", ".join(state.server.name for state in states if not state.server.trusted)
-    unusable = (state for state in states if state.server.trusted and not state.usable)
-    failed = ", ".join(f"{state.server.name} ({state.status})" for state in unusable)
-    lines = (
-        [f"MCP servers left out, since you have not trusted them (`ralph trust`): {untrusted}"]
-        if untrusted
-        else []
-    )
-    return [*lines, *([f"MCP servers left out: {failed}"] if failed else [])]
+    untrusted = []
+    unusable = []
+    for state in states:
+        if not state.server.trusted:
+            untrusted.append(state.server.name)
+        elif not state.usable:
+            unusable.append(f"{state.server.name} ({state.status})")
+    lines = []
+    if untrusted:
+        names = ", ".join(untrusted)
+        lines.append(
+            f"MCP servers left out because you have not trusted them (`ralph trust`): {names}"
+        )
+    if unusable:
+        lines.append(f"MCP servers left out: {', '.join(unusable)}")
+    return lines
 
 
-def untrusted_servers(root: Path, env: Mapping[str, str]) -> tuple[ServerState, ...]:
-    """Return the project's servers that the user has not trusted, without checking any."""
-    servers, _ = list_servers(root, env)
-    return tuple(
-        ServerState(each, ServerStatus.UNKNOWN, why=each.why_not)
-        for each in servers
-        if not each.trusted
-    )
+# --- the cache -----------------------------------------------------------------------------------
+
+
+def _read_cache(root: Path) -> Mapping[str, object]:
+    """Return the cached servers of a project; an unreadable cache is empty."""
+    try:
+        text = files.read(paths.mcp_status_file(root)) or ""
+    except Unreadable:
+        return {}
+    return get_object(_parse_cache(text), "entries", _cache_key(root), "servers")
 
 
 def _cached_state(server: McpServer, cached: Mapping[str, object], now: int) -> ServerState:
     status = cached.get("status")
-    at = cached.get("cachedAt")
-    is_fresh = type(at) is int and 0 <= now - at < TTL_MS
+    cached_at = cached.get("cachedAt")
+    is_fresh = type(cached_at) is int and 0 <= now - cached_at < TTL_MS
     if server.why_not or not is_fresh or status not in list(ServerStatus):
         return ServerState(server, ServerStatus.UNKNOWN, now, server.why_not)
-    return ServerState(server, ServerStatus(str(status)), int(str(at)))
+    return ServerState(server, ServerStatus(str(status)), int(str(cached_at)))
 
 
 def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
-    key = str(root.resolve())
+    """Write the states of a project's servers. Members that Ralph does not know are kept."""
+    key = _cache_key(root)
 
     def edit(text: str) -> str:
         cached = _parse_cache(text)
@@ -261,19 +382,18 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
         entry = get_object(entries, key)
         servers = {}
         for state in states:
-            known = get_object(entry, "servers", state.server.name)
             servers[state.server.name] = {
-                **known,
+                **get_object(entry, "servers", state.server.name),
                 "status": state.status.value,
                 "cachedAt": state.cached_at,
             }
-        entries = {**entries, key: {**entry, "servers": servers, "updatedAt": now}}
-        return (
-            json.dumps(
-                {**cached, "version": _VERSION, "entries": entries}, ensure_ascii=False, indent=2
-            )
-            + "\n"
-        )
+        changed_entry = {**entry, "servers": servers, "updatedAt": now}
+        changed = {
+            **cached,
+            "version": _CACHE_VERSION,
+            "entries": {**entries, key: changed_entry},
+        }
+        return json.dumps(changed, ensure_ascii=False, indent=2) + "\n"
 
     with suppress(Conflict, Refused, Unreadable, WriteFailed):
         files.update(
@@ -281,6 +401,12 @@ def _write_cache(root: Path, states: Sequence[ServerState], now: int) -> None:
         )
 
 
+def _cache_key(root: Path) -> str:
+    return str(root.resolve())
+
+
 def _parse_cache(text: str) -> Mapping[str, object]:
     cached = parse_object(text) or {}
-    return cached if cached.get("version") == _VERSION else {}
+    if cached.get("version") != _CACHE_VERSION:
+        return {}
+    return cached

@@ -1,7 +1,8 @@
 """The parts of a running loop, made of files, an agent, processes and the clock.
 
-Everything that matters is on disk at once. A task with a worktree is worked on there: agent, criteria, changes and
-`root` are the worktree's while the task is current. What an agent said is redacted.
+Everything that matters is written to disk immediately. A task with a worktree is worked on there:
+while it is the current task, `root`, the agent, the criteria and the changes are those of the
+worktree. What an agent said is redacted before it is stored.
 """
 
 from __future__ import annotations
@@ -10,18 +11,27 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ralph.core import process
 from ralph.core.errors import RalphError
 from ralph.core.record import Outcome
 from ralph.core.settings import Config
-from ralph.core.work import Agent, Ask, JournalEntry, RunStatus, StopReason, Task, TaskStatus
-from ralph.formats.sigils import read_sigils
+from ralph.core.work import (
+    Agent,
+    Ask,
+    JournalEntry,
+    Reply,
+    RunStatus,
+    StopReason,
+    Task,
+    TaskStatus,
+)
+from ralph.formats.sigils import Sigils, read_sigils
 from ralph.install import hosts
 from ralph.learning import insights
 from ralph.loop import changes, criteria, runs
@@ -33,23 +43,21 @@ from ralph.memory import knowledge
 from ralph.privacy.privacy import redact
 from ralph.recall import journal, sessions
 from ralph.storage import board
+from ralph.storage.board import Board
 from ralph.tasks import progress, task, worktree
 from ralph.tasks.task import LEASE
 
 BEAT = 10.0  # seconds between two heartbeats
-_PAUSE_STEP = 0.2
-CHECKS = "checks"  # the member of a journal entry with the results of checks: name, passed, output
-_OUTPUT_LENGTH = 2_000
-_REASON_LINES = 4  # that are printed of why an iteration failed; the journal has all
-_MOST_REFUSED = 5
-_MOST_WAITING = 3  # tasks that are named when none is ready
-_TEXTS = (
-    "failure",
-    "attempt_failure",
-    "feedback",
-    "words",
-    "next_model",
-)  # of a run, which agents and people wrote
+CHECKS = "checks"  # the member of a journal entry with the check results: name, passed, output
+_PAUSE_STEP_SECONDS = 0.2  # how often a pause looks for a stop request
+_RENEWALS_PER_LEASE = 6
+_SECONDS_PER_MINUTE = 60.0
+_MILLISECONDS_PER_SECOND = 1000
+_MIN_ITERATION_SECONDS = 1.0  # when the time limit of the run is nearly used up
+_MAX_CHECK_OUTPUT = 2_000  # characters in a journal entry, from the end
+_MAX_REASON_LINES = 4  # printed of why an iteration failed; the journal has all
+_MAX_REFUSED_CALLS = 5  # printed after an iteration
+_MAX_WAITING_TASKS = 3  # named if no task is ready
 
 
 class LoopPrinter(NamedTuple):
@@ -58,8 +66,8 @@ class LoopPrinter(NamedTuple):
     print_line: Callable[[str], None]
     show: Callable[[str], None]
     interrupted: Callable[[], bool]
-    feedback: Callable[[], str]  # a person's text after Ctrl-C; "" to end here
-    calm: Callable[[], None]  # clear the interruption, since a person wants to go on
+    feedback: Callable[[], str]  # a person's text after Ctrl-C; "" to end the run
+    calm: Callable[[], None]  # clear the interruption, because a person wants to continue
 
 
 class LoopPlan(NamedTuple):
@@ -72,7 +80,7 @@ class LoopPlan(NamedTuple):
 
 
 class Workbench:
-    """Everything one run needs; `rest` sleeps."""
+    """Everything that one run needs. `rest` is called to sleep."""
 
     def __init__(
         self,
@@ -83,92 +91,124 @@ class Workbench:
         run: Run,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.home = self.root = root
+        self.home = root
+        self.root = root  # the worktree of the current task, if it has one
         self.config = config
         self.plan = plan
         self.printer = printer
-        self._rest = rest
         self.agent = plan.agent
         self.run = run
-        loop = config.loop
-        seconds = loop.max_minutes * 60.0 + run.past_seconds if loop.max_minutes else 0.0
-        cost = loop.max_cost + run.past_cost if loop.max_cost else 0.0
-        self.limits = Limits(loop.max_iterations + run.past_iterations, seconds, cost)
-        self.saved: Run | None = None
-        self._beaten = self._renewed = 0.0
+        self.saved: Run | None = None  # None until the run is on disk
+        self.limits = _run_limits(config, run)
         self.disk = changes.ChangeTracker(root, process.run)
-        self._prompt = self._story = ""
-        self._learned: list[knowledge.LearnedEntry] = []
-        self._first: CriteriaVerdict | None = None
-        self._checks: list[dict[str, object]] = []
+        self.cooldown = config.loop.cooldown_ms / _MILLISECONDS_PER_SECOND
+        self._rest = rest
         self._patterns = config.privacy.patterns
-
-        def warn(why: str) -> None:
-            printer.print_line(f"warning: {why}")
-
-        self._compress = sessions.CommandCompressor(root, config, warn, stopped=self.must_stop_now)
-        self.cooldown = config.loop.cooldown_ms / 1000
-        self._programs = dict.fromkeys(("ralph", hosts.agent_program(sys.executable, os.environ)))
+        self._compress = sessions.CommandCompressor(
+            root, config, self._warn, stopped=self.must_stop_now
+        )
+        self._programs = ("ralph", hosts.agent_program(sys.executable, os.environ))
+        # times of the monotonic clock; 0 means never
+        self._last_beat = 0.0
+        self._last_renewal = 0.0
+        # the current iteration
+        self._prompt = ""
+        self._story = ""
+        self._learned: list[knowledge.LearnedEntry] = []
+        self._checks: list[dict[str, object]] = []
+        # the criteria before the first iteration, until the first task begins
+        self._first_verdict: CriteriaVerdict | None = None
 
     def parts(self) -> Parts:
-        """Return the functions for the engine, which are methods of the same names."""
-        return Parts(**{field.name: getattr(self, field.name) for field in fields(Parts)})
+        """Return the functions that the engine calls."""
+        return Parts(
+            assign=self.assign,
+            begin=self.begin,
+            ask=self.ask,
+            work=self.work,
+            learn=self.learn,
+            check=self.check,
+            verify=self.verify,
+            journal=self.journal,
+            settle=self.settle,
+            explain=self.explain,
+            save=self.save,
+            stop=self.stop,
+            feedback=self.feedback,
+            pause=self.pause,
+            cooldown=self.cooldown,
+        )
+
+    def _warn(self, message: str) -> None:
+        self.printer.print_line(f"warning: {message}")
+
+    @property
+    def _verifies(self) -> bool:
+        """Whether a second session verifies the work."""
+        return self.config.execution.verify and self.agent.reads_only
+
+    # --- tasks -----------------------------------------------------------------------------------
 
     def go_to(self, name: str) -> None:
-        """Work in a task's worktree if it has one, else in the project."""
-        at = (
-            worktree.working_folder(self.home, board.find(self.home, name).task)
-            if name
-            else self.home
-        )
-        if at != self.root:
-            self.root = at
-            self.disk = changes.ChangeTracker(at, process.run)
-            self._first = None
-            self.printer.print_line(f"works in {at}")
+        """Work in a task's worktree if it has one, and in the project otherwise."""
+        folder = self.home
+        if name:
+            folder = worktree.working_folder(self.home, board.find(self.home, name).task)
+        if folder != self.root:
+            self.root = folder
+            self.disk = changes.ChangeTracker(folder, process.run)
+            self._first_verdict = None
+            self.printer.print_line(f"works in {folder}")
 
     def assign(self, run: Run) -> Task | None:
-        """Claim and return the current task, else the next one that is free."""
-        names = [*(run.only or ([run.task] if run.task else []))]
-        for work in task.ready(self.root) if not run.only else ():
-            is_usable = worktree.problem_of(self.home, work, quick=True) is None
-            if is_usable and run.feature in ("", work.feature or ""):
-                names.append(work.id)
-        for name in names:
-            if name not in (*run.done, *run.failed):
-                claimed = task.claim(self.root, name, task.claim_of(run.id), named=name in run.only)
-                if claimed is not None:
-                    return claimed
+        """Claim and return the current task, or else the next one that is free."""
+        for name in self._candidates(run):
+            if name in run.done or name in run.failed:
+                continue
+            claim = task.claim_of(run.id)
+            claimed = task.claim(self.root, name, claim, named=name in run.only)
+            if claimed is not None:
+                return claimed
         return None
 
+    def _candidates(self, run: Run) -> list[str]:
+        """Return the ids of the tasks that a run may work on, in the order of preference."""
+        if run.only:
+            return list(run.only)
+        names = []
+        if run.task:
+            names.append(run.task)
+        for work in task.ready(self.root):
+            is_usable = worktree.problem_of(self.home, work, quick=True) is None
+            if is_usable and _is_in_feature(work, run.feature):
+                names.append(work.id)
+        return names
+
     def explain(self, run: Run) -> str:
-        """Name the tasks that are left and what they wait for."""
+        """Name the unfinished tasks and what they wait for."""
         everything = board.read(self.root)
         lines = []
         for work in everything.tasks:
-            status = board.status_of(work)
-            waits = everything.waits_for(work)
-            if status is TaskStatus.DONE or run.feature not in ("", work.feature or ""):
-                continue
-            states = (everything.get(name) for name in waits)
-            names = [f"{other.id} ({other.status})" for other in states if other is not None]
-            why = f"waits for {', '.join(names)}" if names else f"is {work.status}"
-            if status in (TaskStatus.FAILED, TaskStatus.BLOCKED):
-                why += f"; `ralph task reset {work.id}` opens it again"
-            lines.append(f"{work.id} {why}")
-        more = [f"{len(lines) - _MOST_WAITING} more"] if len(lines) > _MOST_WAITING else []
-        return "; ".join(["no task is ready", *lines[:_MOST_WAITING], *more])
+            is_done = board.status_of(work) is TaskStatus.DONE
+            if not is_done and _is_in_feature(work, run.feature):
+                lines.append(_describe_waiting(everything, work))
+        parts = ["no task is ready", *lines[:_MAX_WAITING_TASKS]]
+        if len(lines) > _MAX_WAITING_TASKS:
+            parts.append(f"{len(lines) - _MAX_WAITING_TASKS} more")
+        return "; ".join(parts)
 
     def before(self) -> CriteriaVerdict:
-        """Check the criteria before the first iteration; a marker cannot be there yet."""
-        self._first = self._check_criteria("")
-        return self._first
+        """Check the criteria before the first iteration, when no answer can have a marker yet."""
+        self._first_verdict = self._check_criteria("")
+        return self._first_verdict
 
     def begin(self, run: Run, work: Task) -> Run:
-        """Begin a task: note whether criteria fail already."""
+        """Begin a task: note whether criteria already fail."""
         self.go_to(work.id)
-        verdict = self._first or self._check_criteria("")
-        self._first = None
+        verdict = self._first_verdict
+        if verdict is None:
+            verdict = self._check_criteria("")
+        self._first_verdict = None
         if verdict.stopped:
             return replace(run, task="", step="")
         self.printer.print_line(f"task {work.id}: {work.title}")
@@ -178,95 +218,128 @@ class Workbench:
     def settle(self, run: Run, work: Task, judgement: Judgement) -> Run:
         """Finish the task, count the attempt, or fail the task after its retries."""
         if judgement.outcome is Outcome.DONE:
-            after = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
-            if after.status == TaskStatus.DONE.value:
-                promotion, why = progress.promote_insights(
-                    self.home, after, patterns=self._patterns
-                )
-                if promotion is not None and promotion.added:
-                    count = count_noun(len(promotion.added), "insight")
-                    self.printer.print_line(
-                        f"promoted {count} of {work.id} to {promotion.path.name}"
-                    )
-                if why:
-                    self.printer.print_line(f"warning: {why}")
+            finished = task.finish(self.root, work.id, TaskStatus.DONE, run=run.id)
+            if finished.status == TaskStatus.DONE.value:
+                self._promote_insights(finished)
             return replace(run, done=(*run.done, work.id), task="")
         if not judgement.uses_retry:
             return run
-        reason = judgement.reason
-        patterns = self._patterns
-        number = run.iterations + 1
         attempts = task.count_attempt(
-            self.root, work.id, run.id, iteration=number, note=reason, patterns=patterns
+            self.root,
+            work.id,
+            run.id,
+            iteration=run.iterations + 1,
+            note=judgement.reason,
+            patterns=self._patterns,
         )
         if attempts <= self.config.execution.max_retries:
             return run
         task.finish(
-            self.root, work.id, TaskStatus.FAILED, run=run.id, note=reason, patterns=patterns
+            self.root,
+            work.id,
+            TaskStatus.FAILED,
+            run=run.id,
+            note=judgement.reason,
+            patterns=self._patterns,
         )
         self.printer.print_line(f"task {work.id} failed after {count_noun(attempts, 'attempt')}")
         return replace(run, failed=(*run.failed, work.id), task="")
 
+    def _promote_insights(self, finished: Task) -> None:
+        promotion, why = progress.promote_insights(self.home, finished, patterns=self._patterns)
+        if promotion is not None and promotion.added:
+            count = count_noun(len(promotion.added), "insight")
+            self.printer.print_line(f"promoted {count} of {finished.id} to {promotion.path.name}")
+        if why:
+            self._warn(why)
+
+    # --- the agent -------------------------------------------------------------------------------
+
     def ask(self, run: Run, work: Task) -> Ask:
-        """Return the prompt of the next iteration and store its snapshot."""
+        """Build the prompt of the next iteration, and store a snapshot of it."""
         iteration = run.iterations + 1
-        checks = [criterion.label for criterion in self.plan.criteria]
-        if self.config.execution.verify and self.agent.reads_only:
-            checks.append("then a second, read-only session verifies the work")
-        text = loop_prompt.build(
-            self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress
-        )
-        self._prompt = text
+        self._prompt = self._build_prompt(run, work)
         self._story = progress.current_story(self.root, work.id)
         self._learned = []
-        runs.keep_snapshot(self.root, run.id, iteration, redact(text, self._patterns).text)
+        snapshot = redact(self._prompt, self._patterns).text
+        runs.keep_snapshot(self.root, run.id, iteration, snapshot)
         model = run.next_model or run.model
-        self.printer.print_line(
-            f"iteration {iteration}: {self.agent.name}{f' ({model})' if model else ''}"
-        )
-        limit = self.config.loop.iteration_minutes * 60.0  # 0 is none
-        if self.limits.seconds > 0:  # at most the rest of the run's time
-            rest = max(self.limits.seconds - run.seconds, 1.0)
-            limit = min(limit or rest, rest)
+        line = f"iteration {iteration}: {self.agent.name}"
+        if model:
+            line += f" ({model})"
+        self.printer.print_line(line)
         environment = {
             "RALPH_RUN": run.id,
             "RALPH_ITERATION": str(iteration),
             "RALPH_TASK": work.id,
         }
-        environment |= {"RALPH_MODEL": model} if model else {}
-        commands = [
-            criterion.command or shlex.join(criterion.argv) for criterion in self.plan.criteria
-        ]
-        allowed = tuple(dict.fromkeys(filter(None, [*commands, *self._programs])))
-        return self._make_ask(text, model, timeout=limit, environment=environment, allowed=allowed)
-
-    def _make_ask(self, text: str, model: str, **options: Any) -> Ask:
+        if model:
+            environment["RALPH_MODEL"] = model
         return Ask(
-            text, self.root, model, show=self.printer.show, stopped=self.must_stop_now, **options
+            self._prompt,
+            self.root,
+            model,
+            timeout=self._iteration_timeout(run),
+            allowed=self._allowed_commands(),
+            environment=environment,
+            show=self.printer.show,
+            stopped=self.must_stop_now,
         )
 
+    def _build_prompt(self, run: Run, work: Task) -> str:
+        checks = [criterion.label for criterion in self.plan.criteria]
+        if self._verifies:
+            checks.append("then a second, read-only session verifies the work")
+        return loop_prompt.build(
+            self.root, self.config, run, work, checks, self.limits.max_iterations, self._compress
+        )
+
+    def _iteration_timeout(self, run: Run) -> float:
+        """Return the seconds that the next iteration may take; 0 means no limit.
+
+        They are at most the rest of the run's time.
+        """
+        timeout = self.config.loop.iteration_minutes * _SECONDS_PER_MINUTE
+        if self.limits.seconds <= 0:
+            return timeout
+        remaining = max(self.limits.seconds - run.seconds, _MIN_ITERATION_SECONDS)
+        if not timeout:
+            return remaining
+        return min(timeout, remaining)
+
+    def _allowed_commands(self) -> tuple[str, ...]:
+        """Return the commands that the agent may run without asking: the criteria and Ralph."""
+        commands = []
+        for criterion in self.plan.criteria:
+            commands.append(criterion.command or shlex.join(criterion.argv))
+        commands.extend(self._programs)
+        return tuple(dict.fromkeys(command for command in commands if command))
+
     def work(self, ask: Ask) -> AgentWork:
-        """Run the agent, and compare the disk before and after."""
+        """Run the agent, and compare the files before and after."""
         before = self.disk.snapshot()
-        started = time.monotonic()
+        started_at = time.monotonic()
         reply = self.agent.run(ask)
         if reply.stop in (StopReason.CANCELLED, StopReason.TIMEOUT):
-            # what the agent put into the background, too
+            # also what the agent started in the background
             process.end_processes(process.find_by_variable("RALPH_RUN", self.run.id))
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - started_at
         after = self.disk.snapshot()
-        for what in reply.refused[:_MOST_REFUSED]:
-            self.printer.print_line(f"  refused: {redact(what, self._patterns).text}")
+        self._print_refused_calls(reply)
+        changed = {*changes.changed_files(before, after), *reply.files}
+        sigils = _read_sigils(reply, ask.prompt)
+        return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
+
+    def _print_refused_calls(self, reply: Reply) -> None:
+        for call in reply.refused[:_MAX_REFUSED_CALLS]:
+            self.printer.print_line(f"  refused: {redact(call, self._patterns).text}")
         if reply.refused:
             self.printer.print_line(
                 "  allow such calls in the agent's own settings, or with --permission"
             )
-        changed = dict.fromkeys((*changes.changed_files(before, after), *reply.files))
-        sigils = read_sigils(reply.text, echo=ask.prompt, outputs=reply.outputs, final=reply.final)
-        return AgentWork(reply, sigils, seconds, tuple(sorted(changed)), after.fingerprint)
 
     def learn(self, run: Run, work: Task, worked: AgentWork) -> None:
-        """Store the knowledge; an entry that fails does not affect the others."""
+        """Store the agent's knowledge entries. One that fails does not affect the others."""
         self._learned = knowledge.learn(
             self.root,
             worked.sigils.knowledge,
@@ -275,146 +348,27 @@ class Workbench:
             patterns=self._patterns,
         )
         for entry in self._learned:
-            why = f" ({entry.why})" if entry.why else ""
-            self.printer.print_line(f"knowledge {entry.change.value}: {entry.title}{why}")
+            line = f"knowledge {entry.change.value}: {entry.title}"
+            if entry.why:
+                line += f" ({entry.why})"
+            self.printer.print_line(line)
         for name in (*worked.sigils.done, *worked.sigils.failed):
             if name and name != work.id:
-                self.printer.print_line(
-                    f"warning: the agent speaks of {name}, which is not the assigned task"
-                )
+                self._warn(f"the agent named {name}, which is not the assigned task")
+
+    # --- checks ----------------------------------------------------------------------------------
 
     def check(self, worked: AgentWork) -> CriteriaVerdict:
         """Check the criteria and print a line for each."""
         reply = worked.reply
-        verdict = self._check_criteria(reply.text[reply.final :], reply.outputs)
+        last_message = reply.text[reply.final :]
+        verdict = self._check_criteria(last_message, reply.outputs)
         self._checks = []
         for result in verdict.checks:
             label = result.criterion.label
             self._checks.append(_check_json(label, result.passed, result.message, result.tail))
-            self.printer.print_line(
-                f"  {'ok' if result.passed else 'no'}  {label}: {result.message}"
-            )
+            self._print_check(f"{label}: {result.message}", passed=result.passed)
         return verdict
-
-    def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
-        """Verify in a read-only session; one without a verdict is repeated once and uses no retry."""
-        if not (self.config.execution.verify and self.agent.reads_only):
-            return Judgement(Outcome.DONE)
-        self.save(replace(run, step="verifying"))
-        files = "\n".join(f"- {file}" for file in worked.files) or "(none that could be seen)"
-        text = loop_prompt.VERIFY.format(task=loop_prompt.render_task(work), files=files)
-        environment = {"RALPH_DISABLE": "1", "RALPH_RUN": run.id}
-        limit = self.config.loop.iteration_minutes * 60.0
-        doubt = ""
-        for prompt in (text, f"{text}\n{loop_prompt.NO_VERDICT}"):
-            ask = self._make_ask(
-                prompt, run.model, read_only=True, timeout=limit, environment=environment
-            )
-            reply = self.agent.run(ask)
-            if reply.stop is StopReason.CANCELLED:
-                return Judgement(Outcome.INTERRUPTED)
-            sigils = read_sigils(reply.text, echo=prompt, outputs=reply.outputs, final=reply.final)
-            if sigils.verified is not None:  # only its verify sigils count
-                doubt = "" if sigils.verified else sigils.reason or "it gave no reason"
-                break
-            doubt = f"it gave no verdict{f' ({reply.error})' if reply.error else ''}"
-            self.printer.print_line(f"  no  verification: {doubt}")
-        else:
-            self._checks.append(_check_json("verification", False, doubt))
-            return Judgement(Outcome.BLOCKED, f"The verification did not end: {doubt}")
-        self.printer.print_line(f"  no  verification: {doubt}" if doubt else "  ok  verification")
-        self._checks.append(_check_json("verification", not doubt, doubt))
-        why = f"The verification did not agree: {doubt}"
-        return Judgement(Outcome.RETRIED, why) if doubt else Judgement(Outcome.DONE)
-
-    def journal(self, entry: JournalEntry, reason: str) -> None:
-        """Append the entry of an iteration, with its checks, update the task's memory, and print why it ended so."""
-        learned = insights.knowledge_members([(each.slug, each.change) for each in self._learned])
-        members = {CHECKS: self._checks, insights.KNOWLEDGE_MEMBER: learned}
-        self._checks = []
-        entry = replace(
-            entry,
-            extra={**entry.extra, **{name: value for name, value in members.items() if value}},
-        )
-        journal.append(self.root, entry, self._patterns)
-        try:  # that the task's memory fails is no reason to end the run
-            new = progress.append_iteration(
-                self.root, entry, self._learned, story=self._story, patterns=self._patterns
-            )
-            if self.root != self.home:
-                worktree.record_learnings(self.root, new)
-            insights.extract(
-                self.root,
-                entry.task,
-                run=entry.run,
-                iteration=entry.iteration,
-                patterns=self._patterns,
-            )
-        except RalphError as error:
-            self.printer.print_line(
-                f"warning: the memory of {entry.task} is not complete: {error.message}"
-            )
-        cost = f", ${entry.cost:.4f}" if entry.cost else ""
-        files = f", {count_noun(len(entry.files), 'file')}" if entry.files else ""
-        self.printer.print_line(
-            f"iteration {entry.iteration}: {entry.outcome} ({entry.duration:.1f} s{cost}{files})"
-        )
-        for line in redact(reason, self._patterns).text.splitlines()[:_REASON_LINES]:
-            self.printer.print_line(f"  {line}")
-
-    def save(self, run: Run) -> Run:
-        """Save the redacted state after a step, and at the end the run record."""
-        texts: dict[str, Any] = {
-            name: redact(getattr(run, name), self._patterns).text for name in _TEXTS
-        }
-        run = replace(run, **texts)
-        if run.status is not RunStatus.RUNNING:
-            runs.conclude(
-                self.root, run
-            )  # first: a run that is killed here is not ended yet, and will be concluded
-        self.saved = self.run = runs.save(self.root, self.saved, run, durable=not run.step)
-        self.beat()
-        return run
-
-    def stop(self) -> EndReason | None:
-        """Return why a person wants the run to end, if so."""
-        if self.printer.interrupted():
-            return EndReason.INTERRUPTED
-        return EndReason.STOPPED if runs.stop_asked(self.root, self.run.id) else None
-
-    def must_stop_now(self) -> bool:
-        """Whether a person wants it to end at once; called often, so the heartbeat is here."""
-        self.beat()
-        return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
-
-    def feedback(self, run: Run) -> Run | None:
-        """Return the run with a person's feedback after Ctrl-C; None to end here."""
-        feedback = self.printer.feedback().strip() if self.printer.interrupted() else ""
-        if not feedback:
-            return None
-        self.printer.calm()
-        return replace(run, feedback=redact(feedback, self._patterns).text)
-
-    def pause(self, seconds: float) -> None:
-        """Wait, unless a person wants to stop."""
-        while seconds > 0 and self.stop() is None:
-            self._rest(min(_PAUSE_STEP, seconds))
-            seconds -= _PAUSE_STEP
-            self.beat()
-
-    def beat(self) -> None:
-        """Renew heartbeat and claim now and then; a failure does not end the agent."""
-        if self.saved is None:  # a start that may still be refused
-            return
-        now = time.monotonic()
-        if now - self._beaten >= BEAT or not self._beaten:
-            self._beaten = now
-            with suppress(RalphError):
-                runs.beat(self.root, self.run)
-        if self.run.task and now - self._renewed > LEASE / 6:
-            self._renewed = now
-            with suppress(RalphError):
-                task.renew(self.root, self.run.task, self.run.id)
 
     def _check_criteria(self, text: str, outputs: Sequence[str] = ()) -> CriteriaVerdict:
         return criteria.check(
@@ -428,12 +382,238 @@ class Workbench:
             stopped=self.must_stop_now,
         )
 
+    def _print_check(self, text: str, *, passed: bool) -> None:
+        mark = "ok" if passed else "no"
+        self.printer.print_line(f"  {mark}  {text}")
+
+    def verify(self, run: Run, work: Task, worked: AgentWork) -> Judgement:
+        """Verify the work in a read-only session.
+
+        A session without a verdict is repeated once, and then uses no retry of the task.
+        """
+        if not self._verifies:
+            return Judgement(Outcome.DONE)
+        self.save(replace(run, step="verifying"))
+        prompt = _verification_prompt(work, worked.files)
+        problem = ""
+        for text in (prompt, f"{prompt}\n{loop_prompt.NO_VERDICT}"):
+            reply = self.agent.run(self._make_verification_ask(run, text))
+            if reply.stop is StopReason.CANCELLED:
+                return Judgement(Outcome.INTERRUPTED)
+            sigils = _read_sigils(reply, text)
+            if sigils.verified is not None:  # no other sigil of this session counts
+                return self._report_verdict(sigils)
+            problem = "it gave no verdict"
+            if reply.error:
+                problem += f" ({reply.error})"
+            self._print_check(f"verification: {problem}", passed=False)
+        self._checks.append(_check_json("verification", passed=False, message=problem))
+        return Judgement(Outcome.BLOCKED, f"The verification did not end: {problem}")
+
+    def _make_verification_ask(self, run: Run, prompt: str) -> Ask:
+        return Ask(
+            prompt,
+            self.root,
+            run.model,
+            read_only=True,
+            timeout=self.config.loop.iteration_minutes * _SECONDS_PER_MINUTE,
+            environment={"RALPH_DISABLE": "1", "RALPH_RUN": run.id},
+            show=self.printer.show,
+            stopped=self.must_stop_now,
+        )
+
+    def _report_verdict(self, sigils: Sigils) -> Judgement:
+        if sigils.verified:
+            self._print_check("verification", passed=True)
+            self._checks.append(_check_json("verification", passed=True, message=""))
+            return Judgement(Outcome.DONE)
+        doubt = sigils.reason or "it gave no reason"
+        self._print_check(f"verification: {doubt}", passed=False)
+        self._checks.append(_check_json("verification", passed=False, message=doubt))
+        return Judgement(Outcome.RETRIED, f"The verification did not agree: {doubt}")
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def journal(self, entry: JournalEntry, reason: str) -> None:
+        """Append the entry of an iteration with its checks, update the task's memory, and report.
+
+        A failure to update the task's memory does not end the run.
+        """
+        entry = replace(entry, extra={**entry.extra, **self._take_journal_members()})
+        journal.append(self.root, entry, self._patterns)
+        try:
+            self._update_task_memory(entry)
+        except RalphError as error:
+            self._warn(f"the memory of {entry.task} is incomplete: {error.message}")
+        self._print_iteration(entry, reason)
+
+    def _take_journal_members(self) -> Mapping[str, object]:
+        """Return the check results and the knowledge of the iteration, and forget the checks."""
+        learned = insights.knowledge_members(
+            [(entry.slug, entry.change) for entry in self._learned]
+        )
+        members: dict[str, object] = {}
+        if self._checks:
+            members[CHECKS] = self._checks
+        if learned:
+            members[insights.KNOWLEDGE_MEMBER] = learned
+        self._checks = []
+        return members
+
+    def _update_task_memory(self, entry: JournalEntry) -> None:
+        learnings = progress.append_iteration(
+            self.root, entry, self._learned, story=self._story, patterns=self._patterns
+        )
+        if self.root != self.home:
+            worktree.record_learnings(self.root, learnings)
+        insights.extract(
+            self.root,
+            entry.task,
+            run=entry.run,
+            iteration=entry.iteration,
+            patterns=self._patterns,
+        )
+
+    def _print_iteration(self, entry: JournalEntry, reason: str) -> None:
+        details = f"{entry.duration:.1f} s"
+        if entry.cost:
+            details += f", ${entry.cost:.4f}"
+        if entry.files:
+            details += f", {count_noun(len(entry.files), 'file')}"
+        self.printer.print_line(f"iteration {entry.iteration}: {entry.outcome} ({details})")
+        for line in redact(reason, self._patterns).text.splitlines()[:_MAX_REASON_LINES]:
+            self.printer.print_line(f"  {line}")
+
+    def save(self, run: Run) -> Run:
+        """Save the redacted state after a step, and the run record at the end of the run."""
+        run = self._redact_run(run)
+        if run.status is not RunStatus.RUNNING:
+            # Before the state: if the process is killed in between, the run has not ended yet, and
+            # the record is written again when the run is recovered.
+            runs.conclude(self.root, run)
+        runs.save(self.root, self.saved, run, durable=not run.step)
+        self.saved = run
+        self.run = run
+        self.beat()
+        return run
+
+    def _redact_run(self, run: Run) -> Run:
+        """Redact the texts of a run that agents and people wrote."""
+        return replace(
+            run,
+            failure=redact(run.failure, self._patterns).text,
+            attempt_failure=redact(run.attempt_failure, self._patterns).text,
+            feedback=redact(run.feedback, self._patterns).text,
+            words=redact(run.words, self._patterns).text,
+            next_model=redact(run.next_model, self._patterns).text,
+        )
+
+    # --- stopping and waiting --------------------------------------------------------------------
+
+    def stop(self) -> EndReason | None:
+        """Return why a person wants the run to end, if they do."""
+        if self.printer.interrupted():
+            return EndReason.INTERRUPTED
+        if runs.stop_asked(self.root, self.run.id):
+            return EndReason.STOPPED
+        return None
+
+    def must_stop_now(self) -> bool:
+        """Return whether a person wants the run to end immediately.
+
+        The agent and the criteria call this often while they run, so it also sends the heartbeat.
+        """
+        self.beat()
+        return self.printer.interrupted() or runs.stop_asked(self.root, self.run.id) == "now"
+
+    def feedback(self, run: Run) -> Run | None:
+        """Return the run with a person's feedback after Ctrl-C, or None to end it."""
+        if not self.printer.interrupted():
+            return None
+        feedback = self.printer.feedback().strip()
+        if not feedback:
+            return None
+        self.printer.calm()
+        return replace(run, feedback=redact(feedback, self._patterns).text)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless a person wants to stop."""
+        while seconds > 0 and self.stop() is None:
+            self._rest(min(_PAUSE_STEP_SECONDS, seconds))
+            seconds -= _PAUSE_STEP_SECONDS
+            self.beat()
+
+    def beat(self) -> None:
+        """Renew the heartbeat and the claim from time to time. A failure does not end the agent."""
+        if self.saved is None:  # the start may still be refused
+            return
+        now = time.monotonic()
+        if now - self._last_beat >= BEAT or not self._last_beat:
+            self._last_beat = now
+            with suppress(RalphError):
+                runs.beat(self.root, self.run)
+        if self.run.task and now - self._last_renewal > LEASE / _RENEWALS_PER_LEASE:
+            self._last_renewal = now
+            with suppress(RalphError):
+                task.renew(self.root, self.run.task, self.run.id)
+
+
+def _run_limits(config: Config, run: Run) -> Limits:
+    """Return the limits of a run, extended by what it used before they were reset."""
+    loop = config.loop
+    seconds = 0.0
+    if loop.max_minutes:
+        seconds = loop.max_minutes * _SECONDS_PER_MINUTE + run.past_seconds
+    cost = 0.0
+    if loop.max_cost:
+        cost = loop.max_cost + run.past_cost
+    return Limits(loop.max_iterations + run.past_iterations, seconds, cost)
+
+
+def _is_in_feature(work: Task, feature: str) -> bool:
+    """Return whether a task belongs to a feature, or no feature is named."""
+    return not feature or work.feature == feature
+
+
+def _describe_waiting(everything: Board, work: Task) -> str:
+    """Describe what an unfinished task waits for, and how to reopen it."""
+    waits_for = list(_describe_prerequisites(everything, work))
+    if waits_for:
+        description = f"{work.id} waits for {', '.join(waits_for)}"
+    else:
+        description = f"{work.id} is {work.status}"
+    if board.status_of(work) in (TaskStatus.FAILED, TaskStatus.BLOCKED):
+        description += f"; `ralph task reset {work.id}` reopens it"
+    return description
+
+
+def _describe_prerequisites(everything: Board, work: Task) -> Iterator[str]:
+    for name in everything.waits_for(work):
+        other = everything.get(name)
+        if other is not None:
+            yield f"{other.id} ({other.status})"
+
+
+def _verification_prompt(work: Task, files: Sequence[str]) -> str:
+    listing = "\n".join(f"- {file}" for file in files)
+    return loop_prompt.VERIFY.format(
+        task=loop_prompt.render_task(work), files=listing or "(none that could be seen)"
+    )
+
+
+def _read_sigils(reply: Reply, prompt: str) -> Sigils:
+    return read_sigils(reply.text, echo=prompt, outputs=reply.outputs, final=reply.final)
+
 
 def _check_json(name: str, passed: bool, message: str, tail: str = "") -> dict[str, object]:
-    output = message if passed or not tail else f"{message}\n{tail[-_OUTPUT_LENGTH:]}"
+    output = message
+    if tail and not passed:
+        output = f"{message}\n{tail[-_MAX_CHECK_OUTPUT:]}"
     return {"name": name, "passed": passed, "output": output}
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Return a number of things: 1 file, 2 files."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return a count with its noun: 1 file, 2 files."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"

@@ -1,7 +1,7 @@
-"""Runs of the loop on disk: their state, heartbeat and stop requests, and what a crash left.
+"""Runs of the loop on disk: their state, heartbeats, stop requests, and recovery after a crash.
 
-A run's log has `run` lines with what changed, the journal's entries, and the run record last. A run whose process is
-gone is marked as died by the next process that reads it.
+The log of a run has `run` lines with what changed, the entries of the journal, and the run record
+at the end. If the process of a run is gone, the next process that recovers runs marks it as died.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
 
 from ralph.core import ids, paths, process
 from ralph.core.errors import (
@@ -30,34 +31,48 @@ from ralph.formats.log import encode_line, parse_log, put_record
 from ralph.loop.state import EndReason, Run, end_run
 from ralph.storage import files
 
+if TYPE_CHECKING:
+    from ralph.formats.sigils import Sigils
+
 SILENCE = 600  # seconds without a heartbeat after which a run on another machine is dead
-_LISTED_ITERATIONS = 20  # the last iterations that a run record lists
-_LOST_GOAL = "(the beginning of its log is gone)"
+_MAX_LISTED_ITERATIONS = 20  # in a run record, from the end
+_MAX_LISTED_MATCHES = 5  # of an ambiguous id
+_ID_BYTES = 4
+_LOCK_FOLDER_MODE = 0o700
+_LOST_GOAL = "(the beginning of its log is missing)"
 _ID = re.compile(r"run-[0-9a-f]{8}")
 _DEFAULTS = {field.name: field.default for field in fields(Run)}
-DOING = {  # descriptions of a run's step
-    "beginning": "looking at what holds already",
+DOING = {  # what a run is doing in each step
+    "beginning": "checking which criteria already hold",
     "agent": "waiting for the agent",
     "checking": "checking the work",
     "verifying": "having the work verified",
 }
 
 
+# --- the state -----------------------------------------------------------------------------------
+
+
 def mint(root: Path) -> str:
     """Return a new id that no run has."""
-    while paths.run_log(root, name := ids.short("run", 4)).exists():
-        pass
-    return name
+    while True:
+        name = ids.short("run", _ID_BYTES)
+        if not paths.run_log(root, name).exists():
+            return name
 
 
 def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> Run:
-    """Append what changed of a run."""
-    changed = {
-        name: value
-        for name in _DEFAULTS
-        if name != "id"
-        and (value := getattr(run, name)) != (getattr(before, name) if before else _DEFAULTS[name])
-    }
+    """Append what changed in a run since `before`, and return the run."""
+    changed: dict[str, object] = {}
+    for name, default in _DEFAULTS.items():
+        if name == "id":
+            continue
+        old = default
+        if before is not None:
+            old = getattr(before, name)
+        new = getattr(run, name)
+        if new != old:
+            changed[name] = new
     if changed:
         line = encode_line("run", {"id": run.id, **changed})
         files.append(
@@ -67,67 +82,93 @@ def save(root: Path, before: Run | None, run: Run, *, durable: bool = False) -> 
 
 
 def read(root: Path, run_id: str) -> Run:
-    """Read a run; the beginning of its id is enough if it is unique."""
-    names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
-    prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
-    matches = (
-        [prefix] if prefix in names else sorted(name for name in names if name.startswith(prefix))
-    )
-    if len(matches) > 1:
-        raise Refused(f"{run_id} may mean {', '.join(matches[:5])}", hint="give more of the id")
+    """Read a run. The beginning of its id is enough if it is unique.
+
+    Raises NotFound if there is no such run, and Refused if several runs match.
+    """
+    name = _find_name(root, run_id)
     members: dict[str, object] = {}
-    for name in matches:
+    if name:
         for line in parse_log(files.read(paths.run_log(root, name)) or "").lines:
             if line.type == "run" and line.value.get("id") == name:
                 members.update(line.value)
     if not members:
         raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
+    return _parse_run(members)
+
+
+def _find_name(root: Path, run_id: str) -> str:
+    """Return the id of the run whose id begins like this, or ""."""
+    names = [path.stem for path in paths.runs_folder(root).glob("run-*.jsonl")]
+    prefix = run_id if run_id.startswith("run-") else f"run-{run_id}"
+    if prefix in names:
+        return prefix
+    matches = sorted(name for name in names if name.startswith(prefix))
+    if not matches:
+        return ""
+    if len(matches) > 1:
+        candidates = ", ".join(matches[:_MAX_LISTED_MATCHES])
+        raise Refused(f"{run_id} may mean {candidates}", hint="give more of the id")
+    return matches[0]
+
+
+def _parse_run(members: Mapping[str, object]) -> Run:
+    """Build a run from the members of its log. A member of the wrong type is ignored."""
     values: dict[str, object] = {"id": members["id"], "goal": str(members.get("goal", _LOST_GOAL))}
-    for name, default in _DEFAULTS.items():  # a member of the wrong type is ignored
+    for name, default in _DEFAULTS.items():
         value = members.get(name)
         if isinstance(value, list):
-            value = tuple(map(str, value))
+            value = tuple(str(item) for item in value)
         elif isinstance(default, float) and isinstance(value, int):
             value = float(value)
         elif name == "status" and value in set(RunStatus):
             value = RunStatus(str(value))
         if type(value) is type(default):
             values[name] = value
-    return Run(**values)  # type: ignore[arg-type]  # each was compared with the type of its default
+    return Run(**values)  # type: ignore[arg-type]  # each has the type of its default
+
+
+# --- finding runs --------------------------------------------------------------------------------
 
 
 def newest(root: Path, limit: int = 20, offset: int = 0) -> tuple[list[Run], int]:
-    """Return the newest runs first, and how many there are."""
+    """Return the newest runs first, and the number of all runs."""
     names = _from_index(root)
     return list(_read_all(root, names[offset : offset + limit])), len(names)
+
+
+def current(root: Path, run_id: str = "") -> Run:
+    """Return the run with an id, or else the running one, or else the newest.
+
+    Raises NothingYet if there are no runs.
+    """
+    if run_id:
+        return read(root, run_id)
+    running_names = _from_index(root, running=True)
+    if running_names:
+        return read(root, running_names[-1])
+    names = _from_index(root)
+    if not names:
+        raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` starts one')
+    return read(root, names[0])
+
+
+def running(root: Path) -> list[Run]:
+    """Return the runs with the status `running`, whether or not their processes are alive."""
+    return list(_read_all(root, _from_index(root, running=True)))
+
+
+def living(root: Path) -> list[Run]:
+    """Return the live runs, found by their heartbeats instead of the index."""
+    pattern = paths.heartbeat(root, "run-*")
+    names = sorted(path.stem for path in pattern.parent.glob(pattern.name))
+    return [run for run in _read_all(root, names) if lives(root, run)]
 
 
 def _read_all(root: Path, names: Sequence[str]) -> Iterator[Run]:
     for name in names:
         with suppress(NotFound):
             yield read(root, name)
-
-
-def current(root: Path, run_id: str = "") -> Run:
-    """Return the run of an id, else the running one, else the newest."""
-    if run_id:
-        return read(root, run_id)
-    running = _from_index(root, running=True)
-    if not (names := running or _from_index(root)):
-        raise NothingYet("there is no run yet", hint='`ralph loop start "goal"` begins one')
-    return read(root, names[-1] if running else names[0])
-
-
-def running(root: Path) -> list[Run]:
-    """Return the runs whose status is running."""
-    return list(_read_all(root, _from_index(root, running=True)))
-
-
-def living(root: Path) -> list[Run]:
-    """Return the live runs by their heartbeats, without the index."""
-    beats = paths.heartbeat(root, "run-*")
-    beating = sorted(path.stem for path in beats.parent.glob(beats.name))
-    return [run for run in _read_all(root, beating) if lives(root, run)]
 
 
 def _from_index(root: Path, *, running: bool = False) -> list[str]:
@@ -140,44 +181,53 @@ def _from_index(root: Path, *, running: bool = False) -> list[str]:
     return [name for name in names if _ID.fullmatch(name) and paths.run_log(root, name).exists()]
 
 
+# --- processes and heartbeats --------------------------------------------------------------------
+
+
 def mine(run: Run) -> Run:
-    """Return the run as one of this process."""
+    """Return the run as one that belongs to this process."""
     pid = os.getpid()
     return replace(run, pid=pid, born=process.started_at(pid), host=process.process_host())
 
 
 def beat(root: Path, run: Run) -> None:
-    """Write the heartbeat of a run: the time."""
+    """Write the heartbeat of a run, which is the current time."""
     path = paths.heartbeat(root, run.id)
     boundary = paths.state_boundary(root)
     files.write(path, ids.timestamp() + "\n", root=boundary, mode=files.PRIVATE)
 
 
 def last_beat(root: Path, run_id: str) -> str:
-    """Return the time of the last heartbeat; "" when there is none."""
-    at = (files.read(paths.heartbeat(root, run_id)) or "").strip()
-    return at if ids.parse_time(at) else ""
+    """Return the time of the last heartbeat; "" if there is none."""
+    stamp = (files.read(paths.heartbeat(root, run_id)) or "").strip()
+    if not ids.parse_time(stamp):
+        return ""
+    return stamp
 
 
 def lives(root: Path, run: Run) -> bool:
-    """Whether the process of a run is alive: by number and start time here, by heartbeat elsewhere."""
+    """Return whether the process of a run is alive.
+
+    On this machine its process id and start time decide, on another one its heartbeat.
+    """
     if run.status is not RunStatus.RUNNING:
         return False
     if run.host == process.process_host():
         return process.is_alive(run.pid, run.born)
-    at = ids.parse_time(last_beat(root, run.id) or run.started_at)
-    return at is not None and (ids.now() - at).total_seconds() < SILENCE
+    last_sign = ids.parse_time(last_beat(root, run.id) or run.started_at)
+    return last_sign is not None and (ids.now() - last_sign).total_seconds() < SILENCE
 
 
 @contextmanager
 def _ownership_lock(root: Path, run_id: str) -> Iterator[None]:
-    files.make_folder(paths.heartbeat(root, run_id).parent, 0o700, root=paths.state_boundary(root))
-    with files.lock(paths.heartbeat(root, run_id)):
+    path = paths.heartbeat(root, run_id)
+    files.make_folder(path.parent, _LOCK_FOLDER_MODE, root=paths.state_boundary(root))
+    with files.lock(path):
         yield
 
 
 def take(root: Path, run: Run) -> Run:
-    """Continue a run in this process; Conflict when another process has it."""
+    """Take over a run in this process. Raises Conflict if another process has it."""
     run = mine(run)
     with _ownership_lock(root, run.id):
         before = read(root, run.id)
@@ -188,98 +238,137 @@ def take(root: Path, run: Run) -> Run:
         return save(root, before, run, durable=True)
 
 
-def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
-    """Mark the runs whose process is gone, journal their step, and release their claims."""
-    from ralph.tasks import task
+# --- recovery after a crash ----------------------------------------------------------------------
 
+
+def recover(root: Path, patterns: Sequence[str] = ()) -> list[Run]:
+    """Mark the runs whose process is gone, journal their last step, and release their claims."""
     recovered = []
-    for run in [run for run in running(root) if not lives(root, run)]:
-        with (
-            suppress(WriteFailed),
-            _ownership_lock(root, run.id),
-        ):  # else left to a process that can write here
+    for run in running(root):
+        if lives(root, run):
+            continue
+        # A run that cannot be written here is left to a process that can.
+        with suppress(WriteFailed), _ownership_lock(root, run.id):
             before = read(root, run.id)
-            if before.status is not RunStatus.RUNNING or lives(root, before):
-                continue
-            if before.host == process.process_host():
-                process.end_processes(process.find_by_variable("RALPH_RUN", run.id))
-            at = last_beat(root, run.id) or ids.timestamp()
-            dead = cut_short(
-                root, before, "The loop's process was killed while it was", at, patterns
-            )
-            with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
-                task.release_run(root, run.id)
-            dead = end_run(
-                dead, EndReason.DIED, "its process was killed; `ralph loop resume` goes on", at
-            )
-            conclude(root, dead)
-            save(root, before, dead, durable=True)
-            forget_signals(root, run.id)
-            recovered.append(dead)
+            if before.status is RunStatus.RUNNING and not lives(root, before):
+                recovered.append(_bury(root, before, patterns))
     return recovered
 
 
+def _bury(root: Path, run: Run, patterns: Sequence[str]) -> Run:
+    """End a run whose process was killed."""
+    from ralph.tasks import task
+
+    if run.host == process.process_host():
+        process.end_processes(process.find_by_variable("RALPH_RUN", run.id))
+    died_at = last_beat(root, run.id) or ids.timestamp()
+    dead = cut_short(root, run, "The loop's process was killed while it was", died_at, patterns)
+    with suppress(NotFound, Unreadable):  # a deleted or broken task stays as it is
+        task.release_run(root, run.id)
+    message = "its process was killed; `ralph loop resume` continues it"
+    dead = end_run(dead, EndReason.DIED, message, died_at)
+    conclude(root, dead)
+    save(root, run, dead, durable=True)
+    forget_signals(root, run.id)
+    return dead
+
+
 def cut_short(root: Path, run: Run, what: str, at: str, patterns: Sequence[str] = ()) -> Run:
-    """Journal the step in which a run was ended, unless that was done already."""
-    from ralph.formats.sigils import Sigils, read_sigils
+    """Journal the step in which a run was ended, unless the journal already has it."""
     from ralph.learning import insights
     from ralph.memory import knowledge
     from ralph.recall import journal
 
-    run = _reconcile(root, run)
-    if not (run.step and run.task):
+    run = _catch_up(root, run)
+    if not run.step or not run.task:
         return run
     iteration = run.iterations + 1
-    # the sigils of the interrupted iteration, as far as its output was printed
-    output = files.read(paths.run_output(root, run.id)) or ""
-    _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
-    prompt = files.read(_prompt_file(root, run.id, iteration)) or ""
-    sigils = read_sigils(text, echo=prompt) if heading else Sigils()
+    sigils = _printed_sigils(root, run, iteration)
     learned = knowledge.learn(root, sigils.knowledge, run=run.id, patterns=patterns)
-    members = insights.knowledge_members([(each.slug, each.change) for each in learned])
-    notes = "\n\n".join(filter(None, (sigils.journal, f"{what} {DOING.get(run.step, run.step)}.")))
+    members = insights.knowledge_members([(entry.slug, entry.change) for entry in learned])
+    extra: dict[str, object] = {}
+    if members:
+        extra[insights.KNOWLEDGE_MEMBER] = members
+    step = f"{what} {DOING.get(run.step, run.step)}."
     entry = JournalEntry(
-        run.id, iteration, Outcome.INTERRUPTED, run.task, run.goal, agent=run.agent, notes=notes
+        run.id,
+        iteration,
+        Outcome.INTERRUPTED,
+        run.task,
+        run.goal,
+        agent=run.agent,
+        notes="\n\n".join(part for part in (sigils.journal, step) if part),
+        created_at=at,
+        extra=extra,
     )
-    extra = {insights.KNOWLEDGE_MEMBER: members} if members else {}
-    journal.append(root, replace(entry, created_at=at, extra=extra), patterns)
+    journal.append(root, entry, patterns)
     return replace(run, iterations=iteration, step="")
 
 
-def _reconcile(root: Path, run: Run) -> Run:
-    """It may have been killed between an entry and the state after it."""
-    from ralph.loop.engine import FEEDBACK
-    from ralph.tasks import task
+def _printed_sigils(root: Path, run: Run, iteration: int) -> Sigils:
+    """Return the sigils of an interrupted iteration, as far as its output was printed."""
+    from ralph.formats.sigils import Sigils, read_sigils
 
+    output = files.read(paths.run_output(root, run.id)) or ""
+    _, heading, text = output.rpartition(f"ralph: iteration {iteration}: ")
+    prompt = files.read(_prompt_file(root, run.id, iteration)) or ""
+    if not heading:
+        return Sigils()
+    return read_sigils(text, echo=prompt)
+
+
+def _catch_up(root: Path, run: Run) -> Run:
+    """Apply journal entries that are newer than the state.
+
+    They exist if the process was killed after it had written an entry and before it saved the
+    state.
+    """
     for entry in iterations(root, run.id):
-        if entry.iteration <= run.iterations:
-            continue
-        interrupted = entry.outcome is Outcome.INTERRUPTED
-        seconds = entry.duration
-        cost = entry.cost
-        run = replace(
-            run,
-            iterations=entry.iteration,
-            seconds=run.seconds + seconds,
-            cost=run.cost + cost,
-            step="",
-        )
-        feedback = entry.notes.partition(FEEDBACK)[2] if interrupted else ""
-        run = replace(run, failure=run.failure if interrupted else entry.notes, feedback=feedback)
-        if entry.outcome is Outcome.DONE and entry.task not in run.done:
-            with suppress(NotFound, Unreadable):
-                task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
-            run = replace(run, done=(*run.done, entry.task), task="", failure="")
-        elif entry.outcome in (Outcome.RETRIED, Outcome.FAILED) and entry.task not in run.failed:
-            with suppress(NotFound, Unreadable):
-                task.count_attempt(
-                    root, entry.task, run.id, iteration=entry.iteration, note=entry.notes
-                )
+        if entry.iteration > run.iterations:
+            run = _apply_entry(root, run, entry)
     return run
 
 
+def _apply_entry(root: Path, run: Run, entry: JournalEntry) -> Run:
+    """Return the run after an iteration, and update its task as the engine would have done."""
+    from ralph.loop.engine import FEEDBACK
+    from ralph.tasks import task
+
+    run = replace(
+        run,
+        iterations=entry.iteration,
+        seconds=run.seconds + entry.duration,
+        cost=run.cost + entry.cost,
+        step="",
+    )
+    if entry.outcome is Outcome.INTERRUPTED:
+        return replace(run, feedback=entry.notes.partition(FEEDBACK)[2])
+    run = replace(run, failure=entry.notes, feedback="")
+    match entry.outcome:
+        case Outcome.DONE:
+            if entry.task in run.done:
+                return run
+            with suppress(NotFound, Unreadable):
+                task.finish(root, entry.task, TaskStatus.DONE, run=run.id)
+            return replace(run, done=(*run.done, entry.task), task="", failure="")
+        case Outcome.RETRIED | Outcome.FAILED:
+            if entry.task not in run.failed:
+                with suppress(NotFound, Unreadable):
+                    task.count_attempt(
+                        root, entry.task, run.id, iteration=entry.iteration, note=entry.notes
+                    )
+            return run
+        case Outcome.BLOCKED:
+            return run
+        case _:
+            assert_never(entry.outcome)
+
+
+# --- stop requests -------------------------------------------------------------------------------
+
+
 def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
-    """Request that a run stops: after its iteration, or at once."""
+    """Request that a run stops: immediately (`now`), or after its iteration."""
     text = "now\n" if now else "after\n"
     files.write(
         paths.stop_request(root, run_id), text, root=paths.state_boundary(root), mode=files.PRIVATE
@@ -287,7 +376,7 @@ def ask_to_stop(root: Path, run_id: str, *, now: bool) -> None:
 
 
 def stop_asked(root: Path, run_id: str) -> str:
-    """Return the stop request: `now`, `after`, or ""."""
+    """Return the stop request: `now`, `after`, or "" if there is none or it cannot be read."""
     try:
         return (files.read(paths.stop_request(root, run_id)) or "").strip()
     except RalphError:
@@ -295,9 +384,12 @@ def stop_asked(root: Path, run_id: str) -> str:
 
 
 def forget_signals(root: Path, run_id: str) -> None:
-    """Delete heartbeat and stop request."""
+    """Delete the heartbeat and the stop request of a run."""
     files.delete(paths.stop_request(root, run_id))
     files.delete(paths.heartbeat(root, run_id))
+
+
+# --- snapshots of prompts ------------------------------------------------------------------------
 
 
 def _prompt_file(root: Path, run_id: str, iteration: int) -> Path:
@@ -311,19 +403,23 @@ def keep_snapshot(root: Path, run_id: str, iteration: int, prompt: str) -> None:
 
 
 def snapshots(root: Path, run_id: str) -> dict[int, Path]:
-    """Return the stored prompts by iteration, in order."""
+    """Return the files of the stored prompts by iteration, in order."""
     stored = sorted(paths.run_folder(root, run_id).glob("[0-9]*.md"))
     return {int(path.stem): path for path in stored if path.stem.isdigit()}
 
 
 def snapshot(root: Path, run_id: str, iteration: int) -> str:
-    """Return the prompt of an iteration; NotFound when it was not stored."""
-    if (text := files.read(_prompt_file(root, run_id, iteration))) is None:
+    """Return the prompt of an iteration. Raises NotFound if it was not stored."""
+    text = files.read(_prompt_file(root, run_id, iteration))
+    if text is None:
         numbers = ", ".join(map(str, snapshots(root, run_id))) or "none"
         raise NotFound(
             f"{run_id} has no snapshot of iteration {iteration}", hint=f"it has: {numbers}"
         )
     return text
+
+
+# --- the journal and the run record --------------------------------------------------------------
 
 
 def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
@@ -334,36 +430,57 @@ def iterations(root: Path, run_id: str) -> tuple[JournalEntry, ...]:
 
 
 def conclude(root: Path, run: Run) -> Record:
-    """Write the run record, which searches find; a resumed run gets a new one."""
+    """Write the run record, which makes the run searchable. A resumed run gets a new one."""
     entries = iterations(root, run.id)
-    kinds = {RunStatus.SUCCESS: Outcome.DONE, RunStatus.STOPPED: Outcome.INTERRUPTED}
+    changed_files: dict[str, None] = {}
+    for entry in entries:
+        changed_files.update(dict.fromkeys(entry.files))
+    record = Record(
+        run.id,
+        _outcome_of(run.status),
+        _describe_run(run, entries),
+        Family.JOURNAL,
+        "run",
+        run.goal.split("\n", 1)[0],
+        origin=Origin(
+            by="agent",
+            run=run.id,
+            task="".join(run.only[:1]),
+            agent=run.agent,
+            files=tuple(changed_files),
+        ),
+        created_at=run.ended_at,
+        extra={
+            "duration_secs": run.seconds,
+            "cost_usd": run.cost,
+            "iterations": run.iterations,
+        },
+    )
+    path = paths.run_log(root, run.id)
+    boundary = paths.state_boundary(root)
+    files.update(path, lambda text: put_record(text, record), root=boundary, mode=files.PRIVATE)
+    return record
+
+
+def _outcome_of(status: RunStatus) -> Outcome:
+    match status:
+        case RunStatus.SUCCESS:
+            return Outcome.DONE
+        case RunStatus.STOPPED:
+            return Outcome.INTERRUPTED
+        case RunStatus.FAILED | RunStatus.RUNNING:  # only a run that has ended is concluded
+            return Outcome.FAILED
+        case _:
+            assert_never(status)
+
+
+def _describe_run(run: Run, entries: Sequence[JournalEntry]) -> str:
     lines = [
         f"Goal: {run.goal}",
         f"Ended: {run.status}, {run.reason}: {run.words}",
         f"Iterations: {run.iterations}",
     ]
-    for entry in entries[-_LISTED_ITERATIONS:]:
-        first = entry.notes.strip().split("\n", 1)[0]
-        lines.append(f"{entry.iteration}. {entry.outcome}: {first}".rstrip(": "))
-    changed = tuple(dict.fromkeys(file for entry in entries for file in entry.files))
-    origin = Origin(
-        by="agent", run=run.id, task="".join(run.only[:1]), agent=run.agent, files=changed
-    )
-    kind = kinds.get(run.status, Outcome.FAILED)
-    title = run.goal.split("\n", 1)[0]
-    record = Record(
-        run.id,
-        kind,
-        "\n".join(lines),
-        Family.JOURNAL,
-        "run",
-        title,
-        origin=origin,
-        created_at=run.ended_at,
-    )
-    extra = {"duration_secs": run.seconds, "cost_usd": run.cost, "iterations": run.iterations}
-    record = replace(record, extra=extra)
-    path = paths.run_log(root, run.id)
-    boundary = paths.state_boundary(root)
-    files.update(path, lambda text: put_record(text, record), root=boundary, mode=files.PRIVATE)
-    return record
+    for entry in entries[-_MAX_LISTED_ITERATIONS:]:
+        first_note = entry.notes.strip().split("\n", 1)[0]
+        lines.append(f"{entry.iteration}. {entry.outcome}: {first_note}".rstrip(": "))
+    return "\n".join(lines)

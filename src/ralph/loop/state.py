@@ -1,7 +1,8 @@
 """The state of a run, the reasons why it may end, and the limits that end it.
 
-`loop/runs.py` appends each new Run to a log, which is enough to go on after a crash. No progress is the same failure on
-the same disk several times; thrashing is a disk that repeats a few states.
+`loop/runs.py` appends every new state to the run's log, so that a run can be resumed after a crash.
+A run makes no progress if it fails several times in the same way with the same files on disk. It
+thrashes if the files alternate between a few states.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ _FAILED = RunStatus.FAILED
 
 
 class EndReason(StrEnum):
-    """Why a run ended: exit code of `ralph loop start` (2 is wrong usage), status, meaning."""
+    """Why a run ended, with the exit code of `ralph loop start`, the run's status and the meaning.
+
+    Exit code 2 is not used here: it means wrong usage.
+    """
 
     code: int
     status: RunStatus
     meaning: str
 
     def __new__(cls, value: str, code: int, status: RunStatus, meaning: str) -> Self:
-        """Make a member."""
+        """Create a member that is equal to its name in the run's log."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.code = code
@@ -38,7 +42,7 @@ class EndReason(StrEnum):
         member.meaning = meaning
         return member
 
-    SUCCESS = "success", 0, _SUCCESS, "everything it was to do is done, and the checks agree"
+    SUCCESS = "success", 0, _SUCCESS, "all of its work is done, and the checks agree"
     ALREADY_PASSING = (
         "already_passing",
         0,
@@ -51,38 +55,38 @@ class EndReason(StrEnum):
         "gave_up",
         11,
         _FAILED,
-        "the agent promised COMPLETE or FAILURE, and the checks do not say success",
+        "the agent promised COMPLETE or FAILURE, and the checks did not confirm success",
     )
-    MAX_ITERATIONS = "max_iterations", 12, _FAILED, "the limit of iterations was reached"
-    TIME = "time", 13, _FAILED, "the limit of time was reached"
-    COST = "cost", 14, _FAILED, "the limit of cost was reached"
+    MAX_ITERATIONS = "max_iterations", 12, _FAILED, "the iteration limit was reached"
+    TIME = "time", 13, _FAILED, "the time limit was reached"
+    COST = "cost", 14, _FAILED, "the cost limit was reached"
     NO_PROGRESS = (
         "no_progress",
         15,
         _FAILED,
         "the same failure several times, with no change on disk",
     )
-    THRASHING = "thrashing", 16, _FAILED, "the files went back and forth between the same states"
+    THRASHING = "thrashing", 16, _FAILED, "the files alternated between the same states"
     AGENT_UNAVAILABLE = (
         "agent_unavailable",
         17,
         _FAILED,
-        "the agent could not be reached, again and again",
+        "the agent could not be reached after several attempts",
     )
-    STOPPED = "stopped", 18, _STOPPED, "somebody asked it to stop"
+    STOPPED = "stopped", 18, _STOPPED, "a person asked it to stop"
     INTERRUPTED = "interrupted", 130, _STOPPED, "Ctrl-C"
     DIED = "died", 19, _STOPPED, "its process was killed"
     ERROR = (
         "error",
         1,
         _FAILED,
-        "something it needs failed: a full disk, an unreadable file; or Ralph itself did",
+        "something it needs failed (a full disk, an unreadable file), or Ralph itself failed",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One invocation of the loop; `only` limits it to these tasks."""
+    """One run of the loop. If `only` is not empty, the run works on these tasks alone."""
 
     id: str
     goal: str
@@ -92,32 +96,34 @@ class Run:
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
     words: str = ""  # the reason, for people
-    iterations: int = 0  # those that have ended and are in the journal
-    task: str = ""  # the current one, claimed
-    step: str = ""  # what it is doing
+    iterations: int = 0  # finished and journaled iterations
+    task: str = ""  # the current task, claimed by this run
+    step: str = ""  # what the run is doing; `runs.DOING` describes each step
     model: str = ""
     next_model: str = ""  # for the next iteration only
     failing: bool = False  # whether a criterion failed when the current task began
-    failure: str = ""  # why the last iteration did not count, for the next prompt
-    attempt_failure: str = ""  # why the last attempt failed that used up a retry
-    feedback: str = ""  # of a person who interrupted, for the next prompt
+    failure: str = ""  # why the last iteration did not succeed, for the next prompt
+    attempt_failure: str = ""  # why the last attempt that used a retry failed
+    feedback: str = ""  # from a person who interrupted the run, for the next prompt
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     seconds: float = 0.0
-    cost: float = 0.0
-    past_iterations: int = 0  # before a run that a limit had ended was resumed; no longer counted
+    cost: float = 0.0  # in dollars
+    # What the run had used when it was resumed after it reached a limit. The limits no longer
+    # count it.
+    past_iterations: int = 0
     past_seconds: float = 0.0
     past_cost: float = 0.0
     started_at: str = ""
     ended_at: str = ""
     pid: int = 0
     host: str = ""
-    born: str = ""  # when that process started: numbers are reused
-    options: str = ""  # of its start, as JSON, for resuming
+    born: str = ""  # when the process started, because process ids are reused
+    options: str = ""  # the options it was started with, as JSON, for resuming it
 
 
 def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
-    """Return the run with its end."""
+    """Return the run as ended."""
     return replace(
         run, status=reason.status, reason=reason.value, words=message, ended_at=at, step=""
     )
@@ -125,31 +131,48 @@ def end_run(run: Run, reason: EndReason, message: str, at: str) -> Run:
 
 def describe_fault(error: BaseException) -> str:
     """Describe an unexpected exception and where it was raised."""
+    description = f"a fault in Ralph: {type(error).__name__}: {error}"
     frames = extract_tb(error.__traceback__)
-    where = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"a fault in Ralph: {type(error).__name__}: {error}{where}"
+    if not frames:
+        return description
+    innermost = frames[-1]
+    return f"{description} ({PurePath(innermost.filename).name}:{innermost.lineno})"
 
 
 def exit_code(run: Run) -> int:
-    """Return the exit code of the command."""
-    return next((reason.code for reason in EndReason if reason == run.reason), 0)
+    """Return the exit code for a run: that of its end reason, or 0 if it has none."""
+    reason = end_reason(run)
+    if reason is None:
+        return 0
+    return reason.code
 
 
-CYCLES = 3  # how often the same states must repeat to be called thrashing
-LONGEST_CYCLE = 4  # how many states a cycle may have
+def end_reason(run: Run) -> EndReason | None:
+    """Return why a run ended; None if it has not ended or its reason is unknown."""
+    for reason in EndReason:
+        if reason == run.reason:
+            return reason
+    return None
+
+
+CYCLES = 3  # how often a cycle of states must repeat to count as thrashing
+LONGEST_CYCLE = 4  # states
+_FIRST_RETRY_SECONDS = 5.0
+_MAX_RETRY_SECONDS = 300.0
+_MAX_DOUBLINGS = 30  # more would overflow, long after the maximum is reached
 
 
 class Limits(NamedTuple):
-    """How far a run may go; 0 is no limit."""
+    """How far a run may go. 0 means no limit."""
 
     max_iterations: int = 10
     seconds: float = 0.0
-    cost: float = 0.0
-    no_progress: int = 3
+    cost: float = 0.0  # in dollars
+    no_progress: int = 3  # the same failures in a row
 
 
 class IterationResult(NamedTuple):
-    """The failure of an iteration ("" for none) and the fingerprint of the disk."""
+    """The failure of an iteration ("" if none) and the fingerprint of the files after it."""
 
     iteration: int
     failure: str
@@ -165,44 +188,80 @@ class RunEnd(NamedTuple):
 
 
 def find_limit(run: Run, limits: Limits, results: Sequence[IterationResult]) -> RunEnd | None:
-    """Return the limit that was reached, the most informative first."""
-    times = limits.no_progress
-    last = results[-limits.no_progress :] if limits.no_progress > 0 else ()
-    same = len(last) == times and len({(result.failure, result.disk) for result in last}) == 1
-    attempts = (Outcome.RETRIED, Outcome.FAILED)  # which the task's retries limit
-    if same and last[-1].failure and not any(result.outcome in attempts for result in last):
-        message = (
-            f"the same failure {times} times, with no change on disk: {_failure_text(last[-1])}"
-        )
-        return RunEnd(EndReason.NO_PROGRESS, message)
-    for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle that the disk has repeated
+    """Return the limit that a run has reached. If there are several, the most informative wins."""
+    end = _find_no_progress(limits.no_progress, results)
+    if end is None:
+        end = _find_thrashing(results)
+    if end is None:
+        end = _find_exhausted_limit(run, limits, results)
+    return end
+
+
+def _find_no_progress(times: int, results: Sequence[IterationResult]) -> RunEnd | None:
+    if times <= 0 or len(results) < times:
+        return None
+    last = results[-times:]
+    newest = last[-1]
+    if not newest.failure:
+        return None
+    for result in last:
+        if (result.failure, result.disk) != (newest.failure, newest.disk):
+            return None
+        if result.outcome in (Outcome.RETRIED, Outcome.FAILED):
+            return None  # the task's retries limit these
+    message = f"the same failure {times} times, with no change on disk: {_failure_text(newest)}"
+    return RunEnd(EndReason.NO_PROGRESS, message)
+
+
+def _find_thrashing(results: Sequence[IterationResult]) -> RunEnd | None:
+    for length in range(2, LONGEST_CYCLE + 1):  # the shortest cycle is reported
         last = results[-length * CYCLES :]
-        disks = [result.disk for result in last]
-        repeats = len(last) == length * CYCLES and disks == disks[:length] * CYCLES
-        if repeats and len(set(disks)) > 1 and all(result.failure for result in last):
-            span = f"the same {len(set(disks))} states (iterations {last[0].iteration} to {last[-1].iteration})"
-            message = f"the files go round between {span}, now: {_failure_text(last[-1])}"
-            return RunEnd(EndReason.THRASHING, message)
-    count = max(run.iterations, results[-1].iteration if results else 0)
-    if 0 < limits.max_iterations <= count:
-        noun = "iteration" if count == 1 else "iterations"
-        return RunEnd(
-            EndReason.MAX_ITERATIONS, f"{count} {noun} of at most {limits.max_iterations}"
+        if len(last) < length * CYCLES or not _is_failing_cycle(last, length):
+            continue
+        states = len({result.disk for result in last})
+        span = f"iterations {last[0].iteration} to {last[-1].iteration}"
+        message = (
+            f"the files alternate between the same {states} states ({span}), "
+            f"now: {_failure_text(last[-1])}"
         )
+        return RunEnd(EndReason.THRASHING, message)
+    return None
+
+
+def _is_failing_cycle(last: Sequence[IterationResult], length: int) -> bool:
+    """Return whether all results failed and the disk repeats a cycle of several states."""
+    disks = [result.disk for result in last]
+    repeats = disks == disks[:length] * CYCLES
+    return repeats and len(set(disks)) > 1 and all(result.failure for result in last)
+
+
+def _find_exhausted_limit(
+    run: Run, limits: Limits, results: Sequence[IterationResult]
+) -> RunEnd | None:
+    iterations = run.iterations
+    if results:
+        iterations = max(iterations, results[-1].iteration)
+    if 0 < limits.max_iterations <= iterations:
+        noun = "iteration" if iterations == 1 else "iterations"
+        message = f"{iterations} {noun} of at most {limits.max_iterations}"
+        return RunEnd(EndReason.MAX_ITERATIONS, message)
     if 0 < limits.seconds <= run.seconds:
-        time, most = (
-            timedelta(seconds=round(seconds)) for seconds in (run.seconds, limits.seconds)
-        )
-        return RunEnd(EndReason.TIME, f"{time} h of at most {most} h")
+        used = timedelta(seconds=round(run.seconds))
+        allowed = timedelta(seconds=round(limits.seconds))
+        return RunEnd(EndReason.TIME, f"{used} h of at most {allowed} h")
     if 0 < limits.cost <= run.cost:
         return RunEnd(EndReason.COST, f"${run.cost:.2f} of at most ${limits.cost:.2f}")
     return None
 
 
 def retry_delay(attempts: int) -> float:
-    """Return the seconds before the next attempt: 5, 10, 20 ... 300."""
-    return min(5.0 * 2 ** min(attempts - 1, 30), 300.0) if attempts > 0 else 0.0
+    """Return the seconds to wait after a number of failed attempts: 5, 10, 20 ... 300."""
+    if attempts <= 0:
+        return 0.0
+    doublings = min(attempts - 1, _MAX_DOUBLINGS)
+    return min(_FIRST_RETRY_SECONDS * 2.0**doublings, _MAX_RETRY_SECONDS)
 
 
 def _failure_text(result: IterationResult) -> str:
+    """Return a failure for people, without the digest that its signature begins with."""
     return result.failure.partition(" ")[2] or result.failure

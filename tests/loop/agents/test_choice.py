@@ -134,7 +134,7 @@ def test_an_untrusted_server_of_the_repository_is_denied_with_a_message(project:
     )
     agent, said = agent_and_messages(project)
     assert json.loads(agent.settings) == {"deniedMcpServers": [{"serverName": "evil"}]}
-    assert said == ["MCP servers left out, since you have not trusted them (`ralph trust`): evil"]
+    assert said == ["MCP servers left out because you have not trusted them (`ralph trust`): evil"]
 
 
 def test_without_servers_nothing_is_denied(project: Path) -> None:
