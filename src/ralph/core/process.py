@@ -37,7 +37,7 @@ _CLOSED_PIPES_TICK_SECONDS = 0.001
 _STOP_CHECK_SECONDS = 0.2
 _PS_SECONDS = 5
 _CHUNK_BYTES = 1 << 16
-_LINE_LIMIT = 1 << 26  # characters of a line that asyncio buffers; the ACP SDK joins longer lines
+_LINE_LIMIT = 1 << 26  # bytes of a line that asyncio buffers; the ACP SDK joins longer lines
 _PROC = Path("/proc")
 _BOOT_ID_CHARACTERS = 8
 

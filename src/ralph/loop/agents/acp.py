@@ -211,7 +211,7 @@ class Acp:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(program.wait(), process.LINGER)
         errors.seek(0)
-        output = errors.read().strip()[-client.ERROR_LENGTH :]
+        output = errors.read().strip()[-client.MAX_ERROR_CHARACTERS :]
         if not output:
             return f"{self.program[0]} exited before it answered"
         return f"{self.program[0]} exited before it answered: {output}"

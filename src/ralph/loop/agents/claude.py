@@ -175,7 +175,7 @@ def _error_message(end: Mapping[str, object]) -> str:
         errors = end.get("errors")
         if isinstance(errors, list):
             message = "\n".join(error for error in errors if isinstance(error, str))
-    return message.strip()[-client.ERROR_LENGTH :]
+    return message.strip()[-client.MAX_ERROR_CHARACTERS :]
 
 
 def _classify_failed_result(end: Mapping[str, object], message: str) -> StopReason:

@@ -20,8 +20,8 @@ from ralph.core import process
 from ralph.core.errors import UsageError
 from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
-ERROR_LENGTH = 2000  # characters of a program's error output that are reported
-LONGEST_LINE = 1 << 27  # characters; only a program that is out of control prints a longer line
+MAX_ERROR_CHARACTERS = 2000  # of a program's error output that are reported
+_MAX_LINE_CHARACTERS = 1 << 27  # only a program that is out of control prints a longer line
 STOPPED = "it was stopped"
 TIMED_OUT = "it took too long and was stopped"
 _PROMPT_PLACEHOLDER = "{prompt}"
@@ -129,7 +129,7 @@ def describe_crash(name: str, result: ProcessResult) -> str:
         description = f"{name} was killed by signal {-result.code}"
     else:
         description = f"{name} exited with {result.code}"
-    errors = result.err.strip()[-ERROR_LENGTH:]
+    errors = result.err.strip()[-MAX_ERROR_CHARACTERS:]
     if errors:
         description += f": {errors}"
     return description
@@ -163,7 +163,7 @@ class LineBuffer:
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._pieces: list[str] = []
-        self._room = LONGEST_LINE
+        self._room = _MAX_LINE_CHARACTERS
 
     def add(self, text: str) -> None:
         """Append output, and pass on the lines that it completes."""
@@ -178,7 +178,7 @@ class LineBuffer:
         """Pass on the remaining output as a line."""
         line = "".join(self._pieces)
         self._pieces = []
-        self._room = LONGEST_LINE
+        self._room = _MAX_LINE_CHARACTERS
         if line.strip():
             self._on_line(line.removesuffix("\r"))
 

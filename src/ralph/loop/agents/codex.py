@@ -95,5 +95,7 @@ class _CodexEventReader(client.EventReader):
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
         if result.code == 0 and (self._completed or self.texts):
             return StopReason.END_TURN, ""
-        message = self._failure[-client.ERROR_LENGTH :] or client.describe_crash("codex", result)
+        message = self._failure[-client.MAX_ERROR_CHARACTERS :] or client.describe_crash(
+            "codex", result
+        )
         return client.classify_error(message), message
