@@ -93,7 +93,7 @@ def test_a_run_is_shown_in_its_order_and_one_iteration_alone(kept: Project) -> N
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nope",), 1, "no iteration of a run nope is written down"),
+        (("nope",), 1, "no iteration of a run nope"),
         (("run-1a2b3c4d", "7"), 1, "run-1a2b3c4d has no iteration 7"),
         (("run-",), 1, "2 runs begin with run-"),
         (("jrn-run-1a2b3c4d-1", "1"), 2, "is already one iteration"),

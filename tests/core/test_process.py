@@ -206,7 +206,7 @@ class TestWhatCannotBeStarted:
     def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
         done = run(python("pass"), cwd=tmp_path / "gone")
         assert done.missing
-        assert "which is no folder" in done.err
+        assert "is not a folder" in done.err
 
     @pytest.mark.parametrize("argv", [[], [""], ["a\0b"], [PYTHON, "x" * 10_000_000]])
     def test_words_that_are_no_command(self, tmp_path: Path, argv: list[str]) -> None:

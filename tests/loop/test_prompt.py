@@ -228,8 +228,8 @@ def test_a_trusted_command_compresses_what_does_not_fit_once_for_each_text(shop:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("sys.exit('no model here')", "ended with 1: no model here"),
-        ("pass", "printed nothing that counts"),
+        ("sys.exit('no model here')", "with 1: no model here"),
+        ("pass", "printed nothing"),
         ("print('word ' * 2_000)", "it printed more than 1500 tokens"),
         ("print('word ' * 15_000)", "printed more than 12000 characters"),
         ("time.sleep(600)", "took longer than 0.5 seconds"),

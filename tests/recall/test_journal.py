@@ -166,8 +166,8 @@ def test_control_characters_and_long_notes_are_no_error(tmp_path: Path) -> None:
     )
     first, second = journal.recent(tmp_path, "run-a")
     assert first.notes == "half \ufffd a character"
-    assert len(second.notes) <= journal.NOTES
-    assert (len(second.files), second.extra) == (journal.FILES, {})
+    assert len(second.notes) <= journal.MAX_NOTES_CHARACTERS
+    assert (len(second.files), second.extra) == (journal.MAX_FILES, {})
     assert journal.list_(tmp_path)[1] == 2
 
 

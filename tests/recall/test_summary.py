@@ -102,9 +102,9 @@ def test_a_long_session_is_trimmed_and_both_ends_of_it_are_read(root: Path) -> N
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("pass", "printed nothing that counts"),
-        ("print('  \\n')", "printed nothing that counts"),
-        ("import sys; print('half'); sys.exit('no model here')", "ended with 1: no model here"),
+        ("pass", "printed nothing"),
+        ("print('  \\n')", "printed nothing"),
+        ("import sys; print('half'); sys.exit('no model here')", "with 1: no model here"),
         ("print('x' * 7000)", "printed more than 6000 characters"),
         ("import sys; sys.stdout.write('x' * 900_000)", "printed more than 6000 characters"),
     ],
@@ -172,7 +172,7 @@ def test_lines_that_give_orders_are_left_out(root: Path) -> None:
 def test_a_session_that_went_on_meanwhile_keeps_its_own_summary(root: Path) -> None:
     log = str(paths.source_path(root, LOG))
     code = f"open({log!r}, 'a', encoding='utf-8').write({line(NAME, 9, 'one more thing')!r}); print('Too late.')"
-    assert improve(root, code) == "the session went on meanwhile"
+    assert "continued" in improve(root, code)
     assert "Too late." not in paths.source_path(root, LOG).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,7 @@
-"""`ralph merge-driver`: merge one of Ralph's files for git, by entry (`formats/merge.py`)."""
+"""Merge one of Ralph's files for git, entry by entry (`ralph merge-driver`).
+
+`formats/merge.py` merges the entries; text between them is merged by lines, with git.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +13,62 @@ from ralph.formats import merge as merging
 from ralph.formats.merge import Merged
 from ralph.storage import files
 
-_MARKER_SIZE = 7  # of git's conflict markers
+_MARKER_SIZE = 7  # characters of git's conflict markers
+_MAX_CONFLICTS = 127  # `git merge-file` exits with the number of conflicts, at most this
 
 
 def merge_files(
     base: Path, ours: Path, theirs: Path, name: str, marker_size: int = _MARKER_SIZE
 ) -> Merged:
-    """Merge three files as git passes them, and write the result to `ours`; Unreadable before anything is written."""
-    texts = [files.read(path) for path in (base, ours, theirs)]
-    if None in texts:
-        raise Unreadable(
-            "a file of the merge does not exist", hint="git passes base, ours and theirs"
-        )
-    first, second, third = (text or "" for text in texts)
+    """Merge three files as git passes them, and write the result to `ours`.
+
+    Raises Unreadable, before anything is written, if a file is missing or cannot be read.
+    """
     merged = merging.merge(
-        name, first, second, third, partial(merge_lines, marker_size=marker_size)
+        name,
+        _read(base),
+        _read(ours),
+        _read(theirs),
+        partial(merge_lines, marker_size=marker_size),
     )
     files.write(ours, merged.text)
     return merged
 
 
+def _read(path: Path) -> str:
+    text = files.read(path)
+    if text is None:
+        raise Unreadable(
+            f"{path}: there is no such file to merge",
+            hint="git passes the files of the base, ours and theirs",
+        )
+    return text
+
+
 def merge_lines(
     base: str, ours: str, theirs: str, marker_size: int = _MARKER_SIZE, *, union: bool = False
 ) -> tuple[str, int]:
-    """Merge three texts by lines with `git merge-file`; return the text and the number of conflicts."""
-    from tempfile import TemporaryDirectory  # most merges change no prose, and start no git
+    """Merge three texts by lines with `git merge-file`.
+
+    Returns the text and the number of conflicts. `union` keeps the lines of both sides instead of
+    marking a conflict. Raises Refused if git fails.
+    """
+    # Most merges change no prose and do not need git.
+    from tempfile import TemporaryDirectory
 
     from ralph.core.repository import Repository
 
+    options = [f"--marker-size={marker_size}"]
+    if union:
+        options.append("--union")
+    texts = {"ours": ours, "base": base, "theirs": theirs}
     with TemporaryDirectory(prefix="ralph-merge-") as folder:
-        names = ("ours", "base", "theirs")
-        for name, text in zip(names, (ours, base, theirs), strict=True):
+        for name, text in texts.items():
             files.write(Path(folder) / name, text)
-        labels = [word for name in names for word in ("-L", name)]
-        options = [f"--marker-size={marker_size}", *(["--union"] if union else [])]
-        ran = Repository(Path(folder)).ask("merge-file", *options, *labels, *names)
-        merged = files.read(
-            Path(folder) / names[0]
-        )  # not from its output, which may be cut or not be UTF-8
-    if ran.code is None or ran.code < 0 or ran.code > 127 or merged is None:
-        raise Refused(f"git merge-file failed: {ran.err.strip()}", hint="merge the file by hand")
-    return merged, ran.code
+            options += ["-L", name]
+        ended = Repository(Path(folder)).ask("merge-file", *options, *texts)
+        # The output of git may be cut or not be UTF-8, so the file is read.
+        merged = files.read(Path(folder) / "ours")
+    if ended.code is None or not 0 <= ended.code <= _MAX_CONFLICTS or merged is None:
+        raise Refused(f"git merge-file failed: {ended.err.strip()}", hint="merge the file by hand")
+    return merged, ended.code

@@ -1,7 +1,7 @@
-"""The log of a chat: its task, mode and agent, its turns, and a session as a conversation.
+"""Read and write the log of a chat: its task, mode and agent, and its turns.
 
-The mode is in the member `chat`, which hooks do not write: theirs follows the host's permission mode. A text that is
-too long for an observation is in the member `messages`.
+The mode is in the member `chat`, which hooks do not write: the mode that they record follows the
+host's permission mode. A text that is too long for an observation is in the member `messages`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,15 +33,18 @@ if TYPE_CHECKING:
     from ralph.recall.sessions import Session
 
 NAMELESS = ("command", "scripted")  # agents that give a conversation no id
-PREFIX = "chat"  # how our own ids begin
-_CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
-_LONGEST = 200_000  # characters of one text that are stored
-_TITLE = 100
-_MOST_TOOLS = 8  # tools that are listed in one line; of more, a count
+PREFIX = "chat"  # how the ids of our own chats begin
+_CUT_MARK = re.compile(r"\[\.\.\. [\d,]+ characters left out \.\.\.\]")
+_MAX_TEXT_CHARACTERS = 200_000  # of one text that is stored in full
+_MAX_TITLE_CHARACTERS = 100
+_MAX_TOOLS = 8  # tools that are listed on one line; the others are counted
+_MINUTE_CHARACTERS = 16  # of a timestamp, up to its minutes
+_CHAT_TEXTS = ("task", "agent", "model", "folder", "host", "source")
 _TEXT_EVENTS = {
     Happening.USER_PROMPT_SUBMIT: summaries.is_prompt,
     Happening.STOP: summaries.is_message,
 }
+"""The events that have a text, and how to recognise the observation of each."""
 
 
 class Mode(StrEnum):
@@ -53,7 +56,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """One conversation about a task; `id` is that of its session, `host` is its agent's id for it."""
+    """One conversation about a task.
+
+    `id` is the id of its session, and `host` is its agent's id for it.
+    """
 
     id: str
     task: str = ""
@@ -71,7 +77,7 @@ class Chat:
 
 
 class Speaker(StrEnum):
-    """Who speaks."""
+    """Who wrote a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -96,18 +102,27 @@ class Turn(NamedTuple):
 
     @property
     def tool_summary(self) -> str:
-        """The tools in one line; "" when there were none."""
-        counts = Counter(
-            f"{tool.title} (failed)" if tool.failed else tool.title for tool in self.tools
-        )
-        titles = [f"{title} x{count}" if count > 1 else title for title, count in counts.items()]
-        more = [f"and {len(titles) - _MOST_TOOLS} more"] if len(titles) > _MOST_TOOLS else []
-        number = len(self.tools)
-        return (
-            f"{number} tool{'s' * (number > 1)}: {', '.join([*titles[:_MOST_TOOLS], *more])}"
-            if number
-            else ""
-        )
+        """The tools on one line, or "" if there were none."""
+        if not self.tools:
+            return ""
+        counts: Counter[str] = Counter()
+        for tool in self.tools:
+            title = tool.title
+            if tool.failed:
+                title += " (failed)"
+            counts[title] += 1
+        titles: list[str] = []
+        for title, count in counts.items():
+            if count > 1:
+                title += f" x{count}"
+            titles.append(title)
+        listed = titles[:_MAX_TOOLS]
+        if len(titles) > _MAX_TOOLS:
+            listed.append(f"and {len(titles) - _MAX_TOOLS} more")
+        noun = "tool"
+        if len(self.tools) > 1:
+            noun = "tools"
+        return f"{len(self.tools)} {noun}: {', '.join(listed)}"
 
 
 class ChatHistory(NamedTuple):
@@ -117,40 +132,54 @@ class ChatHistory(NamedTuple):
     turns: tuple[Turn, ...] = ()
 
 
-def _session_members(root: Path, session_id: str, member: str) -> list[object]:
-    lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
-    document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
-    about = (
-        line.value
-        for line in document.lines
-        if line.type == "session" and line.value.get("id") == session_id
-    )
-    return [value[member] for value in about if member in value]
+# --- the state of a chat --------------------------------------------------------------------------
 
 
 def read_chat(root: Path, session_id: str) -> Chat | None:
-    """Return the chat of a session's log, if it is one. An unknown mode is `plan`."""
+    """Return the chat of a session's log, or None if the session is not a chat.
+
+    An unknown mode is read as `plan`.
+    """
     members: dict[str, object] = {}
     for state in _session_members(root, session_id, "chat"):
-        members |= state if isinstance(state, dict) else {}
+        if isinstance(state, dict):
+            members |= state
     if not members:
         return None
-    names = ("task", "agent", "model", "folder", "host", "source")
-    texts = {name: value for name in names if isinstance(value := members.get(name), str)}
-    return Chat(
-        session_id, mode=Mode.AGENT if members.get("mode") == Mode.AGENT else Mode.PLAN, **texts
-    )
+    texts: dict[str, str] = {}
+    for name in _CHAT_TEXTS:
+        value = members.get(name)
+        if isinstance(value, str):
+            texts[name] = value
+    mode = Mode.PLAN
+    if members.get("mode") == Mode.AGENT:
+        mode = Mode.AGENT
+    return Chat(session_id, mode=mode, **texts)
 
 
 def unnamed_chats(root: Path) -> list[tuple[Chat, str]]:
     """Return the chats whose hosts have not reported an id, each with its start time."""
     names = sorted(path.stem for path in paths.sessions_folder(root).glob(f"{PREFIX}-*.jsonl"))
-    chats = [
-        chat for name in names if (chat := read_chat(root, name)) is not None and chat.is_unnamed
-    ]
-    return [
-        (chat, str(next(iter(_session_members(root, chat.id, "started_at")), ""))) for chat in chats
-    ]
+    unnamed: list[tuple[Chat, str]] = []
+    for name in names:
+        chat = read_chat(root, name)
+        if chat is not None and chat.is_unnamed:
+            start_times = _session_members(root, name, "started_at") or [""]
+            unnamed.append((chat, str(start_times[0])))
+    return unnamed
+
+
+def _session_members(root: Path, session_id: str, member: str) -> list[object]:
+    """Return the values of a member in the lines that describe a session, in order."""
+    lines = (files.read(paths.session_log(root, session_id)) or "").split("\n")
+    # Parsing is slow, and most lines of a log do not have the member.
+    document = parse_log("\n".join(line for line in lines if f'"{member}"' in line))
+    values: list[object] = []
+    for line in document.lines:
+        describes_session = line.type == "session" and line.value.get("id") == session_id
+        if describes_session and member in line.value:
+            values.append(line.value[member])
+    return values
 
 
 def append_chat(
@@ -164,7 +193,7 @@ def append_chat(
     patterns: Sequence[str] = (),
     durable: bool = False,
 ) -> None:
-    """Append lines of a chat and its current state to its log, with one write."""
+    """Append lines of a chat and its current state to its log, in one write."""
     session: dict[str, object] = {
         "id": chat.id,
         "session_id": chat.host,
@@ -176,15 +205,23 @@ def append_chat(
         "updated_at": at,
         "project_path": str(chat_folder(root, chat)),
     }
-    clean = {key: redact(str(value), patterns).text for key, value in session.items() if value}
-    state = {
-        key: redact(str(value), patterns).text
-        for key, value in asdict(chat).items()
-        if value and key != "id"
-    }
-    line = encode_line("session", {**clean, "messages": messages, "chat": state})
+    state = asdict(chat)
+    del state["id"]
+    line = encode_line(
+        "session",
+        {
+            **_redacted_texts(session, patterns),
+            "messages": messages,
+            "chat": _redacted_texts(state, patterns),
+        },
+    )
     log = paths.session_log(root, chat.id)
     files.append(log, "".join([*lines, line]), root=paths.state_boundary(root), durable=durable)
+
+
+def _redacted_texts(members: Mapping[str, object], patterns: Sequence[str]) -> dict[str, str]:
+    """Return the members that have a value, as redacted texts."""
+    return {key: redact(str(value), patterns).text for key, value in members.items() if value}
 
 
 def chat_folder(root: Path, chat: Chat) -> Path:
@@ -193,131 +230,236 @@ def chat_folder(root: Path, chat: Chat) -> Path:
 
 
 def relative_folder(root: Path, folder: Path) -> str:
-    """Return a folder relative to the main checkout where it is inside, so that the project can move."""
-    home = paths.main_checkout(root)
-    return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else str(folder)
+    """Return a folder relative to the main checkout, or unchanged if it is outside.
+
+    A relative folder stays right when the project is moved.
+    """
+    checkout = paths.main_checkout(root)
+    if folder.is_relative_to(checkout):
+        return folder.relative_to(checkout).as_posix()
+    return str(folder)
+
+
+# --- recording a turn -----------------------------------------------------------------------------
 
 
 def record_turn(
     root: Path, privacy: Privacy, chat: Chat, began: str, message: str, reply: Reply | None
 ) -> None:
-    """Append what hooks have not recorded of a turn, and the state."""
-    turn: list[Event] = []
-    if reply is not None:  # the events that a host's hooks would send
-        turn.append(Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message))
-        end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
-        for call in (call for call in reply.calls if call.files):
-            used = replace(
+    """Append to the log what the hooks have not recorded of a turn, and the chat's state."""
+    recorded = _recorded_observations(root, chat)
+    additions = _TurnAdditions()
+    if reply is not None:
+        recorded_in_turn = _created_since(recorded, began)
+        events = _turn_events(chat, began, message, reply)
+        additions = _find_additions(events, recorded_in_turn, chat, privacy)
+    lines = [encode_record(record) for record in additions.records]
+    if additions.full_texts:
+        lines.append(encode_line("session", {"id": chat.id, "messages": additions.full_texts}))
+    message_count = 0
+    for record in (*recorded, *additions.records):
+        if summaries.is_prompt(record) or summaries.is_message(record):
+            message_count += 1
+    times = [record.created_at for record in recorded if record.created_at]
+    append_chat(
+        root,
+        chat,
+        lines,
+        at=board.stamp(),
+        began=times[0] if times else began,
+        messages=message_count,
+        patterns=privacy.patterns,
+    )
+
+
+@dataclass(slots=True)
+class _TurnAdditions:
+    """What the log lacks of a turn: observations, and full texts of those that are cut."""
+
+    records: list[Record] = field(default_factory=list)
+    full_texts: list[dict[str, str]] = field(default_factory=list)
+
+
+def _turn_events(chat: Chat, began: str, message: str, reply: Reply) -> list[Event]:
+    """Return the events that the hooks of a host would report for a turn."""
+    prompt = Event(Happening.USER_PROMPT_SUBMIT, chat.agent, chat.id, began, prompt=message)
+    end = Event(Happening.STOP, chat.agent, chat.id, board.stamp(), message=reply.text)
+    events = [prompt]
+    for call in reply.calls:
+        if not call.files:
+            continue
+        action = Action.READ
+        if call.writes:
+            action = Action.CHANGE
+        events.append(
+            replace(
                 end,
                 happening=Happening.POST_TOOL_USE,
                 message="",
                 tool=call.name,
                 failed=not call.ok,
+                action=action,
+                parameters={"files": list(call.files)},
+                files=call.files,
             )
-            action = Action.CHANGE if call.writes else Action.READ
-            parameters = {"files": list(call.files)}
-            turn.append(replace(used, action=action, parameters=parameters, files=call.files))
-        turn.append(end)
+        )
+    events.append(end)
+    return events
+
+
+def _recorded_observations(root: Path, chat: Chat) -> list[Record]:
     path = paths.session_log(root, chat.id)
     parsed = read_source(Source(path, path.name, Format.LOG), index.interpreter(root))
-    recorded = [
-        placed.record for placed in parsed.records if placed.record.origin.session == chat.id
-    ]
+    records = [placed.record for placed in parsed.records]
+    return [record for record in records if record.origin.session == chat.id]
+
+
+def _created_since(records: Sequence[Record], began: str) -> list[Record]:
     start = ids.parse_time(began)
-    times = [(ids.parse_time(record.created_at), record) for record in recorded]
-    since = [record for at, record in times if start and at and at >= start]
-    missing = list[Record]()
-    full_texts = list[dict[str, str]]()
-    for event in turn:
-        is_same = _TEXT_EVENTS.get(event.happening)
-        observation = next(
-            (record for record in reversed(since) if is_same is not None and is_same(record)), None
-        )
-        if observation is None and not (since and event.happening not in _TEXT_EVENTS):
+    if start is None:
+        return []
+    created_since: list[Record] = []
+    for record in records:
+        created_at = ids.parse_time(record.created_at)
+        if created_at is not None and created_at >= start:
+            created_since.append(record)
+    return created_since
+
+
+def _find_additions(
+    events: Sequence[Event], recorded: Sequence[Record], chat: Chat, privacy: Privacy
+) -> _TurnAdditions:
+    """Return what hooks have not recorded of a turn's events.
+
+    If they have recorded anything of the turn, they have recorded its tool calls.
+    """
+    additions = _TurnAdditions()
+    for event in events:
+        observation = _recorded_text(event, recorded)
+        is_text = event.happening in _TEXT_EVENTS
+        if observation is None and (is_text or not recorded):
             observation = observe(event, patterns=privacy.patterns, paths=privacy.paths)
             if observation is not None:
-                missing.append(of_loop(observation, {"task": chat.task}))
-        if observation is not None and _CUT.search(observation.text):
-            text = Redactor(privacy.patterns, tolerant=True)(
-                event.prompt or event.message, _LONGEST // 2
-            )
-            text = redact(without_injected(text), privacy.patterns).text
-            full_texts.append({"id": observation.id, "text": text})
-    lines = list(map(encode_record, missing))
-    if full_texts:
-        lines.append(encode_line("session", {"id": chat.id, "messages": full_texts}))
-    count = sum(
-        summaries.is_prompt(record) or summaries.is_message(record)
-        for record in (*recorded, *missing)
-    )
-    first = next(filter(None, (record.created_at for record in recorded)), began)
-    append_chat(
-        root, chat, lines, at=board.stamp(), began=first, messages=count, patterns=privacy.patterns
-    )
+                additions.records.append(of_loop(observation, {"task": chat.task}))
+        if observation is not None and _CUT_MARK.search(observation.text):
+            text = _full_text(event, privacy)
+            additions.full_texts.append({"id": observation.id, "text": text})
+    return additions
+
+
+def _recorded_text(event: Event, recorded: Sequence[Record]) -> Record | None:
+    """Return the newest observation of an event that has a text, or None."""
+    is_same = _TEXT_EVENTS.get(event.happening)
+    if is_same is None:
+        return None
+    for record in reversed(recorded):
+        if is_same(record):
+            return record
+    return None
+
+
+def _full_text(event: Event, privacy: Privacy) -> str:
+    """Return the text of an event, redacted."""
+    redactor = Redactor(privacy.patterns, tolerant=True)
+    text = redactor(event.prompt or event.message, _MAX_TEXT_CHARACTERS // 2)
+    return redact(without_injected(text), privacy.patterns).text
+
+
+# --- a session as a conversation ------------------------------------------------------------------
 
 
 def read_history(root: Path, session_id: str = "", *, within: str = "") -> ChatHistory:
-    """Return a session (the newest without an id) that the task `within` may see."""
+    """Return a session that the task `within` may see, as a conversation; by default the newest.
+
+    Raises what `sessions.find` raises.
+    """
     from ralph.recall import sessions
 
     session, records = sessions.session_records(root, session_id, within=within)
-    texts: dict[str, str] = {}
+    full_texts: dict[str, str] = {}
     for messages in _session_members(root, session.id, "messages"):
-        for message in messages if isinstance(messages, list) else ():
+        if not isinstance(messages, list):  # a count, in the lines with the state of a chat
+            continue
+        for message in messages:
             match message:
                 case {"id": str(name), "text": str(full_text)}:
-                    texts[name] = full_text
-    return ChatHistory(session, to_turns(records, texts))
+                    full_texts[name] = full_text
+    return ChatHistory(session, to_turns(records, full_texts))
 
 
 def to_turns(records: Sequence[Record], texts: Mapping[str, str] | None = None) -> tuple[Turn, ...]:
-    """Return observations as turns, ordered by time; those without a time come first."""
-    texts = texts or {}
-    turns = list[Turn]()
-    tools = list[ToolUse]()
-    instants = [
-        (at.timestamp() if (at := ids.parse_time(each.created_at)) else -math.inf, each)
-        for each in records
-    ]
-    for _, record in sorted(instants, key=lambda each: each[0]):
+    """Return observations as turns, ordered by time; those without a time come first.
+
+    `texts` has the full texts of observations that are cut, by id.
+    """
+    full_texts = texts or {}
+    turns: list[Turn] = []
+    tools: list[ToolUse] = []
+    for record in sorted(records, key=_creation_time):
+        text = full_texts.get(record.id, record.text)
         if summaries.is_message(record):
-            text = texts.get(record.id, record.text)
             turns.append(Turn(Speaker.ASSISTANT, record.created_at, text, tuple(tools)))
             tools.clear()
         elif summaries.is_prompt(record):
-            if tools:
-                turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
-            turns.append(Turn(Speaker.USER, record.created_at, texts.get(record.id, record.text)))
-            tools.clear()
+            if tools:  # the assistant was interrupted before it answered
+                turns.append(_turn_without_text(tools))
+                tools.clear()
+            turns.append(Turn(Speaker.USER, record.created_at, text))
         else:
-            is_subagent = record.extra.get("agent_id") and record.kind is ObservationKind.NOTE
-            title = f"subagent: {record.text}" if is_subagent else record.title or record.text
-            failed = record.kind is ObservationKind.ERROR
-            tools.append(ToolUse(first_line(title, _TITLE), record.created_at, failed))
+            tools.append(_to_tool_use(record))
     if tools:
-        turns.append(Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools)))
+        turns.append(_turn_without_text(tools))
     return tuple(turns)
 
 
+def _creation_time(record: Record) -> float:
+    created_at = ids.parse_time(record.created_at)
+    if created_at is None:
+        return -math.inf
+    return created_at.timestamp()
+
+
+def _turn_without_text(tools: Sequence[ToolUse]) -> Turn:
+    return Turn(Speaker.ASSISTANT, tools[-1].at, "", tuple(tools))
+
+
+def _to_tool_use(record: Record) -> ToolUse:
+    title = record.title or record.text
+    if record.extra.get("agent_id") and record.kind is ObservationKind.NOTE:
+        title = f"subagent: {record.text}"
+    failed = record.kind is ObservationKind.ERROR
+    return ToolUse(first_line(title, _MAX_TITLE_CHARACTERS), record.created_at, failed)
+
+
 def render_markdown(history: ChatHistory) -> str:
-    """Render a history as a page."""
+    """Render a conversation as a Markdown page."""
     session = history.session
     facts = {
         "session": session.id,
         "task": session.task,
         "mode": session.mode,
         "host": session.host,
+        "started": _to_minute(session.started_at),
+        "messages": str(session.messages),
     }
-    facts |= {"started": _time(session.started_at), "messages": str(session.messages)}
-    head = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
-    parts = [f"# {' '.join(session.prompt.split()) or session.id}\n\n{head}\n"]
-    for turn in history.turns:
-        when = f" ({_time(turn.at)})" if turn.at.strip() else ""
-        tools = f"> {turn.tool_summary}\n\n" if turn.tool_summary else ""
-        text = f"{turn.text.strip()}\n" if turn.text.strip() else ""
-        parts.append(f"## {turn.by.value.capitalize()}{when}\n\n{tools}{text}")
+    title = " ".join(session.prompt.split()) or session.id
+    fact_lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
+    parts = [f"# {title}\n\n{fact_lines}\n"]
+    parts += map(_render_turn, history.turns)
     return "\n".join(parts)
 
 
-def _time(at: str) -> str:
-    return " ".join(at[:16].replace("T", " ").split())
+def _render_turn(turn: Turn) -> str:
+    heading = f"## {turn.by.value.capitalize()}"
+    if turn.at.strip():
+        heading += f" ({_to_minute(turn.at)})"
+    page = f"{heading}\n\n"
+    if turn.tool_summary:
+        page += f"> {turn.tool_summary}\n\n"
+    if turn.text.strip():
+        page += f"{turn.text.strip()}\n"
+    return page
+
+
+def _to_minute(timestamp: str) -> str:
+    return " ".join(timestamp[:_MINUTE_CHARACTERS].replace("T", " ").split())

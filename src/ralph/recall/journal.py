@@ -1,7 +1,8 @@
-"""`ralph loop journal`: how every iteration ended, and what the next iteration gets of it.
+"""Write and read the journal: how each iteration ended, and what the next one learns from it.
 
-A run's own entries are read from its log, so that nothing recent is missing; those of other runs come from the index,
-ranked without the clock, so that the same files give the same section.
+A run's own entries are read from its log, so that no recent one is missing. The entries of other
+runs come from the index. They are ranked without the clock, so that the same files always give the
+same section.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ralph.capture.pipeline import trim
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record
-from ralph.core.terms import EVERYDAY_WORDS as EVERYDAY
+from ralph.core.terms import EVERYDAY_WORDS
 from ralph.core.work import JournalEntry
 from ralph.formats.log import (
     JOURNAL_PREFIX,
@@ -31,21 +32,34 @@ from ralph.privacy.invisible_characters import clean_text
 from ralph.privacy.privacy import map_texts, redact, redact_members
 from ralph.search import filters, index
 from ralph.search import rank as ranking
+from ralph.search.question import WeightedWord
 from ralph.storage import files, lookup, queries, sessions
 
-LIMIT = 20
-NOTES = 20_000  # characters of notes that are stored; of longer ones, both ends
-FILES = 500  # file names that are stored
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_QUERY_LENGTH = 2_000  # characters of a task's text that matches are searched with
-_DUPLICATE_FACTOR = 4  # so many times the matches are read, since some have the same text
-_MAX_NAMES = 5
-_UNGATED = ranking.Recipe(floor=0.0)  # which entries fit is judged here
+MAX_NOTES_CHARACTERS = 20_000  # of notes that are stored; longer ones keep their start and end
+MAX_FILES = 500  # file names that are stored
+_DEFAULT_LIMIT = 20  # entries of a list
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_MAX_QUERY_CHARACTERS = 2_000  # of a task's text, to search for matches
+_DUPLICATE_FACTOR = 4  # how many more matches are read, because some have the same text
+_SCORE_DIGITS = 4
+_MAX_NAMES = 5  # runs that an error lists
+_UNGATED = ranking.Recipe(floor=0.0)  # this module judges which entries fit
+_RETRY_NOTE = "see Retry Information"  # the section of the prompt that has the notes
+_REDACTED_TEXTS = ("task", "title", "feature", "agent", "model", "session")
+
+Condition = tuple[str, list[object]]
+"""An SQL condition on journal rows, and its values."""
+
+
+# --- entries --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which entries: of a run (its id's beginning will do), of a `task`, or visible `within` a task."""
+    """Which entries to select.
+
+    `run` may be the beginning of a run's id, and `within` is the task that may see the entries.
+    """
 
     run: str = ""
     task: str = ""
@@ -54,28 +68,36 @@ class JournalFilter:
     within: str = ""
 
     @property
-    def condition(self) -> tuple[str, list[object]]:
-        """Return the SQL condition and its values."""
-        outcome = self.outcome.value if self.outcome is not None else ""
+    def condition(self) -> Condition:
+        """The SQL condition and its values."""
+        outcome = ""
+        if self.outcome is not None:
+            outcome = self.outcome.value
         condition = queries.iterations(
             run=self.run, task=self.task, outcome=outcome, since=self.since
         )
         return _visible_to(self.within, condition)
 
 
-def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
-    test, values = condition
-    visible, more = lookup.visibility_test(
+def _visible_to(task: str, condition: Condition) -> Condition:
+    """Restrict a condition to the entries that a task may see."""
+    visible, visible_values = lookup.visibility_test(
         queries.safe(task), queries.FAMILIES.index(Family.JOURNAL)
     )
-    return (f"{test} AND {visible}", [*values, *more]) if visible else condition
+    if not visible:
+        return condition
+    test, values = condition
+    return f"{test} AND {visible}", [*values, *visible_values]
 
 
-EVERY = JournalFilter()
+EVERY_ENTRY = JournalFilter()
 
 
 class JournalMatch(NamedTuple):
-    """An entry, how well it matches, why, and whether it is only the nearest where nothing certain was found."""
+    """An entry, its score, and why it matches.
+
+    `weak` means that nothing matches well, and that this is one of the closest entries.
+    """
 
     entry: JournalEntry
     score: float
@@ -83,75 +105,93 @@ class JournalMatch(NamedTuple):
     weak: bool = False
 
 
+# --- writing --------------------------------------------------------------------------------------
+
+
 def run_file(root: Path, run: str) -> Path:
-    """Return the log of a run; Refused for an id that cannot be a file name."""
-    if not _RUN.fullmatch(run):
+    """Return the log of a run. Raises Refused for an id that cannot be a file name."""
+    if not _RUN_ID.fullmatch(run):
         raise Refused(
             f"{run!r} cannot be the id of a run",
-            hint="letters, digits, `.`, `_` and `-`, at most 80",
+            hint="use at most 80 letters, digits, `.`, `_` and `-`",
         )
     return paths.run_log(root, run)
 
 
 def append(root: Path, entry: JournalEntry, patterns: Sequence[str] = ()) -> bool:
-    """Append an entry, redacted; False when it is in the log already."""
+    """Append an entry, redacted, unless the log has an entry of its iteration.
+
+    Returns whether it was appended. Raises what `run_file` raises.
+    """
     path = run_file(root, entry.run)
+    line = encode_record(journal_record(_redacted(entry, patterns)))
+    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
+    if exists:
+        # An empty append still completes the line that a killed writer left, and syncs it.
+        line = ""
+    files.append(path, line, root=paths.state_boundary(root), durable=True)
+    return not exists
+
+
+def _redacted(entry: JournalEntry, patterns: Sequence[str]) -> JournalEntry:
+    """Return an entry as it is stored: redacted, and within the limits."""
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
 
+    fields: dict[str, Any] = {name: clean(getattr(entry, name)) for name in _REDACTED_TEXTS}
+    fields["notes"] = clean(trim(clean(entry.notes).strip(), MAX_NOTES_CHARACTERS))
+    fields["created_at"] = entry.created_at or ids.timestamp()
+    fields["files"] = tuple(map(clean, entry.files[:MAX_FILES]))
     extra = redact_members(map_texts(dict(entry.extra), clean), patterns)
-    names = ("task", "title", "feature", "agent", "model", "session")
-    texts: dict[str, Any] = {name: clean(getattr(entry, name)) for name in names}
-    texts |= {
-        "notes": clean(trim(clean(entry.notes).strip(), NOTES)),
-        "created_at": entry.created_at or ids.timestamp(),
-    }
-    texts |= {
-        "files": tuple(map(clean, entry.files[:FILES])),
-        "extra": extra if isinstance(extra, dict) else {},
-    }
-    line = encode_record(journal_record(replace(entry, **texts)))
-    exists = any(written.iteration == entry.iteration for written in _read_log(path, entry.run))
-    # An empty append completes the line that a killed writer left and syncs it.
-    files.append(path, "" if exists else line, root=paths.state_boundary(root), durable=True)
-    return not exists
+    fields["extra"] = extra if isinstance(extra, dict) else {}
+    return replace(entry, **fields)
 
 
 def _read_log(path: Path, run: str) -> list[JournalEntry]:
-    records = (entry.record for entry in parse_log(files.read(path) or "").entries)
+    """Return the entries of a run's log, in the order of their iterations."""
+    records = [entry.record for entry in parse_log(files.read(path) or "").entries]
     entries = _unique_entries(record for record in records if record.origin.run == run)
     return sorted(entries, key=lambda entry: entry.iteration)
 
 
 def _unique_entries(records: Iterable[Record]) -> list[JournalEntry]:
+    """Return the journal entries among records; of those with one id, the first."""
     entries: dict[str, JournalEntry] = {}
-    for record in filter(is_journal_entry, records):
-        entries.setdefault(record.id, journal_entry(record))
+    for record in records:
+        if is_journal_entry(record):
+            entries.setdefault(record.id, journal_entry(record))
     return list(entries.values())
+
+
+# --- what a prompt gets ---------------------------------------------------------------------------
 
 
 def for_prompt(
     root: Path, run: str, words: str, *, task: str = "", told: Sequence[str] = ()
 ) -> tuple[list[JournalEntry], tuple[JournalEntry, ...]]:
-    """Return this run's last entries without what the prompt says elsewhere, and similar ones."""
-    own = []
-    for entry in recent(root, run, task=task):
-        for text in filter(None, told):
-            if entry.notes.endswith(text):
-                entry = replace(
-                    entry, notes=entry.notes.removesuffix(text).rstrip() or "see Retry Information"
-                )
-        own.append(entry)
-    return own, matches(root, run, words, task=task)
+    """Return the last entries of this run, and similar ones of other runs.
+
+    `told` are texts that the prompt has elsewhere; the entries are returned without them.
+    """
+    entries = [_without_texts(entry, told) for entry in recent(root, run, task=task)]
+    return entries, matches(root, run, words, task=task)
+
+
+def _without_texts(entry: JournalEntry, texts: Sequence[str]) -> JournalEntry:
+    """Return an entry whose notes do not end with any of these texts."""
+    for text in texts:
+        if text and entry.notes.endswith(text):
+            notes = entry.notes.removesuffix(text).rstrip()
+            entry = replace(entry, notes=notes or _RETRY_NOTE)
+    return entry
 
 
 def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[JournalEntry, ...]:
-    """Return the newest entries of a run that a task may see, the oldest of them first."""
+    """Return the newest `most` entries of a run that a task may see, the oldest of them first."""
     entries = _read_log(run_file(root, run), run)
-    if task and any(
-        entry.task not in ("", task) for entry in entries
-    ):  # only then the index is read
+    # The index is read only if it matters.
+    if task and any(entry.task not in ("", task) for entry in entries):
         hidden = index.ask(root, lambda connection: queries.unfinished_tasks(connection, task))
         entries = [entry for entry in entries if entry.task not in hidden]
     return tuple(entries[-most:])
@@ -160,86 +200,138 @@ def recent(root: Path, run: str, most: int = 5, *, task: str = "") -> tuple[Jour
 def matches(
     root: Path, run: str, words: str, most: int = 5, *, task: str = ""
 ) -> tuple[JournalEntry, ...]:
-    """Return entries of other runs that match a text, best first, each text once."""
+    """Return entries of other runs that match a text, best first, without repeated notes."""
+    if not words.strip():
+        return ()
     condition = _visible_to(task, queries.iterations(not_of=run, noted=True))
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
-        day = sessions.newest_journal_day(
-            connection
-        )  # ages are counted from it, not from the clock
-        limit = _DUPLICATE_FACTOR * most
+        newest_day = sessions.newest_journal_day(connection)  # ages count from it, not from today
         ranked, entries = _rank_entries(
-            connection, words[:_QUERY_LENGTH], condition, day, limit, _UNGATED
+            connection,
+            words[:_MAX_QUERY_CHARACTERS],
+            condition,
+            newest_day,
+            _DUPLICATE_FACTOR * most,
+            _UNGATED,
         )
-        certain = [
-            word
-            for word in ranked.words
-            if word.counts and word.certain and word.word.lower() not in EVERYDAY
-        ]
-        total = sum(word.weight for word in certain)
+        certain_words = _certain_words(ranked)
         by_notes: dict[str, JournalEntry] = {}
         for row, entry in entries:
-            # a result of a search, or with most of the words that occur anywhere: a title's other words are new work
-            weight = sum(word.weight * row.matched.get(word.word, 0.0) for word in certain)
-            if ranking.is_answer(row) or (total > 0 and weight / total >= ranking.STANDARD.floor):
-                by_notes.setdefault(entry.notes.strip(), entry)
-        return tuple(entry for notes, entry in by_notes.items() if notes)[:most]
+            notes = entry.notes.strip()
+            if notes and _fits(row, certain_words):
+                by_notes.setdefault(notes, entry)
+        return tuple(by_notes.values())[:most]
 
-    return index.ask(root, question) if words.strip() else ()
+    return index.ask(root, question)
+
+
+def _certain_words(ranked: ranking.Ranking) -> list[WeightedWord]:
+    """Return the words of a query that say what it is about."""
+    certain: list[WeightedWord] = []
+    for word in ranked.words:
+        if word.counts and word.certain and word.word.lower() not in EVERYDAY_WORDS:
+            certain.append(word)
+    return certain
+
+
+def _fits(row: ranking.RankedRow, words: Sequence[WeightedWord]) -> bool:
+    """Return whether an entry answers the query, or matches most of its words by weight.
+
+    Only words that occur anywhere count: the other words of a title are new work.
+    """
+    if ranking.is_answer(row):
+        return True
+    total = sum(word.weight for word in words)
+    matched = sum(word.weight * row.matched.get(word.word, 0.0) for word in words)
+    return total > 0 and matched / total >= ranking.STANDARD.floor
+
+
+class _RankedEntry(NamedTuple):
+    row: ranking.RankedRow
+    entry: JournalEntry
 
 
 def _rank_entries(
     connection: sqlite3.Connection,
     words: str,
-    condition: tuple[str, list[object]],
+    condition: Condition,
     today: str,
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
-) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
+) -> tuple[ranking.Ranking, list[_RankedEntry]]:
+    """Rank the entries that meet a condition, each entry once."""
     keep = [(queries.FAMILIES.index(Family.JOURNAL), *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     records = queries.records(connection, [row.row.key for row in ranked.best])
-    entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}
+    entries: dict[str, _RankedEntry] = {}
     for row in ranked.best:
-        if (record := records.get(row.row.key)) is not None and is_journal_entry(record):
-            entries.setdefault(record.id, (row, journal_entry(record)))
+        record = records.get(row.row.key)
+        if record is not None and is_journal_entry(record):
+            entries.setdefault(record.id, _RankedEntry(row, journal_entry(record)))
     return ranked, list(entries.values())
 
 
+# --- lists, lookups and search --------------------------------------------------------------------
+
+
 def list_(
-    root: Path, which: JournalFilter = EVERY, *, limit: int | None = LIMIT
+    root: Path, which: JournalFilter = EVERY_ENTRY, *, limit: int | None = _DEFAULT_LIMIT
 ) -> tuple[tuple[JournalEntry, ...], int]:
-    """Return the entries, newest first, and how many there are in all."""
+    """Return the newest entries, newest first, and the number of all."""
     entries = index.ask(root, lambda connection: _select_entries(connection, which))
-    return tuple(entries if limit is None else entries[:limit]), len(entries)
+    return tuple(entries[:limit]), len(entries)
 
 
 def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
-    """Return the entries of a run, named by the beginning of its id, that a task may see, in order."""
+    """Return the entries of a run that a task may see, in order.
+
+    `run` may be the beginning of the run's id. Raises NotFound if there is no such entry, and
+    Conflict if several runs begin like this.
+    """
 
     def question(connection: sqlite3.Connection) -> tuple[JournalEntry, ...]:
         entries = _select_entries(connection, JournalFilter(run=run, within=within))
-        if not entries and within and _select_entries(connection, JournalFilter(run=run)):
-            what = f"what {run} did belongs to other tasks, which are not finished"
-            raise NotFound(what, hint="--all-tasks shows everything")
-        if not (runs := list(dict.fromkeys(entry.run for entry in entries))):
-            hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
-            raise NotFound(f"no iteration of a run {run} is written down", hint=hint)
-        if run not in runs and len(runs) > 1:
-            what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
-            raise Conflict(what, hint="give more of the id")
-        name = run if run in runs else runs[0]
-        return tuple(
-            sorted(
-                (entry for entry in entries if entry.run == name), key=lambda entry: entry.iteration
-            )
-        )
+        if not entries:
+            is_hidden = within and _select_entries(connection, JournalFilter(run=run))
+            raise _no_entries(run, is_hidden=bool(is_hidden))
+        name = _resolve_run(run, entries)
+        of_run = [entry for entry in entries if entry.run == name]
+        return tuple(sorted(of_run, key=lambda entry: entry.iteration))
 
     return index.ask(root, question)
 
 
+def _no_entries(run: str, *, is_hidden: bool) -> NotFound:
+    if is_hidden:
+        return NotFound(
+            f"the entries of {run} belong to other tasks, which are not finished",
+            hint="--all-tasks shows everything",
+        )
+    return NotFound(
+        f"no iteration of a run {run} is recorded",
+        hint="`ralph loop journal` lists the entries; `ralph loop start` starts a run",
+    )
+
+
+def _resolve_run(run: str, entries: Sequence[JournalEntry]) -> str:
+    """Return the id of the run that a name means. Raises Conflict if it means several."""
+    runs = list(dict.fromkeys(entry.run for entry in entries))
+    if run in runs:
+        return run
+    if len(runs) > 1:
+        raise Conflict(
+            f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}",
+            hint="give more of the id",
+        )
+    return runs[0]
+
+
 def find(root: Path, name: str, iteration: int | None = None, *, within: str = "") -> JournalEntry:
-    """Return an entry that a task may see, by its id, or by run and iteration."""
+    """Return an entry that a task may see, by its id, or by its run and iteration.
+
+    Raises NotFound if there is no such entry, and Conflict if several runs begin like this.
+    """
     if iteration is None:
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
@@ -249,41 +341,56 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
         name = run
         iteration = int(number)
     entries = show(root, name, within=within)
+    entry = _with_iteration(entries, iteration)
+    if entry is not None:
+        return entry
+    run = entries[0].run
+    if within:
+        hidden = _with_iteration(show(root, run), iteration)
+        if hidden is not None:
+            raise filters.hidden_error(
+                f"iteration {iteration} of {run}", filter(None, [hidden.task])
+            )
+    first = entries[0].iteration
+    last = entries[-1].iteration
+    raise NotFound(f"the run {run} has no iteration {iteration}", hint=f"it has {first} to {last}")
+
+
+def _with_iteration(entries: Iterable[JournalEntry], iteration: int) -> JournalEntry | None:
     for entry in entries:
         if entry.iteration == iteration:
             return entry
-    for entry in show(root, entries[0].run) if within else ():
-        if entry.iteration == iteration:
-            raise filters.hidden_error(
-                f"iteration {iteration} of {entry.run}", filter(None, [entry.task])
-            )
-    span = f"{entries[0].iteration} to {entries[-1].iteration}"
-    raise NotFound(f"the run {entries[0].run} has no iteration {iteration}", hint=f"it has {span}")
+    return None
 
 
 def is_entry_id(name: str) -> bool:
-    """Whether a name is the id of an entry rather than of a run."""
+    """Return whether a name is the id of an entry rather than of a run."""
     return name.startswith(f"{JOURNAL_PREFIX}-")
 
 
 def search(
-    root: Path, words: str, which: JournalFilter = EVERY, *, limit: int | None = LIMIT
+    root: Path,
+    words: str,
+    which: JournalFilter = EVERY_ENTRY,
+    *,
+    limit: int | None = _DEFAULT_LIMIT,
 ) -> tuple[tuple[JournalMatch, ...], int]:
-    """Return the entries that match a text, best first, and how many there are in all."""
+    """Return the entries that match a text, best first, and the number of all."""
 
     def question(connection: sqlite3.Connection) -> tuple[tuple[JournalMatch, ...], int]:
         today = ids.today()
         ranked, ranked_entries = _rank_entries(connection, words, which.condition, today, limit)
-        matches = []
+        found: list[JournalMatch] = []
         for row, entry in ranked_entries:
             why = tuple(ranking.explain(row, ranked.words, today))
-            matches.append(JournalMatch(entry, round(row.score, 4), why, row.weak))
-        return tuple(matches), ranked.total
+            found.append(JournalMatch(entry, round(row.score, _SCORE_DIGITS), why, row.weak))
+        return tuple(found), ranked.total
 
     return index.ask(root, question)
 
 
 def _select_entries(connection: sqlite3.Connection, which: JournalFilter) -> list[JournalEntry]:
+    """Return the entries that a filter selects, newest first."""
     test, values = which.condition
     newest = f"{test} ORDER BY created_at DESC, run_id, iteration DESC, id"
     rows = queries.select_records(connection, Family.JOURNAL, newest, tuple(values))

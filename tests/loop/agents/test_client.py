@@ -144,17 +144,17 @@ def test_a_forced_end_has_a_reason() -> None:
     )
     assert forced_end(ProcessResult(-15, "", "", stopped=True)) == (
         StopReason.CANCELLED,
-        "it was stopped",
+        client.STOPPED,
     )
     assert forced_end(ProcessResult(-9, "", "", timed_out=True)) == (
         StopReason.TIMEOUT,
-        "it took too long and was ended",
+        client.TIMED_OUT,
     )
 
 
 def test_a_crash_has_the_end_of_the_error_output() -> None:
     assert describe_crash("x", ProcessResult(3, "", "a" * 9000 + "why\n")).endswith("why")
-    assert describe_crash("x", ProcessResult(-11, "", "")) == "x was ended by signal 11"
+    assert describe_crash("x", ProcessResult(-11, "", "")) == "x was killed by signal 11"
     assert describe_crash("x", ProcessResult(2, "", "")) == "x exited with 2"
 
 

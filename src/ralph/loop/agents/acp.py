@@ -1,6 +1,7 @@
-"""Any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
+"""Run any agent that speaks the Agent Client Protocol, with the protocol's SDK (the extra `acp`).
 
-Reading and edits inside the folder are allowed, the rest only with `bypass`; a read-only question gets such a mode.
+The agent may read anything and edit files inside the folder; everything else needs the permission
+`bypass`. A read-only prompt gets a mode of the agent that only reads, where it has one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, Never, assert_never, cast
 
 from acp import PROTOCOL_VERSION, Client, RequestError, schema, text_block
 from acp.client.connection import ClientSideConnection
@@ -25,40 +26,52 @@ from ralph.loop.agents.claude import READERS
 from ralph.storage import files
 
 BYPASS = "bypass"
-_TICK = 0.05
-_STOP_CHECK = 0.2
-_AUTH_REQUIRED = -32000
-_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # Claude Code behind the protocol
-_READ_ONLY_PROGRAMS = (
-    *_CLAUDE_PROGRAMS,
-    "opencode",
-)  # programs that have a mode, or tools, for reading alone
+_TICK_SECONDS = 0.05
+_STOP_CHECK_SECONDS = 0.2
+_AUTH_REQUIRED = -32000  # the protocol's error code
+_CLAUDE_PROGRAMS = ("claude-agent-acp", "claude-code-acp")  # they run Claude Code
+_READ_ONLY_PROGRAMS = (*_CLAUDE_PROGRAMS, "opencode")  # they have a mode, or tools, that only read
 _READ_KINDS = {"read", "search", "think"}
 _WRITE_KINDS = {"edit", "delete", "move"}
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "abs_path", "filePath")
-_MODES = {  # names of a mode by agent, the best first; `dontAsk` is Claude's, whose tools we choose
-    "read": ("dontAsk", "read-only", "readonly", "plan", "architect", "ask"),
-    "work": ("acceptEdits", "autoEdit", "auto_edit"),
-    BYPASS: ("bypassPermissions", "yolo"),
-}
+_MAX_TOOL_NAME_CHARACTERS = 60
+
+# What agents call their modes, in order of preference.
+_READ_MODES = (
+    "dontAsk",  # Claude Code's, whose tools we choose
+    "read-only",
+    "readonly",
+    "plan",
+    "architect",
+    "ask",
+)
+_WORK_MODES = ("acceptEdits", "autoEdit", "auto_edit")
+_BYPASS_MODES = ("bypassPermissions", "yolo")
+
 Session = schema.NewSessionResponse | schema.LoadSessionResponse | schema.ResumeSessionResponse
+ToolCallEvent = schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
+Interruption = Literal[StopReason.CANCELLED, StopReason.TIMEOUT]
+"""Why we ended a turn that the agent had not finished."""
 
 
 class _UnsupportedError(Exception):
     """The agent cannot do what the prompt needs."""
 
 
+# --- the agent ------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class Acp:
-    """An agent behind the protocol; `permission` may be `bypass`: everything is allowed."""
+    """An agent that speaks the protocol. The permission `bypass` allows it everything."""
 
     program: Sequence[str]
     permission: str = ""
     name: str = "acp"
-    settings: str = ""  # JSON for Claude's agent, on top of the user's own, to disable MCP servers
-    is_claude: bool = field(
-        init=False
-    )  # then it starts the servers of `.mcp.json` and accepts settings
+    settings: str = ""  # JSON for Claude Code, added to the user's settings to disable MCP servers
+    # Whether the program runs Claude Code, which starts the servers of `.mcp.json` and accepts
+    # settings.
+    is_claude: bool = field(init=False)
     reads_only: bool = field(init=False)  # whether the program enforces read-only prompts
 
     def __post_init__(self) -> None:
@@ -67,71 +80,45 @@ class Acp:
         self.reads_only = any(name in line for name in _READ_ONLY_PROGRAMS)
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new session or in the one it names."""
+        """Run one prompt, in a new session or in the one that it names."""
         with files.unnamed() as errors:
             return asyncio.run(self._run(ask, errors))
 
     async def _run(self, ask: Ask, errors: IO[str]) -> Reply:
-        listener = _AcpListener(ask, bypass=self.permission == BYPASS)
+        environment = client.agent_environment(ask)
         async with contextlib.AsyncExitStack() as stack:
-            start = process.start_async(
-                self.program, ask.folder, client.agent_environment(ask), errors
-            )
+            start = process.start_async(self.program, ask.folder, environment, errors)
             try:
                 program = await stack.enter_async_context(start)
             except (OSError, ValueError, IndexError) as error:
                 message = process.describe_start_error(self.program, ask.folder, error)
                 return Reply("", StopReason.UNAVAILABLE, error=message)
-            connection = ClientSideConnection(cast(Client, listener), program.stdin, program.stdout)
-            turn = asyncio.create_task(self._play_turn(connection, listener, ask))
-            try:
-                if (cut := await _wait_for_turn(turn, connection, listener, ask)) is not None:
-                    how = (
-                        "it was stopped"
-                        if cut is StopReason.CANCELLED
-                        else "it took too long and was ended"
-                    )
-                    return listener.reply(cut, how)
-                try:
-                    return listener.reply(turn.result())
-                except _UnsupportedError as error:
-                    return listener.reply(StopReason.CRASHED, str(error))
-                except RequestError as error:
-                    details = (
-                        error.data.get("details") if isinstance(error.data, dict) else error.data
-                    )
-                    message = (
-                        f"{error}: {details}"
-                        if isinstance(details, str) and details
-                        else str(error)
-                    )
-                    stop = (
-                        StopReason.UNAVAILABLE
-                        if error.code == _AUTH_REQUIRED
-                        else client.classify_error(message)
-                    )
-                    return listener.reply(stop, message)
-                except OSError:
-                    with contextlib.suppress(
-                        TimeoutError
-                    ):  # its last words may come a moment later
-                        await asyncio.wait_for(program.wait(), process.LINGER)
-                    errors.seek(0)
-                    words = errors.read().strip()[-client.ERROR_LENGTH :]
-                    message = f"ended in the middle: {words}" if words else "ended early"
-                    return listener.reply(StopReason.CRASHED, f"{self.program[0]} {message}")
-            finally:
-                turn.cancel()
-                with contextlib.suppress(
-                    asyncio.CancelledError, RequestError, OSError, _UnsupportedError
-                ):
-                    await turn
-                with contextlib.suppress(OSError):
-                    await connection.close()
+            return await self._converse(program, ask, errors)
+
+    async def _converse(
+        self, program: asyncio.subprocess.Process, ask: Ask, errors: IO[str]
+    ) -> Reply:
+        listener = _AcpListener(ask, bypass=self.permission == BYPASS)
+        connection = ClientSideConnection(cast(Client, listener), program.stdin, program.stdout)
+        turn = asyncio.create_task(self._play_turn(connection, listener, ask))
+        try:
+            interruption = await _wait_for_turn(turn, connection, listener, ask)
+            if interruption is not None:
+                return listener.reply(interruption, _describe_interruption(interruption))
+            return await self._finished_reply(turn, program, listener, errors)
+        finally:
+            turn.cancel()
+            with contextlib.suppress(
+                asyncio.CancelledError, RequestError, OSError, _UnsupportedError
+            ):
+                await turn
+            with contextlib.suppress(OSError):
+                await connection.close()
 
     async def _play_turn(
         self, connection: ClientSideConnection, listener: _AcpListener, ask: Ask
     ) -> StopReason:
+        """Open and configure the session, send the prompt, and wait until the turn ends."""
         version = schema.Implementation(name="ralph", version=__version__)
         initialized = await connection.initialize(
             PROTOCOL_VERSION, schema.ClientCapabilities(), version
@@ -139,60 +126,98 @@ class Acp:
         session = await self._open_session(
             connection, listener, ask, initialized.agent_capabilities
         )
-        modes = (
-            {mode.id for mode in session.modes.available_modes}
-            if session.modes is not None
-            else set()
-        )
-        kind = "read" if ask.read_only else BYPASS if self.permission == BYPASS else "work"
-        if (mode := next((mode for mode in _MODES[kind] if mode in modes), None)) is not None:
+        mode = self._find_mode(session, ask)
+        if mode is not None:
             await connection.set_session_mode(listener.session, mode)
-        for option in session.config_options or ():
-            if isinstance(option, schema.SessionConfigOptionSelect) and option.category == "model":
-                listener.model = ask.model or option.current_value
-                if listener.model != option.current_value:
-                    await connection.set_config_option(option.id, listener.session, ask.model)
-                break
-        listener.started = True  # what came before was history
+        await _choose_model(connection, session, listener, ask)
+        listener.started = True  # earlier updates replay the history
         response = await connection.prompt(listener.session, [text_block(ask.prompt)])
-        if response.stop_reason == "max_turn_requests":
-            return StopReason.MAX_TURNS
-        return (
-            StopReason(response.stop_reason)
-            if response.stop_reason in set(StopReason)
-            else StopReason.END_TURN
-        )
+        return _to_stop_reason(response.stop_reason)
 
     async def _open_session(
         self,
         connection: ClientSideConnection,
         listener: _AcpListener,
         ask: Ask,
-        can: schema.AgentCapabilities | None,
+        capabilities: schema.AgentCapabilities | None,
     ) -> Session:
         folder = os.path.realpath(ask.folder)
-        options = dict[str, Any]()
+        metadata = self._claude_metadata(ask)
+        if not ask.session:
+            new = await connection.new_session(folder, None, [], **metadata)
+            listener.session = new.session_id
+            return new
+        listener.session = ask.session
+        if _can_resume(capabilities):
+            return await connection.resume_session(ask.session, folder, None, [], **metadata)
+        if capabilities is not None and capabilities.load_session:
+            return await connection.load_session(folder, ask.session, [], None, **metadata)
+        raise _UnsupportedError("it cannot go on with an earlier session")
+
+    def _claude_metadata(self, ask: Ask) -> dict[str, Any]:
+        """Return options for Claude Code, which extend the protocol; other agents ignore them."""
+        options: dict[str, Any] = {}
         if ask.read_only:
             options = {"tools": list(READERS), "strictMcpConfig": True}
         elif self.settings:
             options = {"settings": json.loads(self.settings)}
-        meta = (
-            {"claudeCode": {"options": options}} if options else {}
-        )  # beyond the protocol; others ignore it
-        if not ask.session:
-            new = await connection.new_session(folder, None, [], **meta)
-            listener.session = new.session_id
-            return new
-        listener.session = ask.session
-        if (
-            can is not None
-            and can.session_capabilities is not None
-            and can.session_capabilities.resume is not None
-        ):
-            return await connection.resume_session(ask.session, folder, None, [], **meta)
-        if can is not None and can.load_session:
-            return await connection.load_session(folder, ask.session, [], None, **meta)
-        raise _UnsupportedError("it cannot go on with an earlier session")
+        if not options:
+            return {}
+        return {"claudeCode": {"options": options}}
+
+    def _find_mode(self, session: Session, ask: Ask) -> str | None:
+        """Return the preferred mode of those that the session offers."""
+        if session.modes is None:
+            return None
+        offered = {mode.id for mode in session.modes.available_modes}
+        preferred: Sequence[str]
+        if ask.read_only:
+            preferred = _READ_MODES
+        elif self.permission == BYPASS:
+            preferred = _BYPASS_MODES
+        else:
+            preferred = _WORK_MODES
+        for mode in preferred:
+            if mode in offered:
+                return mode
+        return None
+
+    async def _finished_reply(
+        self,
+        turn: asyncio.Task[StopReason],
+        program: asyncio.subprocess.Process,
+        listener: _AcpListener,
+        errors: IO[str],
+    ) -> Reply:
+        """Return the reply of a turn that has ended, in whatever way."""
+        try:
+            return listener.reply(turn.result())
+        except _UnsupportedError as error:
+            return listener.reply(StopReason.CRASHED, str(error))
+        except RequestError as error:
+            message = _describe_request_error(error)
+            if error.code == _AUTH_REQUIRED:
+                return listener.reply(StopReason.UNAVAILABLE, message)
+            return listener.reply(client.classify_error(message), message)
+        except OSError:
+            return listener.reply(
+                StopReason.CRASHED, await self._describe_early_exit(program, errors)
+            )
+
+    async def _describe_early_exit(
+        self, program: asyncio.subprocess.Process, errors: IO[str]
+    ) -> str:
+        # Its last error output may arrive a moment after the pipe is closed.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(program.wait(), process.LINGER)
+        errors.seek(0)
+        output = errors.read().strip()[-client.MAX_ERROR_CHARACTERS :]
+        if not output:
+            return f"{self.program[0]} exited before it answered"
+        return f"{self.program[0]} exited before it answered: {output}"
+
+
+# --- one turn -------------------------------------------------------------------------------------
 
 
 async def _wait_for_turn(
@@ -200,29 +225,100 @@ async def _wait_for_turn(
     connection: ClientSideConnection,
     listener: _AcpListener,
     ask: Ask,
-) -> StopReason | None:
-    """Show text until the turn has ended; return why it was cut short, if it was."""
-    deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
-    next_check = 0.0
+) -> Interruption | None:
+    """Show text until the turn ends. Return why it was interrupted, or None if it was not."""
+    deadline = process.deadline_after(ask.timeout)
+    next_stop_check = 0.0
     while True:
-        await asyncio.wait({turn}, timeout=max(0.0, min(_TICK, deadline - time.monotonic())))
+        remaining = max(0.0, deadline - time.monotonic())
+        await asyncio.wait({turn}, timeout=min(_TICK_SECONDS, remaining))
         listener.show()
         if turn.done():
             return None
-        cut = StopReason.TIMEOUT if time.monotonic() >= deadline else None
-        if time.monotonic() >= next_check:
-            next_check = time.monotonic() + _STOP_CHECK
-            cut = StopReason.CANCELLED if ask.stopped() else cut
-        if cut is not None:
-            if listener.session:
-                with contextlib.suppress(OSError):
-                    await connection.cancel(listener.session)
-                await asyncio.wait({turn}, timeout=process.GRACE)
-                listener.show()
-            return cut
+        interruption: Interruption | None = None
+        if time.monotonic() >= deadline:
+            interruption = StopReason.TIMEOUT
+        if time.monotonic() >= next_stop_check:
+            next_stop_check = time.monotonic() + _STOP_CHECK_SECONDS
+            if ask.stopped():
+                interruption = StopReason.CANCELLED
+        if interruption is not None:
+            await _cancel_turn(turn, connection, listener)
+            return interruption
+
+
+async def _cancel_turn(
+    turn: asyncio.Task[StopReason], connection: ClientSideConnection, listener: _AcpListener
+) -> None:
+    """Ask the agent to end its turn, and give it time to do so."""
+    if not listener.session:
+        return
+    with contextlib.suppress(OSError):
+        await connection.cancel(listener.session)
+    await asyncio.wait({turn}, timeout=process.GRACE)
+    listener.show()
+
+
+def _describe_interruption(interruption: Interruption) -> str:
+    match interruption:
+        case StopReason.CANCELLED:
+            return client.STOPPED
+        case StopReason.TIMEOUT:
+            return client.TIMED_OUT
+    assert_never(interruption)
+
+
+def _describe_request_error(error: RequestError) -> str:
+    details = error.data
+    if isinstance(details, dict):
+        details = details.get("details")
+    if isinstance(details, str) and details:
+        return f"{error}: {details}"
+    return str(error)
+
+
+def _to_stop_reason(reason: schema.StopReason) -> StopReason:
+    """Translate the protocol's stop reason into ours."""
+    match reason:
+        case "end_turn":
+            return StopReason.END_TURN
+        case "max_tokens":
+            return StopReason.MAX_TOKENS
+        case "max_turn_requests":
+            return StopReason.MAX_TURNS
+        case "refusal":
+            return StopReason.REFUSAL
+        case "cancelled":
+            return StopReason.CANCELLED
+    # Type checkers report a reason that a newer SDK adds. A running loop must not fail for it.
+    _unknown: Never = reason
+    return StopReason.END_TURN
+
+
+def _can_resume(capabilities: schema.AgentCapabilities | None) -> bool:
+    if capabilities is None or capabilities.session_capabilities is None:
+        return False
+    return capabilities.session_capabilities.resume is not None
+
+
+async def _choose_model(
+    connection: ClientSideConnection, session: Session, listener: _AcpListener, ask: Ask
+) -> None:
+    """Select the model that the prompt names, if the session offers a choice."""
+    for option in session.config_options or ():
+        if isinstance(option, schema.SessionConfigOptionSelect) and option.category == "model":
+            listener.model = ask.model or option.current_value
+            if listener.model != option.current_value:
+                await connection.set_config_option(option.id, listener.session, ask.model)
+            return
+
+
+# --- what the agent sends -------------------------------------------------------------------------
 
 
 class _AcpListener:
+    """Collects the reply from the agent's updates, and answers its requests for permission."""
+
     def __init__(self, ask: Ask, *, bypass: bool = False) -> None:
         self._ask = ask
         self._bypass = bypass
@@ -230,9 +326,8 @@ class _AcpListener:
         self.model = ask.model
         self.started = False
         self._texts: list[str] = []
-        self._shown = 0  # how many texts were shown
-        # the number of the text that begins the last message
-        self._final = 0
+        self._shown_count = 0
+        self._last_message_start = 0  # index of the text that begins the last message
         self._new_message = False
         self._calls: dict[str, _AcpToolCall] = {}
         self._cost = 0.0
@@ -242,27 +337,31 @@ class _AcpListener:
             return
         if isinstance(update, schema.AgentMessageChunk):
             if isinstance(update.content, schema.TextContentBlock) and update.content.text:
-                text = update.content.text
-                if self._new_message:  # after a tool call a new message begins
-                    text = f"\n\n{text}"
-                    self._final = len(self._texts)
-                    self._new_message = False
-                self._texts.append(text)
+                self._add_text(update.content.text)
         elif isinstance(update, schema.ToolCallStart | schema.ToolCallProgress):
             self._new_message = bool(self._texts)
             self._calls.setdefault(update.tool_call_id, _AcpToolCall()).merge(update)
-        elif (
-            isinstance(update, schema.UsageUpdate)
-            and update.cost is not None
-            and update.cost.currency == "USD"
-        ):
+        elif isinstance(update, schema.UsageUpdate):
+            self._add_usage(update)
+
+    def _add_text(self, text: str) -> None:
+        """Add a piece of a message. The first one after a tool call begins a new message."""
+        if self._new_message:
+            text = f"\n\n{text}"
+            self._last_message_start = len(self._texts)
+            self._new_message = False
+        self._texts.append(text)
+
+    def _add_usage(self, update: schema.UsageUpdate) -> None:
+        if update.cost is not None and update.cost.currency == "USD":
             self._cost = update.cost.amount
 
     def show(self) -> None:
-        """Show new text; not in the callback, since the SDK swallows exceptions there."""
-        while self._shown < len(self._texts):
-            self._shown += 1
-            self._ask.show(self._texts[self._shown - 1])
+        """Show new text. The callback cannot do it, because the SDK swallows its exceptions."""
+        while self._shown_count < len(self._texts):
+            text = self._texts[self._shown_count]
+            self._shown_count += 1
+            self._ask.show(text)
 
     async def request_permission(
         self,
@@ -273,32 +372,62 @@ class _AcpListener:
     ) -> schema.RequestPermissionResponse:
         call = self._calls.setdefault(tool_call.tool_call_id, _AcpToolCall())
         call.merge(tool_call)
-        inside = bool(call.paths) and all(
-            client.is_inside(path, self._ask.folder) for path in call.paths
-        )
-        may_write = self._bypass or (call.kind in _WRITE_KINDS and inside)
-        allowed = call.kind in _READ_KINDS or (may_write and not self._ask.read_only)
+        allowed = self._is_allowed(call)
         call.refused = not allowed
-        kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
-        option = next((option for kind in kinds for option in options if option.kind == kind), None)
+        option = _find_option(options, allowed=allowed)
         if option is None:
-            return schema.RequestPermissionResponse(
-                outcome=schema.DeniedOutcome(outcome="cancelled")
-            )
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
-        return schema.RequestPermissionResponse(outcome=outcome)
+            denied = schema.DeniedOutcome(outcome="cancelled")
+            return schema.RequestPermissionResponse(outcome=denied)
+        selected = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
+        return schema.RequestPermissionResponse(outcome=selected)
+
+    def _is_allowed(self, call: _AcpToolCall) -> bool:
+        if call.kind in _READ_KINDS:
+            return True
+        if self._ask.read_only:
+            return False
+        if self._bypass:
+            return True
+        if call.kind not in _WRITE_KINDS or not call.paths:
+            return False
+        return all(client.is_inside(path, self._ask.folder) for path in call.paths)
 
     def reply(self, stop: StopReason, error: str = "") -> Reply:
-        calls = tuple(call.to_tool_call(self._ask) for call in self._calls.values())
-        text = "".join(self._texts)
-        session = self.session or self._ask.session
-        final = sum(map(len, self._texts[: self._final]))
-        outputs = tuple(output for call in self._calls.values() for output in call.outputs)
-        return Reply(text, stop, calls, self.model, self._cost, session, error, final, outputs)
+        earlier_texts = self._texts[: self._last_message_start]
+        outputs: list[str] = []
+        for call in self._calls.values():
+            outputs += call.outputs
+        return Reply(
+            "".join(self._texts),
+            stop,
+            calls=tuple(call.to_tool_call(self._ask) for call in self._calls.values()),
+            model=self.model,
+            cost=self._cost,
+            session=self.session or self._ask.session,
+            error=error,
+            final=sum(map(len, earlier_texts)),
+            outputs=tuple(outputs),
+        )
+
+
+def _find_option(
+    options: list[schema.PermissionOption], *, allowed: bool
+) -> schema.PermissionOption | None:
+    """Return the option to select: for this one call, if the agent offers that."""
+    kinds = ("reject_once", "reject_always")
+    if allowed:
+        kinds = ("allow_once", "allow_always")
+    for kind in kinds:
+        for option in options:
+            if option.kind == kind:
+                return option
+    return None
 
 
 @dataclass(slots=True)
 class _AcpToolCall:
+    """A tool call, put together from several updates."""
+
     title: str = ""
     kind: str = ""
     status: str = ""
@@ -306,38 +435,47 @@ class _AcpToolCall:
     paths: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
 
-    def merge(
-        self, update: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
-    ) -> None:
-        tool = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
-        self.title = str(tool or self.title or update.title or "")
+    def merge(self, update: ToolCallEvent) -> None:
+        tool_name = client.get_object(update.field_meta or {}, "claudeCode").get("toolName")
+        self.title = str(tool_name or self.title or update.title or "")
         self.kind = update.kind or self.kind
         self.status = update.status or self.status
-        edits = (
-            block
-            for block in update.content or ()
-            if isinstance(block, schema.FileEditToolCallContent)
-        )
-        self.paths += [each.path for each in (*(update.locations or ()), *edits)]
-        blocks = (
-            block.content
-            for block in update.content or ()
-            if isinstance(block, schema.ContentToolCallContent)
-        )
-        outputs = [block.text for block in blocks if isinstance(block, schema.TextContentBlock)]
-        raw = update.raw_output
-        if raw:
-            outputs.append(raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False))
-        self.outputs = outputs or self.outputs  # an update replaces what was there
-        arguments = update.raw_input if isinstance(update.raw_input, Mapping) else {}
-        self.paths += [
-            path for key in _PATH_ARGUMENTS if isinstance(path := arguments.get(key), str) and path
-        ]
+        self.paths += _paths_in(update)
+        self.outputs = _outputs_in(update) or self.outputs  # new output replaces the earlier one
 
     def to_tool_call(self, ask: Ask) -> ToolCall:
         ok = self.status != "failed" and not self.refused
-        files = tuple(dict.fromkeys(client.relative_path(path, ask.folder) for path in self.paths))
-        name = self.title.split("\n")[0][:60] or self.kind or "tool"
-        return ToolCall(
-            name, files, ok, writes=ok and self.status == "completed" and self.kind in _WRITE_KINDS
-        )
+        paths = [client.relative_path(path, ask.folder) for path in self.paths]
+        first_line = self.title.split("\n")[0]
+        name = first_line[:_MAX_TOOL_NAME_CHARACTERS] or self.kind or "tool"
+        writes = ok and self.status == "completed" and self.kind in _WRITE_KINDS
+        return ToolCall(name, tuple(dict.fromkeys(paths)), ok, writes)
+
+
+def _paths_in(update: ToolCallEvent) -> list[str]:
+    """Return the files that an update names: its locations, its edits and its arguments."""
+    paths = [location.path for location in update.locations or ()]
+    for block in update.content or ():
+        if isinstance(block, schema.FileEditToolCallContent):
+            paths.append(block.path)
+    if isinstance(update.raw_input, Mapping):
+        for key in _PATH_ARGUMENTS:
+            argument = update.raw_input.get(key)
+            if isinstance(argument, str) and argument:
+                paths.append(argument)
+    return paths
+
+
+def _outputs_in(update: ToolCallEvent) -> list[str]:
+    outputs: list[str] = []
+    for block in update.content or ():
+        if not isinstance(block, schema.ContentToolCallContent):
+            continue
+        if isinstance(block.content, schema.TextContentBlock):
+            outputs.append(block.content.text)
+    if isinstance(update.raw_output, str):
+        if update.raw_output:
+            outputs.append(update.raw_output)
+    elif update.raw_output:
+        outputs.append(json.dumps(update.raw_output, ensure_ascii=False))
+    return outputs

@@ -1,6 +1,7 @@
-"""Which agents exist, which are installed and answer, and which one a loop uses.
+"""List the agents, check which of them are installed and answer, and create the one of a loop.
 
-In a loop, Claude Code leaves out MCP servers that do not answer, need a login, or came with the repository untrusted.
+In a loop, Claude Code runs without the MCP servers that do not answer, that need a login, or that
+came with the repository and are not trusted.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ from ralph.loop.agents.client import CommandAgent, split_command
 NAMES = ("claude", "codex", "acp", "command", "scripted")
 AUTO = "auto"
 ACP_PROGRAM = "claude-agent-acp"
-_VERSION_TIMEOUT = 20.0
-_ANSWER_TIMEOUT = 60.0
+_PROGRAMS = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
+"""The usual program of each agent that has one."""
+_VERSION_SECONDS = 20.0  # how long `--version` may take
+_ANSWER_SECONDS = 60.0  # how long an agent may take to answer
 _QUESTION = "Answer with the single word READY. Use no tools and change nothing."
+
+
+# --- creating -------------------------------------------------------------------------------------
 
 
 def create_agent(
@@ -36,118 +42,180 @@ def create_agent(
     permission: str = "",
     script: Path | None = None,
 ) -> Agent:
-    """Return the agent of this name; `command` is its program where that is not the usual one."""
+    """Return the agent of this name.
+
+    `command` replaces its usual program. Raises UsageError if there is no such agent, or if its
+    program, script or extra is missing.
+    """
     name = resolve_name(name)
     if name == "claude":
-        return claude.Claude(
-            split_command(command) if command else ("claude",), permission or claude.PERMISSION
-        )
+        return claude.Claude(_agent_program(name, command), permission or claude.PERMISSION)
     if name == "codex":
-        return codex.Codex(
-            split_command(command) if command else ("codex",), permission or codex.SANDBOX
-        )
+        return codex.Codex(_agent_program(name, command), permission or codex.SANDBOX)
     if name == "acp":
         with needs_extra("acp", "the agent 'acp'"):
             from ralph.loop.agents.acp import Acp
-        return Acp(split_command(command) if command else (ACP_PROGRAM,), permission)
+        return Acp(_agent_program(name, command), permission)
     if name == "command":
         return CommandAgent(command)
     if name == "scripted":
         if script is None:
             raise UsageError(
-                "the agent 'scripted' needs a script", hint="name a JSON file with a list of steps"
+                "the agent 'scripted' needs a script",
+                hint="name a JSON file that contains a list of steps",
             )
         return scripted.load_script(script)
     raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join((AUTO, *NAMES))}")
 
 
+def _agent_program(name: str, command: str | Sequence[str]) -> Sequence[str]:
+    if command:
+        return split_command(command)
+    return (_PROGRAMS[name],)
+
+
 def resolve_name(name: str) -> str:
-    """Return the agent's name; for `auto`, the first of claude and codex that is installed."""
+    """Return the agent's name. For `auto`, it is the first of claude and codex that is installed.
+
+    Raises UsageError if neither of them is installed.
+    """
     if name not in ("", AUTO):
         return name
     for installed in ("claude", "codex"):
         if shutil.which(installed):
             return installed
-    hint = "install one of them, or name an agent: `ralph loop agents` shows what there is"
-    raise UsageError("neither claude nor codex is installed", hint=hint)
+    raise UsageError(
+        "neither claude nor codex is installed",
+        hint="install one of them, or choose another agent: `ralph loop agents` lists them",
+    )
+
+
+# --- checking -------------------------------------------------------------------------------------
 
 
 def list_agents(folder: Path) -> list[dict[str, Any]]:
-    """Return every agent with whether it is usable here, its version and path, and a note on what is missing."""
-    acp = {"usable": True, "note": "any program that speaks it, by --command"}
-    if not has_extra("acp"):
-        acp = {"usable": False, "note": f"needs the extra 'acp': {add_command('acp')}"}
-    elif shutil.which(ACP_PROGRAM):
-        acp = _find_program(ACP_PROGRAM, folder)
+    """Return every agent: whether it is usable here, its version, its path, and what is missing."""
     agents = {
         "claude": _find_program("claude", folder),
         "codex": _find_program("codex", folder),
-        "acp": acp,
+        "acp": _find_acp(folder),
         "command": {"usable": True, "note": "any program, by --command"},
         "scripted": {"usable": True, "note": "plays a file of steps, by --command FILE"},
     }
-    unknown = {"usable": False, "version": "", "path": "", "note": ""}
-    return [{"name": name, **unknown, **agent} for name, agent in agents.items()]
+    defaults = {"usable": False, "version": "", "path": "", "note": ""}
+    return [{"name": name, **defaults, **agent} for name, agent in agents.items()]
+
+
+def _find_acp(folder: Path) -> dict[str, Any]:
+    if not has_extra("acp"):
+        return {"usable": False, "note": f"needs the extra 'acp': {add_command('acp')}"}
+    if shutil.which(ACP_PROGRAM):
+        return _find_program(ACP_PROGRAM, folder)
+    return {"usable": True, "note": "any program that speaks the protocol, by --command"}
 
 
 def _find_program(program: str, folder: Path) -> dict[str, Any]:
-    if (path := shutil.which(program)) is None:
+    path = shutil.which(program)
+    if path is None:
         return {"note": f"{program} is not on the PATH"}
-    result = process.run([path, "--version"], cwd=folder, timeout=_VERSION_TIMEOUT)
+    result = process.run([path, "--version"], cwd=folder, timeout=_VERSION_SECONDS)
     if result.code != 0:
-        error = (result.err.strip().splitlines() or ["no words"])[-1]
-        return {"path": path, "note": f"it does not start: {error}"}
-    return {"usable": True, "path": path, "version": (result.out.strip().splitlines() or [""])[0]}
+        error_lines = result.err.strip().splitlines() or ["no error message"]
+        return {"path": path, "note": f"it does not start: {error_lines[-1]}"}
+    version_lines = result.out.strip().splitlines() or [""]
+    return {"usable": True, "path": path, "version": version_lines[0]}
 
 
 def check_agents(root: Path, name: str = "", command: str = "") -> list[dict[str, Any]]:
-    """Ask this agent, or each that is installed, for one word: its `answer`, or in `note` why there is none."""
+    """Ask the named agent, or each that is installed, for one word.
+
+    Each result has the agent's `answer`, or a `note` that says why there is none. Raises
+    UsageError if there is no agent of that name.
+    """
     if name and name not in NAMES:
         raise UsageError(f"there is no agent {name!r}", hint=f"one of: {', '.join(NAMES)}")
-    checks = []
+    checks: list[dict[str, Any]] = []
     for listed in list_agents(root):
-        if listed["name"] == name if name else listed["path"]:
-            try:
-                agent = loop_agent(root, Loop(agent=listed["name"], agent_command=command))
-                about: dict[str, Any] = {
-                    "read_only": agent.reads_only,
-                    "environment": {"RALPH_DISABLE": "1"},
-                }
-                reply = agent.run(Ask(_QUESTION, root, timeout=_ANSWER_TIMEOUT, **about))
-                answer = reply.text.strip() if reply.stop is StopReason.END_TURN else ""
-                note = "" if answer else reply.error or f"it ended without an answer ({reply.stop})"
-            except RalphError as error:
-                answer = ""
-                note = error.message
-            checks.append({**listed, "answer": answer, "note": note})
+        if name:
+            is_chosen = listed["name"] == name
+        else:
+            is_chosen = bool(listed["path"])
+        if is_chosen:
+            checks.append({**listed, **_check_agent(root, listed["name"], command)})
     return checks
 
 
+def _check_agent(root: Path, name: str, command: str) -> dict[str, str]:
+    try:
+        agent = loop_agent(root, Loop(agent=name, agent_command=command))
+        reply = agent.run(
+            Ask(
+                _QUESTION,
+                root,
+                read_only=agent.reads_only,
+                timeout=_ANSWER_SECONDS,
+                environment={"RALPH_DISABLE": "1"},
+            )
+        )
+    except RalphError as error:
+        return {"answer": "", "note": error.message}
+    answer = reply.text.strip()
+    if reply.stop is StopReason.END_TURN and answer:
+        return {"answer": answer, "note": ""}
+    return {"answer": "", "note": reply.error or f"it ended without an answer ({reply.stop})"}
+
+
+# --- the agent of a loop --------------------------------------------------------------------------
+
+
 def loop_agent(root: Path, loop: Loop, tell: Callable[[str], None] = ignore_text) -> Agent:
-    """Return the agent that the config names for loops; UsageError when its program is missing."""
+    """Return the agent that the config names for loops.
+
+    Raises UsageError if its program is missing. `tell` receives a line about each MCP server that
+    Claude Code must not use.
+    """
     if loop.agent == "scripted":
-        return create_agent(
-            loop.agent, script=root / loop.agent_command if loop.agent_command else None
-        )
-    programs = {"claude": "claude", "codex": "codex", "acp": ACP_PROGRAM}
-    program = (
-        split_command(loop.agent_command)[0] if loop.agent_command else programs.get(loop.agent, "")
-    )
-    if program and shutil.which(str(root / program) if "/" in program else program) is None:
-        hint = (
-            "`ralph loop agents` shows which agents there are; --agent and --command name another"
-        )
-        raise UsageError(f"{program}: there is no such program", hint=hint)
+        script = None
+        if loop.agent_command:
+            script = root / loop.agent_command
+        return create_agent(loop.agent, script=script)
+    _check_program(root, loop)
     name = resolve_name(loop.agent)
-    is_default = loop.permission == Loop().permission  # which is Claude Code's mode
-    permission = "" if is_default and name != "claude" else loop.permission
+    permission = loop.permission
+    if permission == Loop().permission and name != "claude":
+        permission = ""  # the default is a mode of Claude Code, which other agents do not have
     agent = create_agent(name, command=loop.agent_command, permission=permission)
-    if (claude_agent := as_claude(agent)) is not None:
-        try:
-            states = servers.server_status(root, os.environ, refresh=True)[0]
-        except RalphError:  # Claude Code reports a broken file of servers itself
-            return agent
-        for line in servers.describe_denied(states):
-            tell(line)
-        claude_agent.settings = servers.denying_settings(states)
+    _deny_servers(root, agent, tell)
     return agent
+
+
+def _check_program(root: Path, loop: Loop) -> None:
+    """Raise UsageError if the program of the configured agent is not installed."""
+    program = _PROGRAMS.get(loop.agent, "")
+    if loop.agent_command:
+        program = split_command(loop.agent_command)[0]
+    if not program:
+        return
+    location = program
+    if "/" in program:
+        location = str(root / program)
+    if shutil.which(location) is None:
+        raise UsageError(
+            f"{program}: there is no such program",
+            hint="`ralph loop agents` lists the agents; choose another one with --agent"
+            " or --command",
+        )
+
+
+def _deny_servers(root: Path, agent: Agent, tell: Callable[[str], None]) -> None:
+    """Disable the MCP servers that Claude Code must not use, and report them."""
+    claude_agent = as_claude(agent)
+    if claude_agent is None:
+        return
+    try:
+        states = servers.server_status(root, os.environ, refresh=True)[0]
+    except RalphError:  # Claude Code itself reports a broken file of servers
+        return
+    for line in servers.describe_denied(states):
+        tell(line)
+    claude_agent.settings = servers.denying_settings(states)

@@ -1,6 +1,7 @@
-"""Claude Code as an agent: `claude -p` with a stream of JSON events.
+"""Run Claude Code as an agent: `claude -p`, which prints a stream of JSON events.
 
-The reply is all text of the main conversation. Read-only means reading tools: plan mode leaves a shell to a classifier.
+The reply is all text of the main conversation. A read-only prompt gets only reading tools, because
+in plan mode a classifier decides what a shell may do.
 """
 
 from __future__ import annotations
@@ -17,69 +18,74 @@ PERMISSION = "acceptEdits"
 BYPASS = "bypassPermissions"
 WRITERS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 READERS = ("Read", "Glob", "Grep")
-_STOPS = {
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
+_DENIED_ARGUMENTS = ("command", "file_path", "url")
+_MAX_DENIAL_CHARACTERS = 200
+_PLACEHOLDER_MODEL = "<synthetic>"  # the model of messages that Claude Code writes itself
+_STOP_REASONS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "refusal": StopReason.REFUSAL,
 }
+"""The API's stop reasons that do not mean the end of a turn."""
 
 
 @runtime_checkable
 class AcceptsClaudeSettings(Protocol):
-    """An agent whose program may be Claude Code, by itself or behind ACP."""
+    """An agent whose program may be Claude Code, either directly or through ACP."""
 
     settings: str
     is_claude: bool
 
 
 def as_claude(agent: Agent) -> AcceptsClaudeSettings | None:
-    """Return the agent if it is Claude Code, else None."""
-    return agent if isinstance(agent, AcceptsClaudeSettings) and agent.is_claude else None
+    """Return the agent if it is Claude Code, otherwise None."""
+    if isinstance(agent, AcceptsClaudeSettings) and agent.is_claude:
+        return agent
+    return None
 
 
 @dataclass(slots=True)
 class Claude:
-    """Claude Code; `permission` is its permission mode for unattended work."""
+    """Claude Code. `permission` is its permission mode for unattended work."""
 
     program: Sequence[str] = ("claude",)
     permission: str = PERMISSION
     name: str = "claude"
     reads_only: bool = True
-    settings: str = ""  # JSON on top of the user's own, to disable MCP servers
+    settings: str = ""  # JSON, added to the user's settings to disable MCP servers
     is_claude: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new conversation or in the one it names."""
+        """Run one prompt, in a new conversation or in the one that it names."""
         return client.run_client(self.command_line(ask), ask, ClaudeEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
-        """Return the command line for a prompt, which itself goes to standard input."""
+        """Return the command line for a prompt; the prompt itself goes to standard input."""
         argv = [*self.program, "-p", "--output-format", "stream-json", "--verbose"]
         if ask.read_only:
-            argv += [
-                "--permission-mode",
-                "dontAsk",
-                "--tools",
-                ",".join(READERS),
-                "--strict-mcp-config",
-            ]
+            argv += ["--permission-mode", "dontAsk", "--tools", ",".join(READERS)]
+            argv.append("--strict-mcp-config")
+        elif self.permission == "bypass":
+            argv += ["--permission-mode", BYPASS]
         elif self.permission:
-            argv += [
-                "--permission-mode",
-                BYPASS if self.permission == "bypass" else self.permission,
-            ]
+            argv += ["--permission-mode", self.permission]
         if self.settings and not ask.read_only:
             argv += ["--settings", self.settings]
         if ask.model:
             argv += ["--model", ask.model]
         if ask.session:
             argv += ["--resume", ask.session]
-        rules = [
-            f"Bash({command}:*)"
-            for command in ask.allowed
-            if not ask.read_only and ")" not in command
-        ]
-        return [*argv, "--allowedTools", *rules] if rules else argv
+        rules = _permission_rules(ask)
+        if rules:
+            argv += ["--allowedTools", *rules]
+        return argv
+
+
+def _permission_rules(ask: Ask) -> list[str]:
+    if ask.read_only:
+        return []
+    return [f"Bash({command}:*)" for command in ask.allowed if ")" not in command]
 
 
 class ClaudeEventReader(client.EventReader):
@@ -96,43 +102,48 @@ class ClaudeEventReader(client.EventReader):
             case "assistant":
                 self._read_message(event)
             case "user":
-                for block in get_objects(get_object(event, "message"), "content"):
-                    call_id = get_text(block, "tool_use_id")
-                    if get_text(block, "type") == "tool_result":
-                        self.outputs.append(client.content_text(block.get("content")))
-                    if call_id in self.calls and block.get("is_error") is True:
-                        self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
+                self._read_tool_results(event)
             case "result":
                 self._result = event
                 self.cost = get_number(event, "total_cost_usd")
-                for denied in get_objects(event, "permission_denials"):
-                    what = get_object(denied, "tool_input")
-                    names = [get_text(what, key) for key in ("command", "file_path", "url")]
-                    self.refused.append(
-                        " ".join(filter(None, [get_text(denied, "tool_name"), *names]))[:200]
-                    )
+                for denial in get_objects(event, "permission_denials"):
+                    self.refused.append(_describe_denial(denial))
 
     def _read_message(self, event: Mapping[str, object]) -> None:
         message = get_object(event, "message")
-        of_subagent = bool(event.get("parent_tool_use_id"))
-        of_error = event.get("is_api_error_message") is True or "error" in event
-        if (model := get_text(message, "model")) and model != "<synthetic>" and not of_subagent:
+        is_subagent = bool(event.get("parent_tool_use_id"))
+        is_error = event.get("is_api_error_message") is True or "error" in event
+        model = get_text(message, "model")
+        if model and model != _PLACEHOLDER_MODEL and not is_subagent:
             self.model = model
         for block in get_objects(message, "content"):
-            if get_text(block, "type") == "tool_use":
-                arguments = get_object(block, "input")
-                name = get_text(block, "name") or "tool"
-                paths = [get_text(arguments, key) for key in ("file_path", "notebook_path", "path")]
-                self.add_call(name, paths, get_text(block, "id"), writes=name in WRITERS)
-            elif (
-                get_text(block, "type") == "text"
-                and get_text(block, "text")
-                and not (of_subagent or of_error)
-            ):
-                self.add_text(get_text(block, "text"))
+            match get_text(block, "type"):
+                case "tool_use":
+                    self._add_tool_use(block)
+                case "text":
+                    text = get_text(block, "text")
+                    if text and not is_subagent and not is_error:
+                        self.add_text(text)
+
+    def _add_tool_use(self, block: Mapping[str, object]) -> None:
+        arguments = get_object(block, "input")
+        name = get_text(block, "name") or "tool"
+        paths = [get_text(arguments, key) for key in _PATH_ARGUMENTS]
+        self.add_call(name, paths, get_text(block, "id"), writes=name in WRITERS)
+
+    def _read_tool_results(self, event: Mapping[str, object]) -> None:
+        for block in get_objects(get_object(event, "message"), "content"):
+            if get_text(block, "type") == "tool_result":
+                self.outputs.append(client.content_text(block.get("content")))
+            call_id = get_text(block, "tool_use_id")
+            if call_id in self.calls and block.get("is_error") is True:
+                self.calls[call_id] = replace(self.calls[call_id], ok=False, writes=False)
 
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why it ended; without other text the result's counts."""
+        """Return why Claude Code ended, and its error.
+
+        If no message had a text, the result's text becomes the reply.
+        """
         end = self._result
         if end is None:
             if result.code == 0 and self.texts:
@@ -140,26 +151,38 @@ class ClaudeEventReader(client.EventReader):
             message = client.describe_crash("claude", result)
             return client.classify_error(message), message
         subtype = get_text(end, "subtype")
-        text = get_text(end, "result")
         if subtype == "error_max_turns":
-            return StopReason.MAX_TURNS, "it reached its highest number of turns"
+            return StopReason.MAX_TURNS, "it reached its maximum number of turns"
         if end.get("is_error") is True or subtype.startswith("error"):
-            errors = end.get("errors")
-            messages = (
-                [error for error in errors if isinstance(error, str)]
-                if isinstance(errors, list)
-                else []
-            )
-            message = (text or "\n".join(messages)).strip()[-client.ERROR_LENGTH :]
-            message = message or client.describe_crash("claude", result)
-            status = int(get_number(end, "api_error_status"))
-            stop = client.classify_error(message, status)
-            no_answer = (
-                get_text(end, "terminal_reason") == "api_error" and not status
-            )  # no network or no login
-            return (
-                StopReason.UNAVAILABLE if no_answer and stop is StopReason.CRASHED else stop,
-                message,
-            )
-        self.texts = self.texts or [text]
-        return _STOPS.get(get_text(end, "stop_reason"), StopReason.END_TURN), ""
+            message = _error_message(end) or client.describe_crash("claude", result)
+            return _classify_failed_result(end, message), message
+        if not self.texts:
+            self.texts = [get_text(end, "result")]
+        return _STOP_REASONS.get(get_text(end, "stop_reason"), StopReason.END_TURN), ""
+
+
+def _describe_denial(denial: Mapping[str, object]) -> str:
+    """Return the tool that was not permitted, and what it was to work on."""
+    arguments = get_object(denial, "tool_input")
+    words = [get_text(denial, "tool_name")]
+    words += [get_text(arguments, key) for key in _DENIED_ARGUMENTS]
+    return " ".join(filter(None, words))[:_MAX_DENIAL_CHARACTERS]
+
+
+def _error_message(end: Mapping[str, object]) -> str:
+    message = get_text(end, "result")
+    if not message:
+        errors = end.get("errors")
+        if isinstance(errors, list):
+            message = "\n".join(error for error in errors if isinstance(error, str))
+    return message.strip()[-client.MAX_ERROR_CHARACTERS :]
+
+
+def _classify_failed_result(end: Mapping[str, object], message: str) -> StopReason:
+    status = int(get_number(end, "api_error_status"))
+    stop = client.classify_error(message, status)
+    # An API error without a status: there is no network, or nobody is logged in.
+    is_unreachable = get_text(end, "terminal_reason") == "api_error" and not status
+    if is_unreachable and stop is StopReason.CRASHED:
+        return StopReason.UNAVAILABLE
+    return stop

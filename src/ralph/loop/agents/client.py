@@ -1,7 +1,9 @@
-"""What agents have in common (environment, paths, JSON events, failures), and any program as an agent.
+"""Share what the agents have in common, and run any program as an agent.
 
-The agent gets our environment (a user's key must reach it) without the variables of an enclosing session. Error texts
-change with every version of a client, so an HTTP status decides; the rest is a crash, after which the loop tries again.
+Agents have in common their environment, paths, JSON events and failures. An agent inherits our
+environment, because a user's API key must reach it, without the variables of an enclosing session.
+Error texts change with every version of a client, so the HTTP status decides how an error is
+classified, if it is known. Every other error is a crash, after which the loop tries again.
 """
 
 from __future__ import annotations
@@ -18,12 +20,17 @@ from ralph.core import process
 from ralph.core.errors import UsageError
 from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 
-ERROR_LENGTH = 2000  # characters of a program's error output that are reported
-LONGEST_LINE = (
-    1 << 27
-)  # characters; no client prints a longer line, only a program that has run wild
-_PROMPT = "{prompt}"
-_OUTPUT_LIMIT = 4000  # characters of either stream: output is parsed as it arrives, and of the errors the end matters
+MAX_ERROR_CHARACTERS = 2000  # of a program's error output that are reported
+_MAX_LINE_CHARACTERS = 1 << 27  # only a program that is out of control prints a longer line
+STOPPED = "it was stopped"
+TIMED_OUT = "it took too long and was stopped"
+_PROMPT_PLACEHOLDER = "{prompt}"
+_BETWEEN_TEXTS = "\n\n"
+
+# Characters of either stream. Output is parsed as it arrives, and only the end of the errors
+# matters.
+_OUTPUT_LIMIT = 4000
+
 _SESSION_VARIABLES = frozenset(
     {
         "AI_AGENT",
@@ -40,80 +47,99 @@ _SESSION_VARIABLES = frozenset(
 )
 _SESSION_PREFIXES = ("CLAUDE_CODE_MESSAGING_", "CLAUDE_CODE_SESSION_", "CLAUDE_PLUGIN_")
 
-_RETRY_STATUS = {401, 402, 403, 404, 407, 408, 425, 429}
+_TRANSIENT_STATUSES = {401, 402, 403, 404, 407, 408, 425, 429}
+_FIRST_SERVER_ERROR = 500
 _STATUS = re.compile(r"(?:status:?|API Error:?|HTTP|rejected)\s*\(?(\d{3})\b")
 _TOO_LONG = re.compile(
     r"prompt is too long|context (?:window|length)|too many tokens|request too large", re.I
 )
 _UNAVAILABLE = re.compile(
-    r"not logged in|log ?in required|please (?:run /login|log ?in)|authenticat|unauthori[sz]ed|api key"
-    r"|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit|temporarily"
-    r"|connection (?:refused|reset|error|failed|closed)|ECONN|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|network|fetch failed"
-    r"|stream disconnected|error sending request|timed out|dns|model.{0,60}(?:not found|not exist|not supported)",
+    r"not logged in|log ?in required|please (?:run /login|log ?in)|authenticat|unauthori[sz]ed"
+    r"|api key|credit balance|quota|usage limit|rate.?limit|overloaded|high demand|retry limit"
+    r"|temporarily|connection (?:refused|reset|error|failed|closed)|ECONN|ENOTFOUND|ETIMEDOUT"
+    r"|EAI_AGAIN|network|fetch failed|stream disconnected|error sending request|timed out|dns"
+    r"|model.{0,60}(?:not found|not exist|not supported)",
     re.I,
 )
 
 
+# --- environment and paths ------------------------------------------------------------------------
+
+
 def without_session(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables of an enclosing Claude Code session."""
-    return {
-        name: value
-        for name, value in env.items()
-        if name not in _SESSION_VARIABLES and not name.startswith(_SESSION_PREFIXES)
-    }
+    kept: dict[str, str] = {}
+    for name, value in env.items():
+        if name not in _SESSION_VARIABLES and not name.startswith(_SESSION_PREFIXES):
+            kept[name] = value
+    return kept
 
 
 def agent_environment(ask: Ask) -> dict[str, str]:
-    """Return our environment with the prompt's on top."""
+    """Return our environment, with the prompt's variables added."""
     return without_session(os.environ) | dict(ask.environment)
 
 
 def relative_path(path: str, folder: Path) -> str:
-    """Return a path relative to the folder, or unchanged when it is outside."""
+    """Return a path relative to the folder, or unchanged if it is outside the folder."""
     if not is_inside(path, folder):
         return path
     return os.path.relpath(os.path.realpath(folder / path), os.path.realpath(folder))
 
 
 def is_inside(path: str, folder: Path) -> bool:
-    """Whether a file lies in the folder, links followed."""
+    """Return whether a file is inside the folder, after following symbolic links."""
     if not path or "\0" in path:
         return False
     return Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder))
 
 
+# --- failures -------------------------------------------------------------------------------------
+
+
 def classify_error(message: str, status: int = 0) -> StopReason:
-    """Classify a client's error; `status` is the model API's, if known."""
-    match = _STATUS.search(message)
-    status = status or (int(match[1]) if match else 0)
+    """Classify a client's error. `status` is the HTTP status of the model's API, 0 if unknown."""
+    if not status:
+        match = _STATUS.search(message)
+        if match is not None:
+            status = int(match[1])
     if _TOO_LONG.search(message):
         return StopReason.MAX_TOKENS
-    if status in _RETRY_STATUS or status >= 500 or (status == 0 and _UNAVAILABLE.search(message)):
+    if status in _TRANSIENT_STATUSES or status >= _FIRST_SERVER_ERROR:
+        return StopReason.UNAVAILABLE
+    if status == 0 and _UNAVAILABLE.search(message):
         return StopReason.UNAVAILABLE
     return StopReason.CRASHED
 
 
 def forced_end(result: ProcessResult) -> tuple[StopReason, str] | None:
-    """Return reason and message when a program could not end by itself."""
+    """Return the stop reason and a message if a program did not start or was stopped."""
     if result.missing:
         return StopReason.UNAVAILABLE, result.err
     if result.stopped:
-        return StopReason.CANCELLED, "it was stopped"
+        return StopReason.CANCELLED, STOPPED
     if result.timed_out:
-        return StopReason.TIMEOUT, "it took too long and was ended"
+        return StopReason.TIMEOUT, TIMED_OUT
     return None
 
 
 def describe_crash(name: str, result: ProcessResult) -> str:
     """Describe how a program died, with the end of its error output."""
-    code = result.code
-    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"exited with {code}"
-    errors = result.err.strip()[-ERROR_LENGTH:]
-    return f"{name} {how}: {errors}" if errors else f"{name} {how}"
+    if result.code is not None and result.code < 0:
+        description = f"{name} was killed by signal {-result.code}"
+    else:
+        description = f"{name} exited with {result.code}"
+    errors = result.err.strip()[-MAX_ERROR_CHARACTERS:]
+    if errors:
+        description += f": {errors}"
+    return description
+
+
+# --- running a client -----------------------------------------------------------------------------
 
 
 def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
-    """Run a client with the prompt as its standard input; the reader gets each line."""
+    """Run a client with the prompt as its standard input, and pass each line to the reader."""
     lines = LineBuffer(reader.read_line)
     result = process.run(
         argv,
@@ -125,85 +151,102 @@ def run_client(argv: Sequence[str], ask: Ask, reader: EventReader) -> Reply:
         on_output=lines.add,
         stopped=ask.stopped,
     )
-    if not (result.stopped or result.timed_out):  # else the last line is incomplete
+    was_interrupted = result.stopped or result.timed_out
+    if not was_interrupted:  # otherwise the last line is incomplete
         lines.flush()
     return reader.reply(result)
 
 
 class LineBuffer:
-    """Joins pieces to lines; a line of many megabytes costs no more than its length."""
+    """Joins pieces of output into lines, in linear time even for a line of many megabytes."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._pieces: list[str] = []
-        self._room = LONGEST_LINE
+        self._room = _MAX_LINE_CHARACTERS
 
     def add(self, text: str) -> None:
-        """Append output and pass on the lines that are complete."""
+        """Append output, and pass on the lines that it completes."""
         for number, piece in enumerate(text.split("\n")):
-            if number:
+            if number > 0:
                 self.flush()
-            self._pieces.append(piece[: self._room])
-            self._room -= len(self._pieces[-1])
+            kept = piece[: self._room]
+            self._pieces.append(kept)
+            self._room -= len(kept)
 
     def flush(self) -> None:
-        """Pass on what remains as a line."""
+        """Pass on the remaining output as a line."""
         line = "".join(self._pieces)
         self._pieces = []
-        self._room = LONGEST_LINE
+        self._room = _MAX_LINE_CHARACTERS
         if line.strip():
             self._on_line(line.removesuffix("\r"))
 
 
+# --- JSON events ----------------------------------------------------------------------------------
+
+
 def parse_object(line: str) -> Mapping[str, object] | None:
-    """Return the JSON object on a line, or None when there is none."""
+    """Return the JSON object on a line, or None if the line has no object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 def get_object(value: object, *keys: str) -> Mapping[str, object]:
     """Return the object below these keys, or an empty one."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
+        if not isinstance(value, Mapping):
+            return {}
+        value = value.get(key)
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def get_text(value: Mapping[str, object], key: str) -> str:
-    """Return the text at a key, or an empty one."""
+    """Return the text at a key, or ""."""
     text = value.get(key)
-    return text if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return text
+    return ""
 
 
 def get_number(value: Mapping[str, object], key: str) -> float:
-    """Return the number at a key, or zero."""
+    """Return the number at a key, or 0."""
     number = value.get(key)
-    return (
-        float(number) if isinstance(number, int | float) and not isinstance(number, bool) else 0.0
-    )
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        return float(number)
+    return 0.0
 
 
 def get_objects(value: Mapping[str, object], key: str) -> Iterator[Mapping[str, object]]:
     """Yield the objects in the list at a key."""
-    items = value.get(key)
-    yield from (
-        item for item in (items if isinstance(items, list) else ()) if isinstance(item, Mapping)
-    )
+    yield from _objects_in(value.get(key))
+
+
+def _objects_in(items: object) -> Iterator[Mapping[str, object]]:
+    if not isinstance(items, list):
+        return
+    for item in items:
+        if isinstance(item, Mapping):
+            yield item
 
 
 def content_text(content: object) -> str:
-    """Return the text of a tool's result: a string or a list of blocks."""
+    """Return the text of a tool's result, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
-    return "\n".join(
-        filter(None, (get_text(block, "text") for block in get_objects({"": content}, "")))
-    )
+    texts = [get_text(block, "text") for block in _objects_in(content)]
+    return "\n".join(filter(None, texts))
 
 
 class EventReader(ABC):
-    """Collects a reply from JSON events; a line that is not JSON is text of the reply."""
+    """Collects a reply from JSON events. A line that is not JSON belongs to the reply's text."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -214,14 +257,16 @@ class EventReader(ABC):
         self.calls: dict[str, ToolCall] = {}
         self.outputs: list[str] = []
         self.refused: list[str] = []
-        # the number of the text that begins the last message
-        self._final = 0
+        self._last_message_start = 0  # index of the text that begins the last message
         self._new_message = False
 
     def read_line(self, line: str) -> None:
         """Read one line of output."""
         event = parse_object(line)
-        self.add_text(line) if event is None else self.read_event(event)
+        if event is None:
+            self.add_text(line)
+        else:
+            self.read_event(event)
 
     @abstractmethod
     def read_event(self, event: Mapping[str, object]) -> None:
@@ -229,40 +274,54 @@ class EventReader(ABC):
 
     @abstractmethod
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
-        """Return why the program ended by itself, and its error."""
+        """Return why a program that was not stopped has ended, and its error."""
 
     def add_text(self, text: str) -> None:
-        """Add and show text; after a tool call a new message begins."""
-        self._final = len(self.texts) if self._new_message else self._final
+        """Add and show text. The first text after a tool call begins a new message."""
+        if self._new_message:
+            self._last_message_start = len(self.texts)
         self._new_message = False
         self.texts.append(text)
-        self.ask.show(text if text.endswith("\n") else f"{text}\n")
+        if text.endswith("\n"):
+            self.ask.show(text)
+        else:
+            self.ask.show(f"{text}\n")
 
     def add_call(
         self, name: str, paths: Iterable[str] = (), key: str = "", *, ok: bool = True, writes: bool
     ) -> None:
         """Add a tool call, with the files that it names."""
         self._new_message = True
-        files = dict.fromkeys(relative_path(path, self.ask.folder) for path in paths if path)
-        self.calls[key or str(len(self.calls))] = ToolCall(name, tuple(files), ok, writes)
+        files = [relative_path(path, self.ask.folder) for path in paths if path]
+        call = ToolCall(name, tuple(dict.fromkeys(files)), ok, writes)
+        self.calls[key or str(len(self.calls))] = call
 
     def reply(self, result: ProcessResult) -> Reply:
         """Return the reply, once the program has ended."""
         stop, error = forced_end(result) or self.find_stop_reason(result)
-        text, final = (
-            "\n\n".join(self.texts),
-            sum(len(text) + 2 for text in self.texts[: self._final]),
-        )
-        calls = tuple(self.calls.values())
-        outputs = tuple(self.outputs)
-        refused = tuple(dict.fromkeys(self.refused))
+        earlier_texts = self.texts[: self._last_message_start]
         return Reply(
-            text, stop, calls, self.model, self.cost, self.session, error, final, outputs, refused
+            _BETWEEN_TEXTS.join(self.texts),
+            stop,
+            calls=tuple(self.calls.values()),
+            model=self.model,
+            cost=self.cost,
+            session=self.session,
+            error=error,
+            final=sum(len(text) + len(_BETWEEN_TEXTS) for text in earlier_texts),
+            outputs=tuple(self.outputs),
+            refused=tuple(dict.fromkeys(self.refused)),
         )
+
+
+# --- any program as an agent ----------------------------------------------------------------------
 
 
 class CommandAgent:
-    """Any program as an agent: it gets the prompt as standard input or `{prompt}`, and what it prints is the reply."""
+    """Any program as an agent, which prints its reply.
+
+    It gets the prompt as its standard input, or in place of `{prompt}` in its arguments.
+    """
 
     name = "command"
     reads_only = False
@@ -271,14 +330,16 @@ class CommandAgent:
         self._argv = split_command(command)
 
     def run(self, ask: Ask) -> Reply:
-        """Start the program with the prompt; what it prints is the text."""
-        as_argument = any(_PROMPT in argument for argument in self._argv)
+        """Start the program with the prompt, and return its output as the reply."""
+        argv = self._argv
+        stdin = ask.prompt
+        if any(_PROMPT_PLACEHOLDER in argument for argument in argv):
+            argv = [argument.replace(_PROMPT_PLACEHOLDER, ask.prompt) for argument in argv]
+            stdin = ""
         result = process.run(
-            [argument.replace(_PROMPT, ask.prompt) for argument in self._argv]
-            if as_argument
-            else self._argv,
+            argv,
             cwd=ask.folder,
-            stdin="" if as_argument else ask.prompt,
+            stdin=stdin,
             env=agent_environment(ask),
             timeout=ask.timeout,
             on_output=ask.show,
@@ -292,13 +353,20 @@ class CommandAgent:
 
 
 def split_command(command: str | Sequence[str]) -> list[str]:
-    """Split a command into arguments; UsageError when it is empty."""
-    try:
-        argv = shlex.split(command) if isinstance(command, str) else list(command)
-    except ValueError as error:
-        raise UsageError(
-            f"the command {command!r} is not closed: {error}", hint="close its quotes"
-        ) from error
+    """Split a command into arguments.
+
+    Raises UsageError if the command is empty or a quote is not closed.
+    """
+    if isinstance(command, str):
+        try:
+            argv = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(
+                f"the command {command!r} cannot be split into arguments: {error}",
+                hint="close its quotes",
+            ) from error
+    else:
+        argv = list(command)
     if not "".join(argv).strip():
         raise UsageError(
             "no command was given", hint="name the program, for example: my-agent --quiet"

@@ -1,6 +1,7 @@
-"""Codex as an agent: `codex exec --json` with a stream of JSON events.
+"""Run Codex as an agent: `codex exec --json`, which prints a stream of JSON events.
 
-The kernel enforces its sandbox. It reports neither model nor cost: the model is the requested one.
+The kernel enforces its sandbox. Codex reports neither model nor cost, so the model of a reply is
+the one that was requested.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ READ_ONLY = "read-only"
 
 @dataclass(slots=True)
 class Codex:
-    """Codex; `permission` is its sandbox."""
+    """Codex. `permission` is its sandbox."""
 
     program: Sequence[str] = ("codex",)
     permission: str = SANDBOX
@@ -27,23 +28,31 @@ class Codex:
     reads_only: bool = True
 
     def run(self, ask: Ask) -> Reply:
-        """Run one prompt, in a new conversation or in the one it names."""
+        """Run one prompt, in a new conversation or in the one that it names."""
         return client.run_client(self.command_line(ask), ask, _CodexEventReader(ask))
 
     def command_line(self, ask: Ask) -> list[str]:
-        """Return the command line for a prompt, which itself goes to standard input."""
-        sandbox = BYPASS if self.permission == "bypass" else self.permission or SANDBOX
+        """Return the command line for a prompt; the prompt itself goes to standard input."""
         argv = [*self.program, "exec", "--json", "--skip-git-repo-check"]
-        argv += ["--sandbox", READ_ONLY if ask.read_only else sandbox]
+        argv += ["--sandbox", self._sandbox(ask)]
         if ask.model:
             argv += ["--model", ask.model]
-        # it has fewer options, so all others are before it
+        # `resume` accepts fewer options, so all of them come before it.
         if ask.session:
             argv += ["resume", ask.session]
         return [*argv, "-"]
 
+    def _sandbox(self, ask: Ask) -> str:
+        if ask.read_only:
+            return READ_ONLY
+        if self.permission == "bypass":
+            return BYPASS
+        return self.permission or SANDBOX
+
 
 class _CodexEventReader(client.EventReader):
+    """Collects the reply from Codex's events."""
+
     _completed = False
     _failure = ""
 
@@ -52,22 +61,7 @@ class _CodexEventReader(client.EventReader):
             case "thread.started":
                 self.session = get_text(event, "thread_id") or self.session
             case "item.completed":
-                item = get_object(event, "item")
-                kind = get_text(item, "type")
-                ok = get_text(item, "status") not in ("failed", "declined")
-                if kind == "agent_message" and get_text(item, "text"):
-                    self.add_text(get_text(item, "text"))
-                elif kind == "file_change":
-                    paths = [get_text(change, "path") for change in get_objects(item, "changes")]
-                    self.add_call("apply_patch", paths, ok=ok, writes=ok)
-                elif kind in ("command_execution", "mcp_tool_call", "web_search"):
-                    mcp = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
-                    name = {"command_execution": "exec_command", "mcp_tool_call": mcp}.get(
-                        kind, kind
-                    )
-                    self.add_call(name, ok=ok, writes=False)
-                    result = client.content_text(get_object(item, "result").get("content"))
-                    self.outputs += filter(None, (get_text(item, "aggregated_output"), result))
+                self._read_item(get_object(event, "item"))
             case "turn.completed":
                 self._completed = True
             case "turn.failed":
@@ -75,8 +69,33 @@ class _CodexEventReader(client.EventReader):
             case "error":
                 self._failure = get_text(event, "message") or "an error without a message"
 
+    def _read_item(self, item: Mapping[str, object]) -> None:
+        ok = get_text(item, "status") not in ("failed", "declined")
+        match get_text(item, "type"):
+            case "agent_message":
+                if get_text(item, "text"):
+                    self.add_text(get_text(item, "text"))
+            case "file_change":
+                paths = [get_text(change, "path") for change in get_objects(item, "changes")]
+                self.add_call("apply_patch", paths, ok=ok, writes=ok)
+            case "command_execution":
+                self._add_tool("exec_command", item, ok=ok)
+            case "mcp_tool_call":
+                name = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
+                self._add_tool(name, item, ok=ok)
+            case "web_search":
+                self._add_tool("web_search", item, ok=ok)
+
+    def _add_tool(self, name: str, item: Mapping[str, object], *, ok: bool) -> None:
+        self.add_call(name, ok=ok, writes=False)
+        output = get_text(item, "aggregated_output")
+        result = client.content_text(get_object(item, "result").get("content"))
+        self.outputs += filter(None, (output, result))
+
     def find_stop_reason(self, result: ProcessResult) -> tuple[StopReason, str]:
         if result.code == 0 and (self._completed or self.texts):
             return StopReason.END_TURN, ""
-        message = self._failure[-client.ERROR_LENGTH :] or client.describe_crash("codex", result)
+        message = self._failure[-client.MAX_ERROR_CHARACTERS :] or client.describe_crash(
+            "codex", result
+        )
         return client.classify_error(message), message

@@ -1,7 +1,9 @@
 """Check whether MCP servers work, with the protocol's SDK (the extra `mcp`).
 
-A check shakes hands and calls no tool. The SDK ends a program with its group; what left that is found by a variable. It
-hides a 401 behind a general error, so HTTP answers are observed. Any exception of the SDK means that the server failed.
+A check initializes a session and calls no tool. The SDK ends a program together with its process
+group; processes that left the group are found by an environment variable. The SDK reports a 401 as
+a general error, so the HTTP responses are observed. Any exception of the SDK means that the server
+failed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import anyio
 import httpx2
@@ -29,20 +31,20 @@ from ralph.storage import files
 
 SECONDS = 5.0  # how long one server may take to answer
 _CLIENT = Implementation(name="ralph", version=__version__)
+_MAX_ERROR_CHARACTERS = 300
+_CHECK_VARIABLE = "RALPH_MCP_CHECK"  # marks the processes that a server started
+_NEEDS_AUTH = {401: "it requires a login (401)", 403: "it denies access (403)"}
+_FIRST_HTTP_ERROR = 400
 
-_ERROR_LENGTH = 300
-_MARK = "RALPH_MCP_CHECK"  # the variable by which what a program started is found
-_NEEDS_AUTH = {401: "it wants to know who you are (401)", 403: "it does not let you in (403)"}
-
-# The SDK logs what we report in the answer; without a handler Python would print it.
+# The SDK logs what we report in the answer; without a handler, Python would print it.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def check_servers(
     servers: Sequence[McpServer], folder: Path, env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> dict[str, ServerAnswer]:
-    """Return each server's answer by name; programs start in the folder."""
-    # what Claude Code starts a server with: its own environment and the project's folder
+    """Return each server's answer by name. Programs start in the folder."""
+    # Claude Code starts a server with its own environment and the project's folder.
     env = client.without_session(env) | {"CLAUDE_PROJECT_DIR": str(folder)}
     checks = [_ServerCheck(server, folder, env, seconds) for server in servers]
 
@@ -57,6 +59,8 @@ def check_servers(
 
 
 class _ServerCheck:
+    """The check of one server."""
+
     def __init__(
         self, server: McpServer, folder: Path, env: Mapping[str, str], seconds: float
     ) -> None:
@@ -66,16 +70,51 @@ class _ServerCheck:
         self._env = env
         self._seconds = seconds
         self._connected = False
-        self._codes: list[int] = []
+        self._status_codes: list[int] = []  # of the HTTP responses, until the server is connected
         self._error_output = ""
 
     async def run(self) -> None:
-        if self._server.way is not Transport.STDIO:
-            with anyio.fail_after(self._seconds):
-                await self._connect_url()
-            return
-        mark = ids.short("check")
-        env = {**self._env, **dict(self._server.env), _MARK: mark}
+        match self._server.way:
+            case Transport.STDIO:
+                await self._check_program()
+            case Transport.SSE:
+                with anyio.fail_after(self._seconds):
+                    await self._connect_sse()
+            case Transport.HTTP | Transport.OTHER:
+                with anyio.fail_after(self._seconds):
+                    await self._connect_http()
+            case _:
+                assert_never(self._server.way)
+
+    def answer(self) -> ServerAnswer:
+        if self._connected:
+            return ServerAnswer(ServerStatus.RUNNING)
+        for code in self._status_codes:
+            if code in _NEEDS_AUTH:
+                return ServerAnswer(ServerStatus.NEEDS_AUTH, _NEEDS_AUTH[code])
+        message = self._describe_failure()
+        if self._error_output:
+            message += f": {self._error_output}"
+        return ServerAnswer(ServerStatus.FAILED, message[:_MAX_ERROR_CHARACTERS])
+
+    def _describe_failure(self) -> str:
+        error = self.error or RuntimeError("it ended without an answer")
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._seconds:g} s"
+        for code in self._status_codes:
+            if code >= _FIRST_HTTP_ERROR:
+                return f"the server answers with {code}"
+        if self._server.way is Transport.STDIO and isinstance(error, OSError):
+            return process.describe_start_error(self._server.command, self._folder, error)
+        return " ".join(str(error).split()) or type(error).__name__
+
+    # --- connecting -------------------------------------------------------------------------------
+
+    async def _check_program(self) -> None:
+        check_id = ids.short("check")
+        env = {**self._env, **dict(self._server.env), _CHECK_VARIABLE: check_id}
         command, *args = self._server.command
         start = StdioServerParameters(command=command, args=args, env=env, cwd=self._folder)
         with files.unnamed() as errors:
@@ -84,50 +123,31 @@ class _ServerCheck:
                     async with stdio_client(start, errlog=errors) as streams:
                         await self._initialize(*streams)
             finally:
-                process.kill_processes(process.find_by_variable(_MARK, mark))
+                process.kill_processes(process.find_by_variable(_CHECK_VARIABLE, check_id))
                 errors.seek(0)
-                self._error_output = (
-                    "" if self._connected else " ".join(errors.read().split())[-_ERROR_LENGTH:]
-                )
+                if not self._connected:
+                    output = " ".join(errors.read().split())
+                    self._error_output = output[-_MAX_ERROR_CHARACTERS:]
 
-    def answer(self) -> ServerAnswer:
-        if self._connected:
-            return ServerAnswer(ServerStatus.RUNNING)
-        for code in self._codes:
-            if code in _NEEDS_AUTH:
-                return ServerAnswer(ServerStatus.NEEDS_AUTH, _NEEDS_AUTH[code])
-        error = self.error or RuntimeError("it ended without an answer")
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        bad_code = next((code for code in self._codes if code >= 400), 0)
-        if isinstance(error, TimeoutError):
-            message = f"no answer within {self._seconds:g} s"
-        elif bad_code:
-            message = f"the server answers with {bad_code}"
-        elif self._server.way is Transport.STDIO and isinstance(error, OSError):
-            message = process.describe_start_error(self._server.command, self._folder, error)
-        else:
-            message = " ".join(str(error).split()) or type(error).__name__
-        message = f"{message}: {self._error_output}" if self._error_output else message
-        return ServerAnswer(ServerStatus.FAILED, message[:_ERROR_LENGTH])
+    async def _connect_sse(self) -> None:
+        async with sse_client(self._server.url, httpx_client_factory=self._http_client) as streams:
+            await self._initialize(*streams)
 
-    async def _connect_url(self) -> None:
-        if self._server.way is Transport.SSE:
-            async with sse_client(self._server.url, httpx_client_factory=self._client) as streams:
-                await self._initialize(*streams)
-        else:
-            async with (
-                self._client() as http,
-                streamable_http_client(self._server.url, http_client=http) as streams,
-            ):
-                await self._initialize(*streams)
+    async def _connect_http(self) -> None:
+        async with (
+            self._http_client() as http,
+            streamable_http_client(self._server.url, http_client=http) as streams,
+        ):
+            await self._initialize(*streams)
 
-    def _client(
+    def _http_client(
         self, headers: object = None, timeout: object = None, auth: object = None
     ) -> httpx2.AsyncClient:
+        """Return a client that notes the status codes. The SDK's own options are ignored."""
+
         async def on_response(response: httpx2.Response) -> None:
             if not self._connected:
-                self._codes.append(response.status_code)
+                self._status_codes.append(response.status_code)
 
         return httpx2.AsyncClient(
             headers=dict(self._server.headers),
@@ -136,7 +156,7 @@ class _ServerCheck:
         )
 
     async def _initialize(self, incoming: Any, outgoing: Any) -> None:
-        """Shake hands as all servers do, else as the newest ones."""
+        """Initialize a session in the classic way, or else as only the newest servers do."""
         async with ClientSession(incoming, outgoing, client_info=_CLIENT) as session:
             try:
                 await session.initialize()

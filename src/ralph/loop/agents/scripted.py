@@ -1,29 +1,30 @@
-"""An agent that plays a script: the same prompt at the same iteration gets the same reply.
+"""Play a script as an agent: the same prompt in the same iteration gets the same reply.
 
-Steps that name an iteration, a text of the prompt or a read-only question come first, then one for each iteration.
+A step that is meant for certain prompts (an iteration, a text of the prompt, or a read-only
+question) is tried first. The other steps are played in order, one per iteration.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from ralph.core import process
 from ralph.core.errors import Refused, Unreadable, UsageError
-from ralph.core.work import Ask, Reply, StopReason, ToolCall
+from ralph.core.work import Ask, ProcessResult, Reply, StopReason, ToolCall
 from ralph.loop.agents import client
 from ralph.storage import files
 
-TASK = "{task}"  # replaced in `say` by the id of the task that the loop has assigned
-_SLICE = 0.02
+TASK = "{task}"  # placeholder in `say` for the id of the task that the loop has assigned
+_WAIT_SECONDS = 0.02  # a delay is waited for in slices of this length, so that a stop ends it
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One reply, and the prompt it is for (by default the next one)."""
+    """One reply, and the prompt that it is for (by default the next one)."""
 
     say: str = ""
     write: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -37,12 +38,30 @@ class Step:
     when: str = ""
     read_only: bool = False
 
+    @property
+    def has_condition(self) -> bool:
+        """Whether the step is meant for certain prompts."""
+        return bool(self.iteration or self.when or self.read_only)
+
+    def accepts(self, ask: Ask, iteration: int) -> bool:
+        """Return whether a prompt meets the step's conditions."""
+        return (
+            ask.read_only == self.read_only
+            and self.iteration in (0, iteration)
+            and self.when in ask.prompt
+        )
+
 
 Play = Step | Callable[[Ask], Reply]
 
+_STEP_HINT = "a step has: " + ", ".join(field.name for field in fields(Step))
+
+
+# --- playing --------------------------------------------------------------------------------------
+
 
 class Scripted:
-    """An agent that plays steps; `asks` are the prompts it received."""
+    """An agent that plays steps. `asks` contains the prompts that it received."""
 
     def __init__(
         self, steps: Sequence[Play], *, name: str = "scripted", reads_only: bool = True
@@ -58,119 +77,156 @@ class Scripted:
         self.asks.append(ask)
         if not ask.read_only:
             self._played += 1
-        named = ask.environment.get("RALPH_ITERATION", "")
-        iteration = int(named) if named.isdecimal() else self._played
+        step = self._find_step(ask)
+        if step is None:
+            return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
+        if isinstance(step, Step):
+            return play_step(step, ask)
+        return step(ask)
+
+    def _find_step(self, ask: Ask) -> Play | None:
+        iteration = self._played
+        loop_iteration = ask.environment.get("RALPH_ITERATION", "")
+        if loop_iteration.isdecimal():
+            iteration = int(loop_iteration)
         queue: list[Play] = []
         for step in self.steps:
-            if not isinstance(step, Step) or not (step.iteration or step.when or step.read_only):
+            if not isinstance(step, Step) or not step.has_condition:
                 queue.append(step)
-            elif (
-                ask.read_only == step.read_only
-                and step.iteration in (0, iteration)
-                and step.when in ask.prompt
-            ):
-                return play_step(step, ask)
+            elif step.accepts(ask, iteration):
+                return step
         if ask.read_only or not 0 < iteration <= len(queue):
-            return Reply("", StopReason.CRASHED, error="the script has no step for this prompt")
-        step = queue[iteration - 1]
-        return play_step(step, ask) if isinstance(step, Step) else step(ask)
+            return None
+        return queue[iteration - 1]
 
 
 def play_step(step: Step, ask: Ask) -> Reply:
     """Print, wait, write and run, unless a stop or the timeout comes first."""
-    deadline = time.monotonic() + ask.timeout if ask.timeout > 0 else float("inf")
-    say = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
-    model = step.model or ask.model or "script"
-    session = ask.session or "scripted"
-    calls: list[ToolCall] = []
+    deadline = process.deadline_after(ask.timeout)
+    text = step.say.replace(TASK, ask.environment.get("RALPH_TASK", TASK))
+    reply = Reply(
+        text,
+        step.stop,
+        model=step.model or ask.model or "script",
+        cost=step.cost,
+        session=ask.session or "scripted",
+        error=step.error,
+    )
+    if text:
+        ask.show(text.removesuffix("\n") + "\n")
+    interruption = _wait(step.delay, ask, deadline)
+    if interruption is not None:
+        error = f"interrupted while waiting ({interruption})"
+        return replace(reply, stop=interruption, error=error, cost=0.0)
+    calls = _write_files(step, ask)
     outputs: list[str] = []
-
-    def reply(stop: StopReason, error: str, cost: float = step.cost) -> Reply:
-        return Reply(say, stop, tuple(calls), model, cost, session, error, outputs=tuple(outputs))
-
-    if say:
-        ask.show(say if say.endswith("\n") else f"{say}\n")
-    until = time.monotonic() + step.delay
-    while True:
-        cut = (
-            StopReason.CANCELLED
-            if ask.stopped()
-            else StopReason.TIMEOUT
-            if time.monotonic() >= deadline
-            else None
-        )
-        if cut is not None:
-            return reply(cut, f"ended while waiting ({cut})", cost=0.0)
-        if time.monotonic() >= until:
-            break
-        time.sleep(_SLICE)  # a step's delay, in slices, so that a stop ends it
-    for path, text in step.write.items():
-        try:
-            if not ask.read_only:
-                files.write(ask.folder / path, text, root=ask.folder)
-            calls.append(ToolCall("write", (path,), ok=not ask.read_only, writes=not ask.read_only))
-        except Refused:  # it leads outside the folder
-            calls.append(ToolCall("write", (path,), ok=False))
     for argv in step.run:
-        timeout = max(deadline - time.monotonic(), _SLICE) if ask.timeout > 0 else 0.0
-        env = client.agent_environment(ask)
-        result = process.run(argv, cwd=ask.folder, env=env, timeout=timeout, stopped=ask.stopped)
+        result = _run_command(argv, ask, deadline)
         calls.append(ToolCall("run", ok=result.code == 0))
         outputs += filter(None, (result.out, result.err))
-        if not result.missing and (forced := client.forced_end(result)) is not None:
-            return reply(*forced)
-    return reply(step.stop, step.error)
+        if result.missing:
+            continue  # a missing program is a failed call, not the end of the step
+        forced_end = client.forced_end(result)
+        if forced_end is not None:
+            stop, error = forced_end
+            reply = replace(reply, stop=stop, error=error)
+            break
+    return replace(reply, calls=tuple(calls), outputs=tuple(outputs))
+
+
+def _wait(delay: float, ask: Ask, deadline: float) -> StopReason | None:
+    """Wait for a delay in seconds, and return what interrupted it, if anything did."""
+    end = time.monotonic() + delay
+    while True:
+        if ask.stopped():
+            return StopReason.CANCELLED
+        if time.monotonic() >= deadline:
+            return StopReason.TIMEOUT
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_WAIT_SECONDS)
+
+
+def _write_files(step: Step, ask: Ask) -> list[ToolCall]:
+    calls: list[ToolCall] = []
+    for path, text in step.write.items():
+        ok = not ask.read_only
+        if ok:
+            try:
+                files.write(ask.folder / path, text, root=ask.folder)
+            except Refused:  # the path leads outside the folder
+                ok = False
+        calls.append(ToolCall("write", (path,), ok=ok, writes=ok))
+    return calls
+
+
+def _run_command(argv: Sequence[str], ask: Ask, deadline: float) -> ProcessResult:
+    timeout = 0.0
+    if ask.timeout > 0:
+        timeout = max(deadline - time.monotonic(), _WAIT_SECONDS)
+    return process.run(
+        argv,
+        cwd=ask.folder,
+        env=client.agent_environment(ask),
+        timeout=timeout,
+        stopped=ask.stopped,
+    )
+
+
+# --- reading a script -----------------------------------------------------------------------------
 
 
 def load_script(path: Path) -> Scripted:
-    """Return the agent of a JSON file with steps."""
-    if (text := files.read(path)) is None:
+    """Return the agent that plays the steps of a JSON file.
+
+    Raises Unreadable if the file is missing or is not JSON, and UsageError if a step is wrong.
+    """
+    text = files.read(path)
+    if text is None:
         raise Unreadable(
-            f"{path}: there is no such script", hint="name a JSON file with a list of steps"
+            f"{path}: script not found", hint="name a JSON file that contains a list of steps"
         )
     try:
         value = json.loads(text)
     except ValueError as error:
         raise Unreadable(
-            f"{path}: is no JSON: {error}", hint="a script is a list of steps"
+            f"{path}: not valid JSON: {error}", hint="a script is a list of steps"
         ) from error
-    steps = value.get("steps") if isinstance(value, dict) else value
-    if not isinstance(steps, list):
+    if isinstance(value, dict):
+        value = value.get("steps")
+    if not isinstance(value, list):
         raise UsageError(
-            f"{path}: holds no steps",
+            f"{path}: contains no list of steps",
             hint='for example [{"say": "done", "write": {"a.txt": "hello"}}]',
         )
-    return Scripted(
-        [parse_step(step, f"{path}: step {number}") for number, step in enumerate(steps, 1)]
-    )
-
-
-_HINT = "a step has: " + ", ".join(field.name for field in fields(Step))
+    steps = [parse_step(item, f"{path}: step {number}") for number, item in enumerate(value, 1)]
+    return Scripted(steps)
 
 
 def parse_step(value: object, where: str = "step") -> Step:
-    """Return a step from its JSON; UsageError says what is wrong, and where."""
+    """Return a step from its JSON. Raises UsageError that says what is wrong, and where."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is not an object", hint=_STEP_HINT)
     try:
-        step = Step(**value) if isinstance(value, dict) else None
+        step = Step(**value)
     except TypeError as error:
-        raise UsageError(
-            f"{where}: {str(error).rpartition('()')[2].strip()}", hint=_HINT
-        ) from error
-    if (
-        step is None
-        or not isinstance(step.write, dict)
-        or {type(text) for text in step.write.values()} - {str}
-    ):
-        raise UsageError(
-            f"{where} is no object, or 'write' holds a file without a text", hint=_HINT
-        )
-    if any(
-        not isinstance(argv, list) or not argv or {type(word) for word in argv} != {str}
-        for argv in step.run
-    ):
-        what = f"{where}: 'run' holds a command that is no list of words"
-        raise UsageError(what, hint='for example [["make", "x"]]')
+        # Without the name of the constructor, which means nothing to the user.
+        problem = str(error).rpartition("()")[2].strip()
+        raise UsageError(f"{where}: {problem}", hint=_STEP_HINT) from error
+    if not isinstance(step.write, dict) or not _are_texts(step.write.values()):
+        raise UsageError(f"{where}: 'write' must map each file to its text", hint=_STEP_HINT)
+    for argv in step.run:
+        if not isinstance(argv, list) or not argv or not _are_texts(argv):
+            raise UsageError(
+                f"{where}: 'run' contains a command that is not a list of words",
+                hint='for example [["make", "x"]]',
+            )
+    commands = tuple(tuple(argv) for argv in step.run)
     try:
-        return replace(step, run=tuple(map(tuple, step.run)), stop=StopReason(step.stop))
+        return replace(step, run=commands, stop=StopReason(step.stop))
     except ValueError as error:
         raise UsageError(f"{where}: {error}", hint="one of: " + ", ".join(StopReason)) from error
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
