@@ -1,8 +1,8 @@
 """A task's PRD and progress.txt, and what a finished task contributes to the project.
 
-After each iteration the loop appends a redacted block to progress.txt. A learning that occurs twice,
-or that was given as knowledge, joins the patterns at the top of the file. Lines that people wrote
-stay unchanged.
+After each iteration the loop appends a redacted block to progress.txt. A learning that occurs
+twice, or that was given as knowledge, joins the patterns at the top of the file. Lines that people
+wrote stay unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MARKUP_LINE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
 _Cleaner = Callable[[str], str]  # returns a text without secrets and invisible characters
 
 
-# --- files of a task -------------------------------------------------------------------------------
+# --- files of a task -----------------------------------------------------------------------------
 
 
 def folder(root: Path, task_id: str) -> Path:
@@ -108,7 +108,7 @@ def start_in_worktree(
     return worktree.create(root, task_id, tell=tell)
 
 
-# --- stories ---------------------------------------------------------------------------------------
+# --- stories -------------------------------------------------------------------------------------
 
 
 def stories(root: Path, task_id: str) -> list[Story]:
@@ -152,7 +152,7 @@ def stories_section(root: Path, task_id: str) -> str:
     return "\n".join([instruction, "", *lines])
 
 
-# --- progress.txt in a prompt ----------------------------------------------------------------------
+# --- progress.txt in a prompt --------------------------------------------------------------------
 
 
 def prompt_section(
@@ -202,7 +202,7 @@ def _newest_blocks(blocks: Sequence[Record], room: int) -> list[str]:
     return newest
 
 
-# --- the block of an iteration ---------------------------------------------------------------------
+# --- the block of an iteration -------------------------------------------------------------------
 
 
 def append_iteration(
@@ -312,7 +312,7 @@ def _sentence(text: str) -> str:
     return line[: _MAX_PATTERN_CHARACTERS - 1].rsplit(" ", 1)[0] + "…"
 
 
-# --- patterns --------------------------------------------------------------------------------------
+# --- patterns ------------------------------------------------------------------------------------
 
 
 def _with_patterns(
@@ -377,7 +377,7 @@ def _position_of(text: str, learnings: Sequence[_Learning]) -> int | None:
     return None
 
 
-# --- insights of a finished task -------------------------------------------------------------------
+# --- insights of a finished task -----------------------------------------------------------------
 
 
 def promote_insights(

@@ -58,7 +58,7 @@ class TaskView(NamedTuple):
     stories: tuple[Story, ...] = ()
 
 
-# --- claims ----------------------------------------------------------------------------------------
+# --- claims --------------------------------------------------------------------------------------
 
 
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
@@ -232,7 +232,7 @@ def close_parents(root: Path, *, by: str = "") -> list[Task]:
         closed += ended
 
 
-# --- add and list ----------------------------------------------------------------------------------
+# --- add and list --------------------------------------------------------------------------------
 
 
 def add(
@@ -359,7 +359,7 @@ def show(root: Path, task_id: str) -> TaskView:
     )
 
 
-# --- change the state ------------------------------------------------------------------------------
+# --- change the state ----------------------------------------------------------------------------
 
 
 def start(root: Path, task_id: str) -> TaskChange:
@@ -551,7 +551,7 @@ def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
     return TaskChange(after, changed=after != before)
 
 
-# --- history ---------------------------------------------------------------------------------------
+# --- history -------------------------------------------------------------------------------------
 
 
 def prerequisites(root: Path, task: Task) -> list[Task]:

@@ -77,7 +77,7 @@ class _Plan:
     private_parts: int = 0
 
 
-# --- import ----------------------------------------------------------------------------------------
+# --- import --------------------------------------------------------------------------------------
 
 
 def import_(
@@ -180,7 +180,7 @@ def _refused(name: str, errors: list[Problem]) -> Refused:
     return Refused(f"{name}: nothing was imported: {'; '.join(parts)}", hint="fix the file")
 
 
-# --- read a file -----------------------------------------------------------------------------------
+# --- read a file ---------------------------------------------------------------------------------
 
 
 def _read_lines(text: str) -> _ReadFile:
@@ -246,7 +246,7 @@ def _story_key(task: Task) -> str:
     return ""
 
 
-# --- check -----------------------------------------------------------------------------------------
+# --- check ---------------------------------------------------------------------------------------
 
 
 def _clean(task: Task, allow_secret: bool, patterns: Sequence[str]) -> _CleanTask:
@@ -306,7 +306,7 @@ def _link_problems(everything: Board, new: Collection[_ReadTask]) -> Iterator[Pr
             yield Problem(line, f"{task.id}: would wait for itself: {' -> '.join(cycle)}", "")
 
 
-# --- finish ----------------------------------------------------------------------------------------
+# --- finish --------------------------------------------------------------------------------------
 
 
 def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task, ...]:
@@ -328,7 +328,7 @@ def _finish_stories(root: Path, existing: Iterable[_ExistingTask]) -> tuple[Task
     return tuple(finished)
 
 
-# --- export ----------------------------------------------------------------------------------------
+# --- export --------------------------------------------------------------------------------------
 
 
 def export(root: Path) -> str:

@@ -1,7 +1,7 @@
 """Create, check, merge and drop task worktrees.
 
-The worktree of a task is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`. If a person or
-git changed it, the problem is reported together with the command that repairs it. A lock ensures
+The worktree of a task is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`. If a person
+or git changed it, the problem is reported together with the command that repairs it. A lock ensures
 that only one process at a time creates, merges or drops a worktree.
 
 A merge runs the user's hooks. Ralph's own files are merged entry by entry (`formats/merge.py`). Any
@@ -118,7 +118,7 @@ def repository_lock(
         yield
 
 
-# --- find and check --------------------------------------------------------------------------------
+# --- find and check ------------------------------------------------------------------------------
 
 
 def folder_of(root: Path, task: Task) -> Path | None:
@@ -237,7 +237,7 @@ def _orphaned_folders(folder: Path, tasks: Iterable[Task]) -> list[str]:
     ]
 
 
-# --- create ----------------------------------------------------------------------------------------
+# --- create --------------------------------------------------------------------------------------
 
 
 def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Worktree:
@@ -302,9 +302,9 @@ def _check_branch_is_usable(git: Repository, branch: str) -> None:
 
 def _add_worktree(git: Repository, folder: Path, branch: str, *, creates_branch: bool) -> None:
     if creates_branch:
-        arguments = ("-b", branch, str(folder), "HEAD")
+        arguments = ["-b", branch, str(folder), "HEAD"]
     else:
-        arguments = (str(folder), branch)
+        arguments = [str(folder), branch]
     result = git.tell("worktree", "add", "--quiet", *arguments)
     if result.code != 0:
         raise Refused(
@@ -360,7 +360,7 @@ def _registered(git: Repository) -> set[str]:
     return folders
 
 
-# --- learnings -------------------------------------------------------------------------------------
+# --- learnings -----------------------------------------------------------------------------------
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
@@ -405,7 +405,7 @@ def _commit_page(git: Repository, task_id: str) -> None:
     git.tell(*settings, "commit", "--quiet", "--only", "-m", message, "--", PAGE)
 
 
-# --- drop ------------------------------------------------------------------------------------------
+# --- drop ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,7 +632,7 @@ def _delete_branch(git: Repository, branch: str) -> None:
         )
 
 
-# --- merge -----------------------------------------------------------------------------------------
+# --- merge ---------------------------------------------------------------------------------------
 
 
 class MergeResult(NamedTuple):
