@@ -456,7 +456,7 @@ def test_init_and_install_mention_it_until_something_was_imported(
 def test_an_unknown_source_is_refused(ralph: Project) -> None:
     said = ralph("import", "--from", "teletype")
     assert said.code == 2
-    assert "'teletype' is no source of an import" in said.err
+    assert "'teletype' is not an import source" in said.err
 
 
 def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: Path) -> None:

@@ -101,7 +101,7 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(
         "Handlers return a Result": ".cursor/rules/a.mdc",
     }
     assert "Meeting.md: a note without observations, not mapped" in said.err
-    assert "'# Other' names no folder of this project, not mapped" in said.err
+    assert "'# Other' does not name a folder" in said.err
     assert (home / ".claude-mem/claude-mem.db").read_bytes() == before
     bring(ralph)
     assert len(proposed(ralph)) == 12
@@ -115,7 +115,7 @@ def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(
         "CLAUDE.md",
         f"{rules}\nWe deploy\non Fridays.\n\n```\nx\n```\n<!-- a\n\nb -->\nAsk first.\n",
     )
-    assert "CLAUDE.md: text outside of lists, not mapped, at line 5, 14\n" in bring(ralph).err
+    assert "CLAUDE.md: text outside lists, not mapped, at line 5, 14\n" in bring(ralph).err
     first, second = quarantine.held(ralph.root)
     [item, _] = ralph("review", "--format", "json").json
     assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
