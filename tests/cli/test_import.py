@@ -438,15 +438,15 @@ def test_hostile_transcripts_are_left_out_with_a_note(ralph: Project, home: Path
     said = bring(ralph)
     assert len(observations(ralph)) == 5
     for name in ("fifo.jsonl", "link.jsonl"):
-        assert f"{name}: a link or no regular file, left out" in said.err
-    assert f"{path.name}: 2 lines without JSON, left out" in said.err
+        assert f"{name}: skipped, a symlink" in said.err
+    assert f"{path.name}: skipped 2 lines" in said.err
 
 
 def test_init_and_install_mention_it_until_something_was_imported(
     ralph: Project, home: Path
 ) -> None:
     work(ralph.root).write(home)
-    line = "note: sessions of this project are there: 1 of claude; `ralph import` shows them"
+    line = "note: found sessions of this project: 1 of claude; `ralph import` shows them"
     assert line in ralph("init").err
     assert line in ralph("install", "claude", "--no-mcp").err
     bring(ralph)
@@ -456,7 +456,7 @@ def test_init_and_install_mention_it_until_something_was_imported(
 def test_an_unknown_source_is_refused(ralph: Project) -> None:
     said = ralph("import", "--from", "teletype")
     assert said.code == 2
-    assert "'teletype' is no source of an import" in said.err
+    assert "'teletype' is not an import source" in said.err
 
 
 def test_killed_at_any_point_and_run_again_gives_the_same(ralph: Project, home: Path) -> None:

@@ -101,7 +101,7 @@ def test_stores_of_other_tools_are_proposed_once_with_their_origin(
         "Handlers return a Result": ".cursor/rules/a.mdc",
     }
     assert "Meeting.md: a note without observations, not mapped" in said.err
-    assert "'# Other' names no folder of this project, not mapped" in said.err
+    assert "'# Other' does not name a folder" in said.err
     assert (home / ".claude-mem/claude-mem.db").read_bytes() == before
     bring(ralph)
     assert len(proposed(ralph)) == 12
@@ -115,7 +115,7 @@ def test_a_person_accepts_a_proposal_and_what_is_rejected_stays_away(
         "CLAUDE.md",
         f"{rules}\nWe deploy\non Fridays.\n\n```\nx\n```\n<!-- a\n\nb -->\nAsk first.\n",
     )
-    assert "CLAUDE.md: text outside of lists, not mapped, at line 5, 14\n" in bring(ralph).err
+    assert "CLAUDE.md: text outside lists, not mapped, at line 5, 14\n" in bring(ralph).err
     first, second = quarantine.held(ralph.root)
     [item, _] = ralph("review", "--format", "json").json
     assert (item["why"], item["status"]) == ("imported from CLAUDE.md", "proposed")
@@ -302,7 +302,7 @@ def test_a_record_that_cannot_be_added_is_named_and_the_others_are_added(
     other = Project(tmp_path / "copy")
     (other.root / ".ralph").mkdir(parents=True)
     said = bring(other, str(tmp_path / "out.json"))
-    assert "know-tuning: a knowledge entry needs a title and at least one tag; left out" in said.err
+    assert "know-tuning: skipped, a knowledge entry needs a title" in said.err
     assert [each.record.title for each in _read(other.root, "knowledge")] == ["Brewing"]
     assert len(_read(other.root, "memories")) == 1
 
@@ -362,7 +362,7 @@ def test_a_folder_that_is_not_there_is_an_error(full: Project, tmp_path: Path) -
     for words in (("export", "json"), ("export", "claude-memory"), ("backup",)):
         said = full(*words, str(tmp_path / "none" / "x"))
         assert said.code != 0
-        assert "there is no such folder" in said.err
+        assert "no such folder" in said.err
     assert not (tmp_path / "none").exists()
 
 
@@ -390,7 +390,7 @@ def test_a_name_that_leads_elsewhere_is_refused(full: Project, tmp_path: Path, n
     _archive(tmp_path / "b.tgz", name, b"x")
     said = full("restore", str(tmp_path / "b.tgz"), "--yes")
     assert said.code == 1
-    assert "is no file of a backup" in said.err
+    assert "is not a file of a backup" in said.err
 
 
 def test_a_link_and_a_damaged_backup_are_refused(full: Project, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_task_whose_worktree_cannot_be_made_is_not_made_either(shop: Project) 
     for _ in range(2):
         said = shop("task", "add", "again", "--prd", "prd.json", "--worktree")
         assert (said.code, said.out) == (1, "")
-        assert "git made no worktree" in said.err
+        assert "git did not create the worktree" in said.err
     assert shop("task", "list", "--format", "quiet").out == f"{name}\n"
     assert [path.name for path in shop.file(".ralph/tasks").iterdir()] == [name]
 
@@ -165,7 +165,7 @@ def test_nothing_is_committed_for_a_merge_that_is_refused(shop: Project) -> None
     shop.put("cart.py", "x = 3\n")
     said = shop("task", "merge", name, "--commit")
     assert said.code == 1
-    assert "uncommitted changes where" in said.err
+    assert "the main checkout has uncommitted changes" in said.err
     assert git(place, "log", "--format=%s").splitlines() == ["first"], (
         "nothing is committed for a merge that cannot be"
     )

@@ -77,7 +77,7 @@ def test_what_a_task_names_must_be_there(tmp_path: Path) -> None:
 def test_what_has_ended_gets_no_more_parts(tmp_path: Path) -> None:
     top = new(tmp_path)
     task.done(tmp_path, top)
-    with pytest.raises(Refused, match="no more children"):
+    with pytest.raises(Refused, match="more subtasks"):
         new(tmp_path, parent=top)
 
 
@@ -231,7 +231,7 @@ def test_a_parent_is_done_with_its_last_part_and_open_again_with_any(tmp_path: P
     assert [each.id for each in task.reset(tmp_path, one).parents] == [top, grand]
     assert [each.id for each in task.ready(tmp_path)] == [one]
     task.done(tmp_path, one)
-    with pytest.raises(Refused, match="is done with its parts"):
+    with pytest.raises(Refused, match="all its subtasks are done"):
         task.reset(tmp_path, grand)
 
 

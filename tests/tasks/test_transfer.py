@@ -201,7 +201,7 @@ def test_a_folder_that_holds_something_else_is_not_written_over(tmp_path: Path) 
     path = tmp_path / ".ralph" / "tasks" / "a" / "task.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"{torn")
-    with pytest.raises(Refused, match="its folder holds another task"):
+    with pytest.raises(Refused, match="contains another task"):
         taken(tmp_path, lines({"id": "a", "title": "x"}), "tasks.jsonl")
     assert path.read_bytes() == b"{torn"
 

@@ -1,8 +1,10 @@
-"""`ralph export`, `backup` and `restore`: take everything away, and bring it back unchanged.
+"""Export, back up and restore everything (`ralph export`, `ralph backup`, `ralph restore`).
 
-Every format has the record itself beside the text for its readers (JSON, or an HTML comment), so that an import of it
-gives the same records. A backup is a compressed tar of the canonical files with a digest of each at its end; a restore
-checks all of them, and every name, before it writes anything.
+Each export format contains the complete records besides the text for readers, as JSON or as HTML
+comments, so that importing the export yields the same records.
+
+A backup is a compressed tar file of the canonical files, with a digest of each at the end. A
+restore checks all digests and all names before it writes anything.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import re
 import tarfile
 import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -38,304 +41,434 @@ ONE_FILE = ("json", "markdown", "agents-md")
 FOLDERS = ("claude-memory", "basic-memory")
 FORMATS = (*ONE_FILE, *FOLDERS)
 CURATED = ("memories", "guardrails", "patterns", "knowledge")
+LEFT = "left to a person:"  # state of a file that only a person may restore
+
 _VERSION = "ralph_export"
-_COMMENT = re.compile(r"<!-- ralph-record: (\{.*?\}) -->")
+_VERSION_CHARACTERS = 100  # of a JSON export, which contain its version
+_RECORD_COMMENT = re.compile(r"<!-- ralph-record: (\{.*?\}) -->")
+_MAX_TITLE_CHARACTERS = 80
+_MAX_QUOTED_CHARACTERS = 60
 _MANIFEST = "manifest.json"
-LEFT = "left to a person:"
 _PROJECT_FILES = ("ralph.yml", "ralph.local.yml", "guardrails.md", "progress.txt", ".ralph.toml")
 _PROJECT_FOLDERS = (".agent", ".ralph")
-_DERIVED = ("local", "cache", "ralph.db")
-_LARGEST = 1 << 30  # bytes of one file in a backup
+_DERIVED = ("local", "cache", "ralph.db")  # prefixes of what Ralph rebuilds
+_MAX_BACKUP_FILE_BYTES = 1 << 30
 
 
-# --- export ---------------------------------------------------------------------------------------
+class _NamedRecord(NamedTuple):
+    """A record, and the name of the collection that it belongs to; "" for a log."""
+
+    collection: str
+    record: Record
+
+
+# --- export --------------------------------------------------------------------------------------
 
 
 def export(root: Path, form: str) -> dict[str, str]:
-    """Return the files of an export by name; a format of one file has it under ""."""
+    """Return the files of an export by name; the file of a one-file format has the name ""."""
     records = _curated(Library(root))
     if form == "json":
-        values = [_value(name, record) for name, record in (*records, *_logged(root))]
-        text = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
-        return {"": f'{{"{_VERSION}": 1, "records": [\n{text}\n]}}\n'}
+        return {"": _json_export([*records, *_logged(root)])}
     if form == "markdown":
-        blocks = (
-            f"## {_title(record)}\n\n{record.text}\n\n{_comment(name, record)}\n"
-            for name, record in records
-        )
-        return {"": "\n".join(["# Memory\n", *blocks])}
-    valid = {record.id for record in memory.current([record for _, record in records])}
-    retired = {
-        record.id: "superseded or expired" for _, record in records if record.id not in valid
-    }
-    retired |= {record.id: "archived" for _, record in records if record.status is Status.RETIRED}
-    if form == "agents-md":  # agents follow whatever a file says: what is retired has no text here
-        parts = ["# Memory\n"]
-        for kind in MemoryKind:
-            own = [
-                (name, record)
-                for name, record in records
-                if record.kind is kind and record.id not in retired
-            ]
-            lines = [
-                f"- {' '.join(record.text.split())} {_comment(name, record)}\n"
-                for name, record in own
-            ]
-            if lines:
-                parts.append(f"## {SECTIONS[kind]}\n\n{''.join(lines)}")
-        parts += [f"{_comment(name, record)}\n" for name, record in records if record.id in retired]
-        return {"": "\n".join(parts)}
-    notes = {
-        f"{ids.slug(record.id)}.md": _note(form, name, record, retired.get(record.id, ""))
-        for name, record in records
-    }
+        return {"": _markdown_export(records)}
+    outdated = _outdated(records)
+    if form == "agents-md":
+        return {"": _agents_export(records, outdated)}
+    notes = {}
+    for named in records:
+        notes[_note_name(named.record)] = _note(form, named, outdated.get(named.record.id, ""))
     if form == "claude-memory":
-        lines = [
-            f"- [{_title(record)}]({ids.slug(record.id)}.md)"
-            for _, record in records
-            if record.id not in retired
-        ]
-        notes["MEMORY.md"] = "\n".join(["# Memory\n", *lines, ""])
+        notes["MEMORY.md"] = _memory_index(records, outdated)
     return notes
 
 
-def _curated(library: Library) -> list[tuple[str, Record]]:
-    return [
-        (name, stored.record)
-        for name in CURATED
-        for stored in library.read(library.collection(name))
-    ]
+def _json_export(records: Iterable[_NamedRecord]) -> str:
+    lines = [json.dumps(_value(named), ensure_ascii=False) for named in records]
+    text = ",\n".join(lines)
+    return f'{{"{_VERSION}": 1, "records": [\n{text}\n]}}\n'
 
 
-def _logged(root: Path) -> list[tuple[str, Record]]:
-    """Return observations and the journal."""
+def _markdown_export(records: Iterable[_NamedRecord]) -> str:
+    blocks = ["# Memory\n"]
+    for named in records:
+        record = named.record
+        blocks.append(f"## {_title(record)}\n\n{record.text}\n\n{_comment(named)}\n")
+    return "\n".join(blocks)
+
+
+def _outdated(records: Sequence[_NamedRecord]) -> dict[str, str]:
+    """Return why records no longer hold, by id."""
+    current = {record.id for record in memory.current([named.record for named in records])}
+    reasons = {}
+    for named in records:
+        if named.record.id not in current:
+            reasons[named.record.id] = "superseded or expired"
+    for named in records:
+        if named.record.status is Status.RETIRED:
+            reasons[named.record.id] = "archived"
+    return reasons
+
+
+def _agents_export(records: Sequence[_NamedRecord], outdated: Collection[str]) -> str:
+    """Return the page for AGENTS.md.
+
+    Agents follow everything that such a page says, so an outdated record has no visible text.
+    """
+    parts = ["# Memory\n"]
+    for kind in MemoryKind:
+        lines = []
+        for named in records:
+            if named.record.kind is kind and named.record.id not in outdated:
+                lines.append(f"- {' '.join(named.record.text.split())} {_comment(named)}\n")
+        if lines:
+            parts.append(f"## {SECTIONS[kind]}\n\n{''.join(lines)}")
+    for named in records:
+        if named.record.id in outdated:
+            parts.append(f"{_comment(named)}\n")
+    return "\n".join(parts)
+
+
+def _memory_index(records: Iterable[_NamedRecord], outdated: Collection[str]) -> str:
+    """Return the MEMORY.md that lists the notes that still hold."""
+    lines = ["# Memory\n"]
+    for _, record in records:
+        if record.id not in outdated:
+            lines.append(f"- [{_title(record)}]({_note_name(record)})")
+    return "\n".join([*lines, ""])
+
+
+def _curated(library: Library) -> list[_NamedRecord]:
+    """Return the records of the files that people curate."""
+    records = []
+    for name in CURATED:
+        for stored in library.read(library.collection(name)):
+            records.append(_NamedRecord(name, stored.record))
+    return records
+
+
+def _logged(root: Path) -> list[_NamedRecord]:
+    """Return the observations and the journal."""
     current = index.of(root)
-    logs = [
-        each
-        for each in sources(root)
-        if each.format is Format.LOG and each.name != f"{paths.LOG}/knowledge.jsonl"
-    ]
-    records = (placed.record for source in logs for placed in current.read(source).records)
-    return [("", record) for record in records if record.family is not Family.MEMORY]
+    records = []
+    for source in sources(root):
+        if source.format is not Format.LOG or source.name == f"{paths.LOG}/knowledge.jsonl":
+            continue
+        for placed in current.read(source).records:
+            if placed.record.family is not Family.MEMORY:
+                records.append(_NamedRecord("", placed.record))
+    return records
 
 
-def _value(name: str, record: Record) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(encode_record(record))
-    return {"in": name, **value} if name else value
+def _value(named: _NamedRecord) -> dict[str, Any]:
+    """Return the JSON object of a record; its member `in` names the collection."""
+    value: dict[str, Any] = json.loads(encode_record(named.record))
+    if named.collection:
+        return {"in": named.collection, **value}
+    return value
 
 
-def _comment(name: str, record: Record) -> str:
-    text = (
-        json.dumps(_value(name, record), ensure_ascii=False)
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-    )
+def _comment(named: _NamedRecord) -> str:
+    """Return an HTML comment with a record; the record cannot end the comment."""
+    text = json.dumps(_value(named), ensure_ascii=False)
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<!-- ralph-record: {text} -->"
 
 
 def _title(record: Record) -> str:
-    return " ".join((record.title or record.text).split())[:80]
+    return " ".join((record.title or record.text).split())[:_MAX_TITLE_CHARACTERS]
 
 
-def _note(form: str, name: str, record: Record, retired: str) -> str:
+def _note_name(record: Record) -> str:
+    return f"{ids.slug(record.id)}.md"
+
+
+def _note(form: str, named: _NamedRecord, outdated: str) -> str:
+    """Return a note for another tool; `outdated` says why the record no longer holds, or is ""."""
+    record = named.record
     title = _title(record)
+    if outdated:
+        title = f"({outdated}) {title}"
     slug = ids.slug(record.id)
-    if retired:
-        title = f"({retired}) {title}"
+    fields: dict[str, object]
     if form == "claude-memory":
         kind = "feedback" if record.kind is MemoryKind.FIX else "project"
-        fields: dict[str, object] = {"name": slug, "description": title, "type": kind}
-        body = f"({retired})\n\n{record.text}" if retired else record.text
+        fields = {"name": slug, "description": title, "type": kind}
+        body = record.text
+        if outdated:
+            body = f"({outdated})\n\n{record.text}"
     else:
         fields = {"title": title, "type": "note", "permalink": slug, "tags": list(record.tags)}
-        line = " ".join(
-            [f"[{record.kind.value}]", *record.text.split(), *(f"#{tag}" for tag in record.tags)]
-        )
-        body = f"# {title}\n\n## Observations\n\n- {line}"
-    head = "".join(write_field(key, value) + "\n" for key, value in fields.items())
-    return f"---\n{head}---\n\n{body}\n\n{_comment(name, record)}\n"
+        tags = [f"#{tag}" for tag in record.tags]
+        observation = " ".join([f"[{record.kind.value}]", *record.text.split(), *tags])
+        body = f"# {title}\n\n## Observations\n\n- {observation}"
+    front_matter = "".join(write_field(key, value) + "\n" for key, value in fields.items())
+    return f"---\n{front_matter}---\n\n{body}\n\n{_comment(named)}\n"
 
 
 def write_export(root: Path, form: str, target: Path, *, force: bool = False) -> int:
-    """Write an export; Refused over something that is there, unless by force. Return how many files."""
-    _need_folder(target)
-    made = export(root, form)
+    """Write an export to a file or folder; return the number of files.
+
+    Raises NotFound if the folder around the target does not exist, and Refused if the target exists
+    and `force` is not set.
+    """
+    _check_parent_folder(target)
+    contents = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
         raise Refused(
-            f"{target}: is already there", hint="name another one, or give --force to write over it"
+            f"{target} already exists", hint="name another target, or use --force to overwrite it"
         )
-    for name, text in made.items():
+    for name, text in contents.items():
         files.write(target / name if name else target, text)
-    return len(made)
+    return len(contents)
 
 
-def _need_folder(target: Path) -> None:
+def _check_parent_folder(target: Path) -> None:
     if not target.parent.is_dir():
         raise NotFound(
-            f"{target.parent}: there is no such folder", hint="make it first, or name another place"
+            f"{target.parent}: no such folder", hint="create it first, or name another target"
         )
 
 
-# --- import of an export --------------------------------------------------------------------------
-
-
-def _read_export(path: Path, notes: list[str]) -> list[tuple[str, Record]]:
-    """Return the records of an exported file or folder; Unreadable when there is none in it."""
-    found: dict[tuple[str, str], Record] = {}
-    for each in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-        if (text := files.read(each)) is None:
-            raise Unreadable(
-                f"{each}: there is no such file",
-                hint="name a file or folder that `ralph export` wrote",
-            )
-        values: list[str] = _COMMENT.findall(text)
-        if not values and f'"{_VERSION}"' in text[:100]:
-            try:
-                values = [json.dumps(value) for value in json.loads(text)["records"]]
-            except (ValueError, LookupError, TypeError, RecursionError) as error:
-                raise Unreadable(
-                    f"{each}: is not a whole export: {error}", hint="export it again"
-                ) from error
-        for value in values:
-            document = parse_log(value)
-            if document.entries:
-                record = document.entries[0].record
-                name = str(record.extra.get("in") or "") if record.family is Family.MEMORY else ""
-                extra = {key: member for key, member in record.extra.items() if key != "in"}
-                found[name, record.id] = replace(record, extra=extra)
-            else:
-                notes.append(f"{each}: {value[:60]!r} is no record, left out")
-    if not found:
-        raise Unreadable(
-            f"{path}: has no record of Ralph's",
-            hint="`ralph import` without a file finds other stores",
-        )
-    return [(name, record) for (name, _), record in found.items()]
+# --- import of an export -------------------------------------------------------------------------
 
 
 def import_records(
     root: Path, path: Path, notes: list[str], *, really: bool, by: str = "human"
 ) -> Found:
-    """Add the records of an export that are not here, with their ids; secrets and what was forgotten are left out."""
+    """Add the records of an export that are not here, with their ids.
+
+    Records that contain a secret or that were forgotten are skipped. Without `really`, nothing is
+    written. Raises Unreadable if `path` is not an export.
+    """
     found = Found(str(path), "records")
     hidden = forgotten.load()
     library = Library(root)
-    known = {record.id for _, record in [*_curated(library), *_logged(root)]}
-    waiting = [each.text for each in quarantine.held(root)]
+    known = {named.record.id for named in [*_curated(library), *_logged(root)]}
+    held_before = [held.text for held in quarantine.held(root)]
     logs: dict[str, SessionLog] = {}
     for name, record in _read_export(path, notes):
-        found.count = found.count + 1
-        found.bytes = found.bytes + len(record.text)
-        if record.id in known or record.text in waiting or hidden.hides(record):
+        found.count += 1
+        found.bytes += len(record.text)
+        if record.id in known or record.text in held_before or hidden.hides(record):
             continue
-        if find_secrets(f"{record.title}\n{record.text}") or (
-            record.family is Family.MEMORY and name not in CURATED
-        ):
-            notes.append(
-                f"{record.id}: holds what looks like a secret, or belongs to no file, left out"
-            )
+        problem = _reason_to_skip(name, record)
+        if problem:
+            notes.append(f"{record.id}: skipped, {problem}")
             continue
         found.new += 1
-        if by != "human" and record.family is Family.MEMORY:  # it may claim any author
-            extra = {name: value for name, value in record.extra.items() if name != WHO}
-            record = replace(
-                record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra
-            )
-        if really:
-            try:
-                found.added += _add_record(root, library, name, record, logs)
-            except RalphError as error:
-                notes.append(f"{record.id}: {error.message}; left out")
+        if not really:
+            continue
+        if by != "human" and record.family is Family.MEMORY:
+            record = _without_author(record)
+        try:
+            if _add_record(root, library, _NamedRecord(name, record), logs):
+                found.added += 1
+        except RalphError as error:
+            notes.append(f"{record.id}: skipped, {error.message}")
     for log in logs.values():
         log.finish()
-    if count := len(quarantine.held(root)) - len(waiting):
+    newly_held = len(quarantine.held(root)) - len(held_before)
+    if newly_held:
         notes.append(
-            f"{count} of them read like instructions to an agent and wait for you in `ralph review`"
+            f"{newly_held} of them read like instructions to an agent "
+            "and wait for you in `ralph review`"
         )
     return found
 
 
+def _reason_to_skip(collection: str, record: Record) -> str:
+    """Return why a record must not be imported, or ""."""
+    if find_secrets(f"{record.title}\n{record.text}"):
+        return "it contains what looks like a secret"
+    if record.family is Family.MEMORY and collection not in CURATED:
+        return "it does not belong to any file"
+    return ""
+
+
+def _without_author(record: Record) -> Record:
+    """Return a record whose author is the import: an export could claim any author."""
+    extra = {name: value for name, value in record.extra.items() if name != WHO}
+    return replace(record, origin=replace(record.origin, by=quarantine.IMPORT), extra=extra)
+
+
+def _read_export(path: Path, notes: list[str]) -> list[_NamedRecord]:
+    """Return the records of an exported file or folder.
+
+    Raises Unreadable if a file cannot be read, or if there are no records.
+    """
+    found: dict[tuple[str, str], _NamedRecord] = {}
+    exported = sorted(path.rglob("*.md")) if path.is_dir() else [path]
+    for file in exported:
+        for value in _exported_values(file):
+            entries = parse_log(value).entries
+            if not entries:
+                quoted = value[:_MAX_QUOTED_CHARACTERS]
+                notes.append(f"{file}: skipped {quoted!r}, which is not a record")
+                continue
+            named = _named_record(entries[0].record)
+            found[named.collection, named.record.id] = named
+    if not found:
+        raise Unreadable(
+            f"{path}: contains no records of Ralph",
+            hint="`ralph import` without a file finds other stores",
+        )
+    return list(found.values())
+
+
+def _exported_values(path: Path) -> list[str]:
+    """Return the records in an exported file as JSON texts."""
+    text = files.read(path)
+    if text is None:
+        raise Unreadable(
+            f"{path}: no such file", hint="name a file or folder that `ralph export` wrote"
+        )
+    values: list[str] = _RECORD_COMMENT.findall(text)
+    if values or f'"{_VERSION}"' not in text[:_VERSION_CHARACTERS]:
+        return values
+    try:
+        return [json.dumps(value) for value in json.loads(text)["records"]]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise Unreadable(
+            f"{path}: is not a complete export: {error}", hint="export it again"
+        ) from error
+
+
+def _named_record(record: Record) -> _NamedRecord:
+    """Return an exported record without the member that names its collection, and that name."""
+    collection = ""
+    if record.family is Family.MEMORY:
+        collection = str(record.extra.get("in") or "")
+    extra = {key: value for key, value in record.extra.items() if key != "in"}
+    return _NamedRecord(collection, replace(record, extra=extra))
+
+
 def _add_record(
-    root: Path, library: Library, name: str, record: Record, logs: dict[str, SessionLog]
+    root: Path, library: Library, named: _NamedRecord, logs: dict[str, SessionLog]
 ) -> bool:
+    """Add a record where it belongs; return False if a collection already has its text."""
+    record = named.record
     if record.family is Family.OBSERVATION:
-        session = record.origin.session
-        if session not in logs:
-            logs[session] = SessionLog(root, session, index.interpreter(root))
-            logs[session].fields.update(
-                {"id": session, "session_id": session, "host": record.origin.agent}
-            )
-        logs[session].add(record, "")
-    elif record.family is Family.JOURNAL:
-        log = paths.run_log(root, record.origin.run or "imported")
-        files.update(
-            log,
-            lambda text: put_record(text, record),
-            root=paths.state_boundary(root),
-            mode=files.PRIVATE,
+        _add_observation(root, record, logs)
+        return True
+    if record.family is Family.JOURNAL:
+        _add_journal_entry(root, record)
+        return True
+    if quarantine.is_suspicious(record):
+        _hold(root, named)
+        return True
+    if named.collection == "knowledge":
+        _add_knowledge(root, library, record)
+        return True
+    return _add_memory(library, named)
+
+
+def _add_observation(root: Path, record: Record, logs: dict[str, SessionLog]) -> None:
+    session = record.origin.session
+    if session not in logs:
+        logs[session] = SessionLog(root, session, index.interpreter(root))
+        logs[session].fields.update(
+            {"id": session, "session_id": session, "host": record.origin.agent}
         )
-    elif quarantine.is_suspicious(record):
-        held = quarantine.HeldMemory(
-            "", "", record.text, name, record.kind.value, record.title, "", record.tags
+    logs[session].add(record, "")
+
+
+def _add_journal_entry(root: Path, record: Record) -> None:
+    log = paths.run_log(root, record.origin.run or "imported")
+    files.update(
+        log,
+        lambda text: put_record(text, record),
+        root=paths.state_boundary(root),
+        mode=files.PRIVATE,
+    )
+
+
+def _hold(root: Path, named: _NamedRecord) -> None:
+    """Put a suspicious memory into quarantine."""
+    record = named.record
+    held = quarantine.HeldMemory(
+        "", "", record.text, named.collection, record.kind.value, record.title, "", record.tags
+    )
+    quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
+
+
+def _add_knowledge(root: Path, library: Library, record: Record) -> None:
+    if "/" in record.id:
+        raise Refused(f"{record.id!r} is not the name of a knowledge file")
+    folder = library.knowledge.places[0]
+    path = folder / f"{record.id.removeprefix('know-')}.md"
+    files.write(path, render_knowledge(record), root=root, expect="")
+
+
+def _add_memory(library: Library, named: _NamedRecord) -> bool:
+    text = normalise_text(named.record.text)
+    try:
+        library.add(
+            library.collection(named.collection),
+            lambda _: named.record,
+            unless=lambda other: normalise_text(other.text) == text,
         )
-        quarantine.hold_all(root, [replace(held, by=quarantine.IMPORT, via="an export")])
-    elif name == "knowledge":
-        folder = library.knowledge.places[0]
-        if "/" in record.id:
-            raise Refused(f"{record.id!r} is no name of a knowledge file")
-        files.write(
-            folder / f"{record.id.removeprefix('know-')}.md",
-            render_knowledge(record),
-            root=root,
-            expect="",
-        )
-    else:
-        collection = library.collection(name)
-        same = normalise_text(record.text)
-        try:
-            library.add(
-                collection,
-                lambda _: record,
-                unless=lambda other: normalise_text(other.text) == same,
-            )
-        except AlreadyThere:
-            return False
+    except AlreadyThere:
+        return False
     return True
 
 
-# --- backup and restore ---------------------------------------------------------------------------
+# --- backup --------------------------------------------------------------------------------------
 
 
 def backup(root: Path, target: Path) -> int:
-    """Write a backup of everything canonical; return how many files are in it."""
+    """Write a backup of all canonical files; return their number.
+
+    Raises Refused if the target exists, and NotFound if the folder around it does not.
+    """
     if target.exists():
-        raise Refused(f"{target}: is already there", hint="name another file")
-    _need_folder(target)
-    part = target.with_name(f"{target.name}.part")
-    digests = dict[str, str]()
-    files.delete(part)
-    main = paths.main_checkout(root)
-    log = paths.log_folder(root)
-    own = [path for top in _PROJECT_FOLDERS for path in sorted((main / top).rglob("*"))]
-    own = [path for path in own if not path.relative_to(main).parts[1].startswith(_DERIVED)]
-    own += [main / name for name in _PROJECT_FILES]
-    names = [(f"project/{path.relative_to(main).as_posix()}", path) for path in own]
-    names += [
-        (f"state/log/{path.relative_to(log).as_posix()}", path) for path in sorted(log.rglob("*"))
-    ]
-    everything = [(name, path) for name, path in names if path.is_file() and not path.is_symlink()]
+        raise Refused(f"{target} already exists", hint="name another file")
+    _check_parent_folder(target)
+    partial_target = target.with_name(f"{target.name}.part")
+    files.delete(partial_target)
+    digests: dict[str, str] = {}
+    canonical = _canonical_files(root)
     with (
-        os.fdopen(files.output(part), "wb") as out,
+        os.fdopen(files.output(partial_target), "wb") as out,
         tarfile.open(fileobj=out, mode="w:gz") as archive,
     ):
-        for name, path in everything:
+        for name, path in canonical.items():
             with files.open_regular(path) as file:
-                raw = file.read(_LARGEST)
+                raw = file.read(_MAX_BACKUP_FILE_BYTES)
             digests[name] = hashlib.sha256(raw).hexdigest()
             _append(archive, name, raw)
         _append(archive, _MANIFEST, json.dumps({"ralph_backup": 1, "files": digests}).encode())
-    files.move(part, target)
+    files.move(partial_target, target)
     return len(digests)
+
+
+def _canonical_files(root: Path) -> dict[str, Path]:
+    """Return the files that a backup contains, by their names in it."""
+    found = {}
+    main = paths.main_checkout(root)
+    for path in _project_paths(main):
+        if _is_regular_file(path):
+            found[f"project/{path.relative_to(main).as_posix()}"] = path
+    log = paths.log_folder(root)
+    for path in sorted(log.rglob("*")):
+        if _is_regular_file(path):
+            found[f"state/log/{path.relative_to(log).as_posix()}"] = path
+    return found
+
+
+def _project_paths(main: Path) -> Iterator[Path]:
+    """Yield the paths in the project that Ralph cannot rebuild."""
+    for folder in _PROJECT_FOLDERS:
+        for path in sorted((main / folder).rglob("*")):
+            name_in_folder = path.relative_to(main).parts[1]
+            if not name_in_folder.startswith(_DERIVED):
+                yield path
+    for name in _PROJECT_FILES:
+        yield main / name
+
+
+def _is_regular_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
@@ -345,88 +478,119 @@ def _append(archive: tarfile.TarFile, name: str, raw: bytes) -> None:
     archive.addfile(member, io.BytesIO(raw))
 
 
+# --- restore -------------------------------------------------------------------------------------
+
+
 class RestoredFile(NamedTuple):
-    """Where a file of a backup goes, whether it is `new`, `same`, `replaced`, `forgotten` or LEFT; what is left out."""
+    """A file of a backup: its path, its state, and how much of it is left out.
+
+    The state is `new`, `same`, `replaced`, `forgotten` or LEFT.
+    """
 
     path: Path
     state: str
     forgotten: int
-    """Entries and lines that were forgotten since."""
+    """Entries and lines that were forgotten since the backup."""
 
 
 def restore(root: Path, source: Path, *, really: bool, by: str = "human") -> list[RestoredFile]:
-    """Check a backup, and with `really` write its files without what was forgotten; what they replace is copied."""
-    names = _checked(source)
-    restored = list[RestoredFile]()
-    for is_written in (
-        (False, True) if really else (False,)
-    ):  # all are read before the first is written
-        restored = []
-        with tarfile.open(source, "r:gz") as archive:
-            for name in names:
-                file = archive.extractfile(name)
-                raw = file.read() if file is not None else b""
-                try:
-                    text = files.unpack(raw) if name.endswith(paths.PACKED) else raw
-                except OSError as error:
-                    raise Unreadable(
-                        f"{source}: {name} {error.strerror}", hint="nothing was written"
-                    ) from error
-                content = text.decode("utf-8", "surrogateescape")
-                restored.append(_restore_file(root, name, content, really=is_written, by=by))
-    if really:
+    """Check a backup and, with `really`, write its files without what was forgotten since.
+
+    Files that are replaced are copied first. Raises Unreadable if the backup is damaged, and
+    Refused if it contains a name that is not allowed; then nothing is written.
+    """
+    names = _check_backup(source)
+    restored = _restore_files(root, source, names, really=False, by=by)
+    if really:  # every file could be read
+        restored = _restore_files(root, source, names, really=True, by=by)
         index.discard_all(root)
         index.sync(root)
     return restored
 
 
+def _restore_files(
+    root: Path, source: Path, names: Iterable[str], *, really: bool, by: str
+) -> list[RestoredFile]:
+    restored = []
+    with tarfile.open(source, "r:gz") as archive:
+        for name in names:
+            raw = _member_bytes(archive, name)
+            if name.endswith(paths.PACKED):
+                try:
+                    raw = files.unpack(raw)
+                except OSError as error:
+                    raise Unreadable(
+                        f"{source}: {name} {error.strerror}", hint="nothing was written"
+                    ) from error
+            text = raw.decode("utf-8", "surrogateescape")
+            restored.append(_restore_file(root, name, text, really=really, by=by))
+    return restored
+
+
+def _member_bytes(
+    archive: tarfile.TarFile, member: str | tarfile.TarInfo, limit: int = -1
+) -> bytes:
+    file = archive.extractfile(member)
+    if file is None:
+        return b""
+    return file.read(limit)
+
+
 def _restore_file(root: Path, name: str, text: str, *, really: bool, by: str) -> RestoredFile:
     top, _, inner = name.partition("/")
-    path = (paths.main_checkout(root) if top == "project" else paths.state_folder(root)) / inner
-    text, count = without_forgotten(paths.main_checkout(root), path, text)
-    present = files.read(path)
-    state = "new" if present is None else "same" if present == text else "replaced"
-    if count and not text.strip():
-        return RestoredFile(path, "forgotten", count)
-    if by != "human" and state != "same" and path == paths.accepted_texts(root):
-        return RestoredFile(path, LEFT, count)  # only a person brings back what a person accepted
-    if really and state != "same":
+    folder = paths.main_checkout(root) if top == "project" else paths.state_folder(root)
+    path = folder / inner
+    text, forgotten_count = without_forgotten(paths.main_checkout(root), path, text)
+    state = _compare(files.read(path), text)
+    if forgotten_count and not text.strip():
+        return RestoredFile(path, "forgotten", forgotten_count)
+    if state == "same":
+        return RestoredFile(path, state, forgotten_count)
+    if by != "human" and path == paths.accepted_texts(root):
+        # Only a person may restore what a person accepted.
+        return RestoredFile(path, LEFT, forgotten_count)
+    if really:
         boundary = paths.write_boundary(path, root)
         if state == "replaced":
             memory.backup(path, boundary or root)
-        files.write(
-            path, text, root=boundary, mode=files.PRIVATE if name.startswith("state/") else None
-        )
-    return RestoredFile(path, state, count)
+        mode = files.PRIVATE if top == "state" else None
+        files.write(path, text, root=boundary, mode=mode)
+    return RestoredFile(path, state, forgotten_count)
 
 
-def _checked(source: Path) -> list[str]:
-    """Return the names in a backup; Refused for a name that leads elsewhere, Unreadable when it is not whole."""
-    digests = dict[str, str]()
-    expected = None
+def _compare(present: str | None, restored: str) -> str:
+    """Return the state of a file that a restore would write."""
+    if present is None:
+        return "new"
+    if present == restored:
+        return "same"
+    return "replaced"
+
+
+def _check_backup(source: Path) -> list[str]:
+    """Return the names in a backup after checking all of them and all digests.
+
+    Raises Refused for a name that is not allowed, and Unreadable if the backup is not complete.
+    """
+    digests: dict[str, str] = {}
+    expected: Mapping[str, str] | None = None
     try:
         with tarfile.open(source, "r:gz") as archive:
             for member in archive:
-                parts = PurePosixPath(member.name).parts
-                inner = parts[1:2] if parts[:1] == ("project",) else ()
-                is_project = inner in {(each,) for each in (*_PROJECT_FOLDERS, *_PROJECT_FILES)}
-                is_log = parts[:2] == ("state", "log") and len(parts) > 2
-                if member.name != _MANIFEST and (
-                    not member.isreg() or ".." in parts or not (is_project or is_log)
-                ):
+                if member.name == _MANIFEST:
+                    raw = _member_bytes(archive, member, _MAX_BACKUP_FILE_BYTES)
+                    expected = json.loads(raw)["files"]
+                    continue
+                if not member.isreg() or not _is_allowed_name(member.name):
                     raise Refused(
-                        f"{source}: {member.name!r} is no file of a backup",
+                        f"{source}: {member.name!r} is not a file of a backup",
                         hint="nothing was written",
                     )
-                file = archive.extractfile(member)
-                raw = file.read(_LARGEST) if file is not None else b""
-                if member.name == _MANIFEST:
-                    expected = json.loads(raw)["files"]
-                else:
-                    digests[member.name] = hashlib.sha256(raw).hexdigest()
+                raw = _member_bytes(archive, member, _MAX_BACKUP_FILE_BYTES)
+                digests[member.name] = hashlib.sha256(raw).hexdigest()
     except FileNotFoundError as error:
         raise Unreadable(
-            f"{source}: there is no such file", hint="name a file that `ralph backup` wrote"
+            f"{source}: no such file", hint="name a file that `ralph backup` wrote"
         ) from error
     except (
         OSError,
@@ -438,11 +602,23 @@ def _checked(source: Path) -> list[str]:
         TypeError,
     ) as error:
         raise Unreadable(
-            f"{source}: is not a whole backup: {error}", hint="nothing was written"
+            f"{source}: is not a complete backup: {error}", hint="nothing was written"
         ) from error
     if digests != expected:
         raise Unreadable(
             f"{source}: does not match its own list of digests",
-            hint="it is damaged; nothing was written",
+            hint="the backup is damaged; nothing was written",
         )
     return list(digests)
+
+
+def _is_allowed_name(name: str) -> bool:
+    """Return whether a name in a backup stays within the files that a backup contains."""
+    parts = PurePosixPath(name).parts
+    if ".." in parts:
+        return False
+    if parts[:2] == ("state", "log"):
+        return len(parts) > 2
+    if parts[:1] == ("project",) and len(parts) > 1:
+        return parts[1] in (*_PROJECT_FOLDERS, *_PROJECT_FILES)
+    return False

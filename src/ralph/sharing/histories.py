@@ -1,7 +1,8 @@
 """Find the transcripts that coding agents have written about a project.
 
-A transcript belongs to the project if its session began in the project's folder, in one of its worktrees, or in a
-checkout with the same git remote. Links, devices and files that cannot be read are left out with a note.
+A transcript belongs to the project if its session began in the project's folder, in one of its
+worktrees, or in a checkout with the same git remote. Symlinks, devices and files that cannot be
+read are skipped with a note.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ralph.capture import transcripts
 from ralph.capture.events import Json
@@ -28,16 +29,21 @@ from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import discovery, paths
 from ralph.storage import files, foreign
 
-_LONGEST_LINE = 32 * 1024 * 1024  # as of a hook's payload
-_LARGEST_JSON = 64 * 1024 * 1024  # of a file that is one JSON value
-_HEAD_LINES = 40  # of a transcript, in which its folder is named
-_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
-_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_MAX_LINE_BYTES = 32 * 1024 * 1024  # the same limit as for the payload of a hook
+_MAX_JSON_BYTES = 64 * 1024 * 1024  # of a file that is one JSON value
+_HEAD_LINES = 40  # of a transcript; its folder is named in one of them
+_DIGEST_DIGITS = 16  # hexadecimal digits of a mark
+_AIDER_PREFIX_DIGITS = 8  # hexadecimal digits in the session ids of Aider
+_CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"type": "assistant"')
+_CLINE_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
+_CLINE_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_CLINE_FOLDER_MEMBERS = ("cwdOnTaskInitialization", "workspace", "cwd")
+
 Events = Iterator[TranscriptEvent]
 
 
 class Transcript(NamedTuple):
-    """What can be imported of one session or file: `mark` changes when it does."""
+    """A session or file that can be imported; its `mark` changes when its content does."""
 
     source: str
     key: str
@@ -48,84 +54,102 @@ class Transcript(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """The project that transcripts are looked for, the user's folders, and notes about what was left out."""
+    """The project whose transcripts are searched, the user's folders, and notes on what is skipped.
+
+    `notes` grows while the transcripts are found and read.
+    """
 
     root: Path
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     notes: list[str] = field(default_factory=list)
-    _known: dict[str, bool] = field(default_factory=dict)
+    _known: dict[str, bool] = field(default_factory=dict)  # the answers of `has`
     _folders: tuple[str, ...] = ()
-    _common: str = ""
+    _git_directory: str = ""
     _remote: str = ""
 
     def __post_init__(self) -> None:
         here = paths.location(self.root)
-        pointers = [
-            discovery.read_text(str(each))
-            for each in paths.git_worktrees(self.root).glob("*/gitdir")
-        ]
-        inner = here.root[len(here.top) :] if here.top else ""
-        trees = [text.strip().removesuffix("/.git") + inner for text in pointers if text.strip()]
-        self._folders = tuple(dict.fromkeys([here.root, here.main, *trees]))
-        self._common = _common_of(here.root)
+        project_in_checkout = here.root[len(here.top) :] if here.top else ""
+        folders = [here.root, here.main]
+        for pointer in paths.git_worktrees(self.root).glob("*/gitdir"):
+            git_file = discovery.read_text(str(pointer)).strip()
+            if git_file:
+                folders.append(git_file.removesuffix("/.git") + project_in_checkout)
+        self._folders = tuple(dict.fromkeys(folders))
+        self._git_directory = _shared_git_directory(here.root)
         self._remote = _remote_of(here.root)
 
     @property
     def home(self) -> Path:
-        """The user's home; a folder without anything where there is none."""
+        """The user's home folder, or a path that cannot contain anything if there is none."""
         return Path(self.env.get("HOME") or os.devnull)
 
     def folder(self, variable: str, *default: str) -> Path:
-        """Return a folder that a variable names, else one in the home."""
-        return Path(self.env[variable]) if self.env.get(variable) else self.home.joinpath(*default)
+        """Return the folder that a variable names, or else a folder in the user's home."""
+        value = self.env.get(variable)
+        if value:
+            return Path(value)
+        return self.home.joinpath(*default)
 
     def has(self, cwd: str) -> bool:
-        """Whether a session in this folder is one of the project."""
+        """Return whether a session in this folder belongs to the project."""
         if cwd not in self._known:
-            self._known[cwd] = (
-                cwd.startswith("/") and "\0" not in cwd and self._has(os.path.normpath(cwd))
-            )
+            is_absolute = cwd.startswith("/") and "\0" not in cwd
+            self._known[cwd] = is_absolute and self._contains(os.path.normpath(cwd))
         return self._known[cwd]
 
-    def _has(self, cwd: str) -> bool:
+    def _contains(self, cwd: str) -> bool:
+        if not Path(cwd).is_dir():
+            return self._is_inside(cwd)
         real = os.path.realpath(cwd)
-        is_there = Path(cwd).is_dir()
-        names = [f"{cwd}/", f"{real}/"] if is_there else [f"{cwd}/"]
-        inside = any(name.startswith(f"{folder}/") for name in names for folder in self._folders)
-        if not is_there:
-            return inside
-        if inside:
-            try:
-                own = discovery.find_root(real)  # a project inside of this one has its own memory
-            except discovery.BrokenCheckout:
-                return True
-            if not own and _common_of(real) != self._common:
-                own = discovery.find_top(real)  # a repository of its own
-            return (
-                not own
-                or own in self._folders
-                or not any(own.startswith(f"{each}/") for each in self._folders)
-            )
+        if self._is_inside(cwd) or self._is_inside(real):
+            return not self._is_nested_project(real)
         return bool(self._remote) and _remote_of(real) == self._remote
 
+    def _is_inside(self, path: str) -> bool:
+        return any(f"{path}/".startswith(f"{folder}/") for folder in self._folders)
 
-def _common_of(folder: str) -> str:
-    """Return the git directory that all checkouts of a repository share; "" for none."""
+    def _is_nested_project(self, folder: str) -> bool:
+        """Return whether a folder in this project belongs to another project or repository.
+
+        Such a project has its own memory.
+        """
+        try:
+            other = discovery.find_root(folder)
+        except discovery.BrokenCheckout:
+            return False
+        if not other and _shared_git_directory(folder) != self._git_directory:
+            other = discovery.find_top(folder)
+        if not other or other in self._folders:
+            return False
+        return self._is_inside(other)
+
+
+def _shared_git_directory(folder: str) -> str:
+    """Return the git directory that all checkouts of a repository share, or ""."""
     try:
-        return os.path.realpath(common) if (common := discovery.locate(folder).common) else ""
+        common = discovery.locate(folder).common
+        return os.path.realpath(common) if common else ""
     except (discovery.BrokenCheckout, OSError):
         return ""
 
 
 def _remote_of(folder: str) -> str:
-    """Return the repository that a checkout's `origin` names, however it is spelled; "" for none."""
-    common = _common_of(folder)
+    """Return the repository that a checkout's `origin` names, or "".
+
+    The result does not depend on the protocol, the user or the spelling of the URL.
+    """
+    git_directory = _shared_git_directory(folder)
+    if not git_directory:
+        return ""
     section = ""
-    for line in discovery.read_text(f"{common}/config").split("\n") if common else ():
-        key, _, value = (part.strip() for part in line.partition("="))
-        section = key if key.startswith("[") else section
+    for line in discovery.read_text(f"{git_directory}/config").split("\n"):
+        key, _, value = line.partition("=")
+        key = key.strip()
+        if key.startswith("["):
+            section = key
         if section == '[remote "origin"]' and key == "url":
-            name = value.rpartition("://")[2].rpartition("@")[2].replace(":", "/")
+            name = value.strip().rpartition("://")[2].rpartition("@")[2].replace(":", "/")
             return name.removesuffix("/").removesuffix(".git").lower()
     return ""
 
@@ -133,57 +157,79 @@ def _remote_of(folder: str) -> str:
 # --- reading files -------------------------------------------------------------------------------
 
 
-def _entries(folder: Path, place: Place, *endings: str) -> list[Path]:
-    """Return the folders in a folder by name; with endings, the regular files that have one of them."""
+def _folders_in(folder: Path) -> list[Path]:
+    """Return the folders in a folder, by name; symlinks do not count."""
+    folders = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=attrgetter("name")):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+    return folders
+
+
+def _files_in(folder: Path, notes: list[str], *suffixes: str) -> list[Path]:
+    """Return the regular files in a folder with one of these suffixes, by name."""
     chosen = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in sorted(entries, key=attrgetter("name")):
-            is_wanted = (
-                entry.name.endswith(endings) if endings else entry.is_dir(follow_symlinks=False)
-            )
-            if is_wanted and endings and not entry.is_file(follow_symlinks=False):
-                place.notes.append(f"{entry.path}: a link or no regular file, left out")
-            elif is_wanted:
+            if not entry.name.endswith(suffixes):
+                continue
+            if entry.is_file(follow_symlinks=False):
                 chosen.append(Path(entry.path))
+            else:
+                notes.append(f"{entry.path}: skipped, a symlink or not a regular file")
     return chosen
 
 
+def _bounded_lines(file: BinaryIO, path: Path, notes: list[str]) -> Iterator[bytes]:
+    """Yield the lines of a file; skip lines that are too long, with a note."""
+    while raw := file.readline(_MAX_LINE_BYTES):
+        is_too_long = False
+        while len(raw) >= _MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            is_too_long = True
+            raw = file.readline(_MAX_LINE_BYTES) or b"\n"
+        if is_too_long:
+            notes.append(f"{path}: skipped a line of more than {_MAX_LINE_BYTES:,} bytes")
+        else:
+            yield raw
+
+
 def json_lines(path: Path, notes: list[str], wanted: Sequence[bytes] = ()) -> Iterator[Json]:
-    """Yield the objects of a JSONL file; with `wanted`, of lines with one of these only."""
+    """Yield the objects of a JSONL file.
+
+    With `wanted`, only the lines that contain one of these texts are parsed.
+    """
     broken = 0
     try:
         with files.open_regular(path) as file:
-            while raw := file.readline(_LONGEST_LINE):
-                is_long = False
-                while len(raw) >= _LONGEST_LINE and not raw.endswith(b"\n"):
-                    is_long = True
-                    raw = file.readline(_LONGEST_LINE) or b"\n"
-                if is_long:
-                    notes.append(f"{path}: a line of more than {_LONGEST_LINE:,} bytes, left out")
-                elif not wanted or any(word in raw for word in wanted):
-                    try:
-                        value = json.loads(raw)
-                    except (ValueError, RecursionError):
-                        broken += bool(raw.strip()) and raw.endswith(
-                            b"\n"
-                        )  # the last one may still be being written
-                        continue
-                    if isinstance(value, dict):
-                        yield value
+            for raw in _bounded_lines(file, path, notes):
+                if wanted and not any(word in raw for word in wanted):
+                    continue
+                try:
+                    value = json.loads(raw)
+                except (ValueError, RecursionError):
+                    # An agent may still be writing the last line, which then has no newline.
+                    if raw.strip() and raw.endswith(b"\n"):
+                        broken += 1
+                    continue
+                if isinstance(value, dict):
+                    yield value
     except OSError as error:
         notes.append(f"{path}: cannot be read: {error.strerror}")
-    if broken:
-        notes.append(f"{path}: {broken} line{'s' * (broken > 1)} without JSON, left out")
+    if broken == 1:
+        notes.append(f"{path}: skipped 1 line that is not JSON")
+    elif broken:
+        notes.append(f"{path}: skipped {broken} lines that are not JSON")
 
 
 def read_json(path: Path, notes: list[str]) -> object:
-    """Return the value of a JSON file; None when it cannot be read."""
+    """Return the value of a JSON file, or None if it is missing or cannot be read."""
     try:
         with files.open_regular(path) as file:
-            raw = file.read(_LARGEST_JSON + 1)
-        if len(raw) <= _LARGEST_JSON:
+            raw = file.read(_MAX_JSON_BYTES + 1)
+        if len(raw) <= _MAX_JSON_BYTES:
             return json.loads(raw)
-        notes.append(f"{path}: larger than {_LARGEST_JSON:,} bytes, left out")
+        notes.append(f"{path}: skipped, larger than {_MAX_JSON_BYTES:,} bytes")
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError, RecursionError) as error:
@@ -191,63 +237,91 @@ def read_json(path: Path, notes: list[str]) -> object:
     return None
 
 
-def _of_files(source: str, paths_: Sequence[Path], read: Callable[[], Events]) -> Transcript | None:
-    """Return the transcript that some files are; None when one of them has gone."""
-    try:
-        states = [path.lstat() for path in paths_]
-    except OSError:
-        return None
-    mark = " ".join(
-        f"{state.st_size}-{state.st_mtime_ns}" for state in states if stat.S_ISREG(state.st_mode)
-    )
-    return Transcript(source, str(paths_[0]), mark, sum(state.st_size for state in states), read)
+def _transcript_of(
+    source: str, parts: Sequence[Path], read: Callable[[], Events]
+) -> Transcript | None:
+    """Return the transcript that consists of some files, or None if one of them is missing."""
+    marks = []
+    size = 0
+    for path in parts:
+        try:
+            state = path.lstat()
+        except OSError:
+            return None
+        size += state.st_size
+        if stat.S_ISREG(state.st_mode):
+            marks.append(f"{state.st_size}-{state.st_mtime_ns}")
+    return Transcript(source, str(parts[0]), " ".join(marks), size, read)
 
 
-def _first(values: Iterable[Json], member: Callable[[Json], object]) -> str:
-    found = (member(value) for value in islice(values, _HEAD_LINES))
-    return next((text for text in found if isinstance(text, str) and text), "")
+def _first_text(values: Iterable[Json], member: Callable[[Json], object]) -> str:
+    """Return the first text that a member has in the head of a transcript, or ""."""
+    for value in islice(values, _HEAD_LINES):
+        text = member(value)
+        if isinstance(text, str) and text:
+            return text
+    return ""
 
 
-# --- one finder a client -------------------------------------------------------------------------
+def _objects(value: object) -> list[Json]:
+    """Return the objects in a list, or an empty list for any other value."""
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, dict)]
 
-_CLAUDE_LINES = (b'"type":"user"', b'"type":"assistant"', b'"type": "user"', b'"type": "assistant"')
+
+# --- Claude Code ---------------------------------------------------------------------------------
 
 
 def claude_folders(place: Place) -> Iterator[Path]:
-    """Yield Claude Code's folders with a session of the project, or named after it and without any session."""
-    for folder in _entries(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects", place):
-        is_named = folder.name == re.sub(
-            r"[^A-Za-z0-9]", "-", str(place.root)
-        )  # `x/y` and `x-y` have the same name
-        for path in _entries(folder, Place(place.root), ".jsonl"):
-            cwd = _claude_cwd(path)
-            is_named = is_named and not cwd
-            if place.has(cwd):
-                yield folder
-                break
-        else:
-            yield from [folder] if is_named else []
+    """Yield the folders of Claude Code that belong to the project.
+
+    These have a session of the project, or have no session at all and are named after the project.
+    """
+    for folder in _folders_in(place.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"):
+        if _is_claude_folder_of(place, folder):
+            yield folder
+
+
+def _is_claude_folder_of(place: Place, folder: Path) -> bool:
+    has_other_sessions = False
+    for path in _files_in(folder, [], ".jsonl"):
+        cwd = _claude_cwd(path)
+        if place.has(cwd):
+            return True
+        if cwd:
+            has_other_sessions = True
+    # The name alone is not enough, because the projects `x/y` and `x-y` have the same one.
+    is_named_after_project = folder.name == re.sub(r"[^A-Za-z0-9]", "-", str(place.root))
+    return is_named_after_project and not has_other_sessions
 
 
 def _claude_cwd(path: Path) -> str:
     """Return the folder in which a session of Claude Code began."""
-    return _first(json_lines(path, [], (b'"cwd"',)), lambda value: value.get("cwd"))
+    return _first_text(json_lines(path, [], (b'"cwd"',)), lambda value: value.get("cwd"))
 
 
 def _claude(place: Place) -> Iterator[Transcript | None]:
     for folder in claude_folders(place):
-        sessions = [
-            path for path in _entries(folder, place, ".jsonl") if place.has(_claude_cwd(path))
-        ]
+        sessions = []
+        for path in _files_in(folder, place.notes, ".jsonl"):
+            if place.has(_claude_cwd(path)):
+                sessions.append(path)
         for path in sorted(sessions, key=lambda path: path.name.startswith("agent-")):
-            parts = [path, *_entries(folder / path.stem / "subagents", place, ".jsonl")]
-            yield _of_files("claude", parts, partial(_read_claude, parts, place.notes))
+            subagents = folder / path.stem / "subagents"
+            parts = [path, *_files_in(subagents, place.notes, ".jsonl")]
+            yield _transcript_of("claude", parts, partial(_read_claude, parts, place.notes))
 
 
 def _read_claude(parts: Sequence[Path], notes: list[str]) -> Events:
-    """Yield the events of a session and its subagents as they happened."""
+    """Yield the events of a session and its subagents in the order in which they happened."""
     streams = [transcripts.read_claude(json_lines(path, notes, _CLAUDE_LINES)) for path in parts]
-    return heapq.merge(*streams, key=attrgetter("at")) if len(streams) > 1 else streams[0]
+    if len(streams) == 1:
+        return streams[0]
+    return heapq.merge(*streams, key=attrgetter("at"))
+
+
+# --- Codex ---------------------------------------------------------------------------------------
 
 
 def _codex(place: Place) -> Iterator[Transcript | None]:
@@ -257,33 +331,40 @@ def _codex(place: Place) -> Iterator[Transcript | None]:
         *(home / "archived_sessions").glob("rollout-*.jsonl"),
     ]
     for path in sorted(found):
-        cwd = _first(
-            islice(json_lines(path, []), 1),
-            lambda value: transcripts.member(value, "payload", "cwd"),
-        )
+        first_line = islice(json_lines(path, []), 1)
+        cwd = _first_text(first_line, lambda value: transcripts.member(value, "payload", "cwd"))
         if place.has(cwd):
-            yield _of_files(
-                "codex", [path], partial(_read_lines, transcripts.read_codex, path, place.notes)
-            )
+            read = partial(_read_lines, transcripts.read_codex, path, place.notes)
+            yield _transcript_of("codex", [path], read)
 
 
 def _read_lines(read: Callable[[Iterable[Json]], Events], path: Path, notes: list[str]) -> Events:
     return read(json_lines(path, notes))
 
 
+# --- Gemini CLI ----------------------------------------------------------------------------------
+
+
 def _gemini(place: Place) -> Iterator[Transcript | None]:
-    names = {hashlib.sha256(str(place.root).encode()).hexdigest(): str(place.root)}
-    for folder in _entries(place.folder("GEMINI_CLI_HOME") / ".gemini" / "tmp", place):
-        cwd = discovery.read_text(str(folder / ".project_root")).strip() or names.get(
-            folder.name, ""
-        )
-        for path in _entries(folder / "chats", place, ".json", ".jsonl") if place.has(cwd) else ():
-            yield _of_files("gemini", [path], partial(_read_gemini, path, cwd, place.notes))
+    root = str(place.root)
+    root_digest = hashlib.sha256(root.encode()).hexdigest()  # may be the name of its folder
+    for folder in _folders_in(place.folder("GEMINI_CLI_HOME") / ".gemini" / "tmp"):
+        cwd = discovery.read_text(str(folder / ".project_root")).strip()
+        if not cwd and folder.name == root_digest:
+            cwd = root
+        if place.has(cwd):
+            for path in _files_in(folder / "chats", place.notes, ".json", ".jsonl"):
+                read = partial(_read_gemini, path, cwd, place.notes)
+                yield _transcript_of("gemini", [path], read)
 
 
 def _read_gemini(path: Path, cwd: str, notes: list[str]) -> Events:
-    values = json_lines(path, notes) if path.suffix == ".jsonl" else [read_json(path, notes)]
-    return transcripts.read_gemini((value for value in values if isinstance(value, dict)), cwd)
+    if path.suffix == ".jsonl":
+        return transcripts.read_gemini(json_lines(path, notes), cwd)
+    return transcripts.read_gemini(iter(_objects([read_json(path, notes)])), cwd)
+
+
+# --- OpenCode ------------------------------------------------------------------------------------
 
 
 def _opencode(place: Place) -> Iterator[Transcript | None]:
@@ -301,146 +382,180 @@ def _opencode(place: Place) -> Iterator[Transcript | None]:
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")
         return
-    for name, folder, updated, size in sessions:
+    for name, folder, updated_at, size in sessions:
         if place.has(folder):
-            yield Transcript("opencode", f"{path}#{name}", str(updated), size, partial(read, name))
+            key = f"{path}#{name}"
+            yield Transcript("opencode", key, str(updated_at), size, partial(read, name))
+
+
+# --- Copilot -------------------------------------------------------------------------------------
 
 
 def _copilot(place: Place) -> Iterator[Transcript | None]:
     state = place.folder("COPILOT_HOME", ".copilot") / "session-state"
-    for path in [folder / "events.jsonl" for folder in _entries(state, place)] + _entries(
-        state, place, ".jsonl"
-    ):
-        cwd = _first(
+    found = [folder / "events.jsonl" for folder in _folders_in(state)]
+    found += _files_in(state, place.notes, ".jsonl")
+    for path in found:
+        cwd = _first_text(
             json_lines(path, []), lambda value: transcripts.member(value, "data", "context", "cwd")
         )
         if place.has(cwd):
-            yield _of_files(
-                "copilot", [path], partial(_read_lines, transcripts.read_copilot, path, place.notes)
-            )
+            read = partial(_read_lines, transcripts.read_copilot, path, place.notes)
+            yield _transcript_of("copilot", [path], read)
 
 
-def _application_folders(place: Place, *names: str) -> list[Path]:
-    """Return the folders where applications of these names keep their data, on Linux and macOS."""
-    roots = (
+# --- Cursor --------------------------------------------------------------------------------------
+
+
+def _application_folders(place: Place) -> tuple[Path, Path]:
+    """Return the folders where applications keep their data on Linux and macOS."""
+    return (
         place.folder("XDG_CONFIG_HOME", ".config"),
         place.home / "Library" / "Application Support",
     )
-    return [root / name for root in roots for name in names]
 
 
 def _cursor(place: Place) -> Iterator[Transcript | None]:
-    for user in _application_folders(place, "Cursor/User"):
+    for applications in _application_folders(place):
+        user = applications / "Cursor" / "User"
         path = user / "globalStorage" / "state.vscdb"
-        if not path.is_file():
+        if path.is_file():
+            conversations = _cursor_conversations(user / "workspaceStorage", place)
+            yield from _cursor_transcripts(path, conversations, place)
+
+
+def _cursor_conversations(workspaces: Path, place: Place) -> dict[str, str]:
+    """Return the conversations of the project by id, each with the folder of its workspace."""
+    conversations: dict[str, str] = {}
+    for folder in _folders_in(workspaces):
+        workspace = read_json(folder / "workspace.json", place.notes)
+        if not isinstance(workspace, dict):
             continue
-        composers: dict[str, str] = {}  # of this project, with its folder
-        for folder in _entries(user / "workspaceStorage", place):
-            workspace = read_json(folder / "workspace.json", place.notes)
-            cwd = (
-                str(workspace.get("folder") or "").removeprefix("file://")
-                if isinstance(workspace, dict)
-                else ""
-            )
-            if place.has(cwd) and (folder / "state.vscdb").is_file():
-                try:
-                    with foreign.open_store(folder / "state.vscdb") as connection:
-                        composers |= dict.fromkeys(foreign.cursor_workspace(connection), cwd)
-                except sqlite3.Error as error:
-                    place.notes.append(f"{folder}: cannot be read: {error}")
-        yield from _cursor_composers(path, composers, place)
+        cwd = str(workspace.get("folder") or "").removeprefix("file://")
+        path = folder / "state.vscdb"
+        if not place.has(cwd) or not path.is_file():
+            continue
+        try:
+            with foreign.open_store(path) as connection:
+                conversations.update(dict.fromkeys(foreign.cursor_workspace(connection), cwd))
+        except sqlite3.Error as error:
+            place.notes.append(f"{folder}: cannot be read: {error}")
+    return conversations
 
 
-def _cursor_composers(
-    path: Path, composers: Mapping[str, str], place: Place
+def _cursor_transcripts(
+    path: Path, conversations: Mapping[str, str], place: Place
 ) -> Iterator[Transcript]:
     def read(name: str, cwd: str) -> Events:
         with foreign.open_store(path) as connection:
             composer = transcripts.parsed(foreign.cursor_value(connection, f"composerData:{name}"))
-            keys = (f"bubbleId:{name}:{each}" for each in transcripts.cursor_headers(composer))
+            keys = (f"bubbleId:{name}:{bubble}" for bubble in transcripts.cursor_headers(composer))
             bubbles = (transcripts.parsed(foreign.cursor_value(connection, key)) for key in keys)
             yield from transcripts.read_cursor(composer, bubbles, cwd)
 
     try:
         with foreign.open_store(path) as connection:
-            for name, cwd in composers.items():
+            for name, cwd in conversations.items():
                 value = foreign.cursor_value(connection, f"composerData:{name}")
-                mark = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:16]
-                if value:
-                    yield Transcript(
-                        "cursor", f"{path}#{name}", mark, len(value), partial(read, name, cwd)
-                    )
+                if not value:
+                    continue
+                mark = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()[:_DIGEST_DIGITS]
+                key = f"{path}#{name}"
+                yield Transcript("cursor", key, mark, len(value), partial(read, name, cwd))
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")
 
 
+# --- Cline and Roo Code --------------------------------------------------------------------------
+
+
 def _cline(place: Place) -> Iterator[Transcript | None]:
-    editors = _application_folders(place, *(f"{name}/User/globalStorage" for name in _EDITORS))
-    for extension in [folder / name for folder in editors for name in _EXTENSIONS]:
-        history = read_json(extension / "state" / "taskHistory.json", place.notes)
-        items = (
-            [each for each in history if isinstance(each, dict)]
-            if isinstance(history, list)
-            else []
-        )
-        known = {str(each.get("id")): each for each in items}
-        for folder in _entries(extension / "tasks", place):
-            item = (
-                read_json(folder / "history_item.json", place.notes) or known.get(folder.name) or {}
-            )
-            item = item if isinstance(item, dict) else {}
-            cwd = next(
-                (
-                    str(item[key])
-                    for key in ("cwdOnTaskInitialization", "workspace", "cwd")
-                    if item.get(key)
-                ),
-                "",
-            )
+    for applications in _application_folders(place):
+        for editor in _CLINE_EDITORS:
+            for extension in _CLINE_EXTENSIONS:
+                storage = applications / editor / "User" / "globalStorage" / extension
+                yield from _cline_tasks(storage, place)
+
+
+def _cline_tasks(storage: Path, place: Place) -> Iterator[Transcript | None]:
+    """Yield the tasks of one extension in one editor."""
+    history = _objects(read_json(storage / "state" / "taskHistory.json", place.notes))
+    items = {str(item.get("id")): item for item in history}
+    for folder in _folders_in(storage / "tasks"):
+        item = read_json(folder / "history_item.json", place.notes) or items.get(folder.name)
+        if not isinstance(item, dict):
+            item = {}
+        cwd = _cline_cwd(item)
+        if place.has(cwd):
             path = folder / "api_conversation_history.json"
-            if place.has(cwd):
-                yield _of_files("cline", [path], partial(_read_cline, path, cwd, item, place.notes))
+            read = partial(_read_cline, path, cwd, item, place.notes)
+            yield _transcript_of("cline", [path], read)
+
+
+def _cline_cwd(item: Mapping[str, object]) -> str:
+    """Return the folder of a task, which one of several members names, or ""."""
+    for member in _CLINE_FOLDER_MEMBERS:
+        if item.get(member):
+            return str(item[member])
+    return ""
 
 
 def _read_cline(path: Path, cwd: str, item: Mapping[str, object], notes: list[str]) -> Events:
-    messages = read_json(path, notes)
-    session = path.parent.name
-    start = item.get("ts") or (int(path.parent.name) if path.parent.name.isdecimal() else "")
-    values = (
-        [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
-    )
-    return transcripts.read_cline(values, f"cline-{session}", cwd, start)
+    session = path.parent.name  # usually the time at which the task began
+    start = item.get("ts")
+    if not start:
+        start = int(session) if session.isdecimal() else ""
+    messages = _objects(read_json(path, notes))
+    return transcripts.read_cline(messages, f"cline-{session}", cwd, start)
+
+
+# --- Aider ---------------------------------------------------------------------------------------
 
 
 def _aider(place: Place) -> Iterator[Transcript | None]:
     path = place.root / ".aider.chat.history.md"
+    path_digest = hashlib.sha256(str(path).encode()).hexdigest()[:_AIDER_PREFIX_DIGITS]
+
+    def session_id(start: str) -> str:
+        return f"aider-{path_digest}-" + start.replace(" ", "-").replace(":", "-")
 
     def read() -> Events:
-        prefix = f"aider-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}-"
         with files.open_regular(path) as file:
             lines = (line.decode("utf-8", "replace").rstrip("\r\n") for line in file)
-            in_id = str.maketrans(" :", "--")
-            yield from transcripts.read_aider(
-                lines, str(place.root), lambda start: prefix + start.translate(in_id)
-            )
+            yield from transcripts.read_aider(lines, str(place.root), session_id)
 
     if path.is_file() and not path.is_symlink():
-        yield _of_files("aider", [path], read)
+        yield _transcript_of("aider", [path], read)
 
 
-_FINDERS = (_claude, _codex, _gemini, _opencode, _copilot, _cursor, _cline, _aider)
-FINDERS = {finder.__name__.removeprefix("_"): finder for finder in _FINDERS}
+# --- all clients ---------------------------------------------------------------------------------
+
+FINDERS: dict[str, Callable[[Place], Iterator[Transcript | None]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "opencode": _opencode,
+    "copilot": _copilot,
+    "cursor": _cursor,
+    "cline": _cline,
+    "aider": _aider,
+}
 """Every client whose transcripts can be read."""
 
 
 def find(place: Place, source: str) -> list[Transcript]:
-    """Return the transcripts of one client about the project."""
+    """Return one client's transcripts about the project."""
     return [transcript for transcript in FINDERS[source](place) if transcript is not None]
 
 
 def count_sessions(root: Path, env: Mapping[str, str]) -> list[str]:
-    """Return one line about the sessions that could be imported; nothing when there are none."""
+    """Return one line about the sessions that can be imported, or nothing if there are none."""
     place = Place(root, env)
-    counts = {name: len(find(place, name)) for name in FINDERS}
-    names = ", ".join(f"{count} of {name}" for name, count in counts.items() if count)
-    return [f"sessions of this project are there: {names}"] if names else []
+    counts = []
+    for name in FINDERS:
+        count = len(find(place, name))
+        if count:
+            counts.append(f"{count} of {name}")
+    if not counts:
+        return []
+    return [f"found sessions of this project: {', '.join(counts)}"]

@@ -1,9 +1,12 @@
-"""`ralph import`: what agents and other memory tools have already stored about a project.
+"""Import what agents and other memory tools have already stored about a project (`ralph import`).
 
-A transcript becomes the log of its session: every event is redacted, interpreted and attributed by the functions that
-hooks use, and written with one atomic replacement. What a log already has, by id, call or text, is not added again, so
-that a kill, a second run or a session that hooks recorded changes nothing. Memories of other tools, of rule files and
-of git's history become proposals for `review`, each once. A ledger remembers the state in which each source was read.
+A transcript becomes the log of its session. Each event is redacted, interpreted and attributed by
+the functions that hooks use, and a log is written with one atomic replacement. An observation that
+a log already has, by id, call or text, is not added again. So an import may be killed or repeated,
+and it may include sessions that hooks have recorded.
+
+Memories of other tools, of rule files and of git's history become proposals for `ralph review`,
+each only once. A ledger records the state in which each source was read.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralph.capture import summary as summaries
 from ralph.capture.events import event_of, patch_edits, reads_only
 from ralph.capture.pipeline import observe, session_of
+from ralph.capture.transcripts import TranscriptEvent
 from ralph.core import paths
 from ralph.core.errors import RalphError, UsageError
 from ralph.core.record import MemoryKind, ObservationKind, Record, Status, kind_of
@@ -42,15 +46,21 @@ from ralph.storage import files, foreign, forgotten
 from ralph.storage.config import privacy_rules
 from ralph.storage.sources import EVENT, Format, Interpret, Source, contents
 
-_CHUNK = 4_000_000  # characters that are collected before a log is written
-_MOST_RECORDS = 20_000  # of a session, for its summary
+_MAX_BUFFERED_CHARACTERS = 4_000_000  # collected before a log is written
+_MAX_SUMMARISED_RECORDS = 20_000  # the newest of a session, for its summary
+_MAX_FILE_BYTES = 4_000_000  # of a note, a rule file or a chunk
+_MAX_PROPOSAL_CHARACTERS = 2_000
+_MIN_PROPOSAL_CHARACTERS = 12
+_MAX_PROPOSAL_TAGS = 6
+_MAX_QUOTED_HEADING = 80  # characters
+_MAX_COMMITS = 20_000
+_DAY_CHARACTERS = len("2026-01-31")  # a timestamp up to its day
+_SHORT_COMMIT = 10  # digits of a commit's hash in a proposal
+_KEY_DIGITS = 16  # hexadecimal digits of a proposal's digest in the ledger
+
 _HOST_MEMBERS = ("session_id", "cwd", "tool_use_id")
 _EDIT_MEMBERS = ("old_string", "new_string", "edits", "content")
-_LARGEST = 4_000_000  # bytes of a file or chunk
-# characters of a proposal
-_LONGEST = 2_000
-_SHORTEST = 12
-_MOST_TAGS = 6
+_ANSWER_MEMBERS = ("filePath", "originalFile")
 _RULE_FILES = [
     "CLAUDE.md",
     ".claude/CLAUDE.md",
@@ -63,45 +73,56 @@ _RULE_FILES = [
     ".clinerules/*.md",
     ".github/copilot-instructions.md",
 ]
-_KINDS = {
+_KIND_ALIASES = {
     "bugfix": "fix",
     "bug": "fix",
     "problem": "fix",
     "error": "fix",
     "architecture": "decision",
 }
-_OWN = re.compile(r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->|<!--.*?-->", re.DOTALL)
-_BULLET = re.compile(r"(?P<indent> {0,3})(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
+_COMMENT = re.compile(r"<!-- ralph:start.*?<!-- ralph:end[^>]*-->|<!--.*?-->", re.DOTALL)
+_BULLET = re.compile(r" {0,3}(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _HEADING = re.compile(r"#{1,6}\s+(?P<title>.+?)\s*#*$")
 _OBSERVATION = re.compile(
-    r"(?!\[[ x-]\])(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)"
-)  # and no task of a list
+    r"(?!\[[ x-]\])"  # not an item of a to-do list
+    r"(?:\[(?P<kind>[^\]\[()]{1,40})\]\s+)?(?P<text>.+)"
+)
 _TAG = re.compile(r"(?<!\S)#([\w/-]{1,40})")
 _DECISION = re.compile(
-    r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*(?P<text>\S.*(?:\n\S.*)*)"
+    r"(?mi)^(?:decision|decided|rationale|why|trade-?off|breaking change)s?:\s*"
+    r"(?P<text>\S.*(?:\n\S.*)*)"
 )
-_DECIDED = re.compile(  # a subject that is a decision: a mark before its text, or a sentence
+_DECIDED = re.compile(  # a subject that states a decision, either with a label or as a sentence
     r"(?i)(?:decision|decided?):\s*(?P<text>\S.*)"
     r"|(?:we (?:have )?)?(?:decided (?:to|that|on|against|for)\b|chose .+ over )"
 )
 _REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,40})\b[^\n]*")
+
 Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
 class Found:
-    """What a source has for the project: how many, how many of them are new or have changed, and their size."""
+    """What a source has for the project: how much, how much of it is new or changed, its size."""
 
     source: str
     kind: str
     count: int = 0
     new: int = 0
     bytes: int = 0
-    added: int = 0  # records or proposals; 0 where nothing was imported
+    added: int = 0  # records or proposals; 0 if nothing was imported
+
+
+class _ImportedState(NamedTuple):
+    """The state in which an item of a source was imported."""
+
+    source: str
+    key: str
+    mark: str
 
 
 class Ledger:
-    """Which transcripts were imported, and in which state."""
+    """A record of which transcripts and proposals were imported, and in which state."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -112,31 +133,38 @@ class Ledger:
                 value = json.loads(line)
                 self._marks[value["source"], value["key"]] = value["mark"]
             except (ValueError, LookupError, TypeError):
-                continue  # half a line that a kill left: its transcript is read again
+                continue  # a kill left half a line: its transcript is read again
 
     def has(self, source: str, key: str, mark: str) -> bool:
-        """Whether this state was imported."""
+        """Return whether this state was imported."""
         return self._marks.get((source, key)) == mark
 
-    def add(self, *states: tuple[str, str, str]) -> None:
-        """Note that these states were imported: source, key and mark of each."""
-        self._marks |= {(source, key): mark for source, key, mark in states}
-        lines = (
-            encode_line("import", {"source": each[0], "key": each[1], "mark": each[2]})
-            for each in states
-        )
+    def add(self, states: Iterable[_ImportedState]) -> None:
+        """Record that these states were imported."""
+        lines = []
+        for state in states:
+            self._marks[state.source, state.key] = state.mark
+            lines.append(encode_line("import", state._asdict()))
         files.append(self._path, "".join(lines), root=paths.state_boundary(self._root))
 
 
 def sources_named(
     names: Sequence[str], every: tuple[str, ...], *, extra: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Return the sources that were named, for none all but the extra ones; UsageError lists the valid ones."""
-    if wrong := [name for name in names if name not in (*every, *extra)]:
-        raise UsageError(
-            f"{wrong[0]!r} is no source of an import", hint=f"one of {', '.join((*every, *extra))}"
-        )
+    """Return the named sources, or all but the extra ones if none is named.
+
+    Raises UsageError, which lists the valid sources, for an unknown name.
+    """
+    valid = (*every, *extra)
+    for name in names:
+        if name not in valid:
+            raise UsageError(
+                f"{name!r} is not an import source", hint=f"use one of {', '.join(valid)}"
+            )
     return tuple(dict.fromkeys(names)) or every
+
+
+# --- transcripts ---------------------------------------------------------------------------------
 
 
 def import_histories(
@@ -147,18 +175,17 @@ def import_histories(
     really: bool,
     progress: Progress | None = None,
 ) -> list[Found]:
-    """Find the transcripts of these clients, and with `really` import those that are new or have changed."""
+    """Find the transcripts of these clients; with `really`, import the new and changed ones."""
     ledger = Ledger(root)
-    found = dict[str, Found]()
+    found: dict[str, Found] = {}
     waiting: list[Transcript] = []
     for name in names:
-        each = found[name] = Found(name, "sessions")
+        found[name] = Found(name, "sessions")
         for transcript in histories.find(place, name):
-            is_new = not ledger.has(name, transcript.key, transcript.mark)
-            each.count = each.count + 1
-            each.new = each.new + is_new
-            each.bytes = each.bytes + transcript.size
-            if is_new:
+            found[name].count += 1
+            found[name].bytes += transcript.size
+            if not ledger.has(name, transcript.key, transcript.mark):
+                found[name].new += 1
                 waiting.append(transcript)
     if really and waiting:
         files.hide_state(root)
@@ -169,10 +196,10 @@ def import_histories(
             except (sqlite3.Error, OSError) as error:
                 place.notes.append(f"{transcript.key}: cannot be read: {error}")
                 continue
-            ledger.add((transcript.source, transcript.key, transcript.mark))
+            ledger.add([_ImportedState(transcript.source, transcript.key, transcript.mark)])
             if progress is not None:
                 progress(number, len(waiting))
-    return [each for each in found.values() if each.count]
+    return [result for result in found.values() if result.count]
 
 
 class SessionRecorder:
@@ -184,14 +211,14 @@ class SessionRecorder:
         self._forgotten = forgotten.load()
         self._interpret = index.interpreter(root, self._privacy)
 
-        @cache
+        @cache  # the id and the folder of a session are in each of its events
         def redact_text(text: str) -> str:
             return Redactor(self._privacy.patterns, tolerant=True)(text)
 
         self._redact_text = redact_text
 
     def record(self, transcript: Transcript) -> int:
-        """Add what the logs do not have yet of a transcript; return how many observations."""
+        """Import the observations that the logs do not have; return their number."""
         logs: dict[str, SessionLog] = {}
         for event in transcript.read():
             session = str(event.payload.get("session_id") or "")
@@ -199,112 +226,124 @@ class SessionRecorder:
                 continue
             if session not in logs:
                 logs[session] = SessionLog(self._root, session, self._interpret)
-            log = logs[session]
-            payload = self._redact(event.payload)
-            happened = (
-                event_of(event.reader, event.event, payload, event.at)
-                if payload is not None
-                else None
-            )
-            if happened is None:
-                continue
-            happened = replace(happened, host=transcript.source)
-            log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
-            record = observe(happened, patterns=None, paths=self._privacy.paths)
-            if record is None or self._forgotten.hides(record):
-                continue
-            keys = (
-                forgotten.session_key(session, record.text),
-                forgotten.session_key(session, call=happened.call),
-            )
-            if not any(map(self._forgotten.has, keys)):
-                log.add(record, happened.call)
-            if log.size > _CHUNK:
-                log.write()
+            self._add_event(logs[session], event, transcript.source)
         return sum(log.finish() for log in logs.values())
 
+    def _add_event(self, log: SessionLog, event: TranscriptEvent, client: str) -> None:
+        """Add the observation of an event to a log, unless it is private or was forgotten."""
+        payload = self._redact(event.payload)
+        if payload is None:
+            return
+        happened = event_of(event.reader, event.event, payload, event.at)
+        if happened is None:
+            return
+        happened = replace(happened, host=client)
+        log.fields = log.fields or dict(session_of(happened, patterns=None) or {})
+        record = observe(happened, patterns=None, paths=self._privacy.paths)
+        if record is None or self._forgotten.hides(record):
+            return
+        text_key = forgotten.session_key(log.session, record.text)
+        call_key = forgotten.session_key(log.session, call=happened.call)
+        if not self._forgotten.has(text_key) and not self._forgotten.has(call_key):
+            log.add(record, happened.call)
+        if log.size > _MAX_BUFFERED_CHARACTERS:
+            log.write()
+
     def _redact(self, payload: dict[str, object]) -> dict[str, object] | None:
-        """Return a payload as it may be stored, as hooks do; None for one about a private path."""
+        """Return a payload as hooks would store it, or None if it mentions a private path."""
         if reads_only(str(payload.get("tool_name") or "")) and "tool_response" in payload:
             payload = {**payload, "tool_response": ""}
         if self._privacy.paths and mentions_private_path(payload, self._privacy.paths):
             return None
         rest = {name: value for name, value in payload.items() if name not in _HOST_MEMBERS}
-        redacted = redact_payload(_slim(rest), self._privacy.patterns)
-        own = {name: value for name in _HOST_MEMBERS if isinstance(value := payload.get(name), str)}
-        own |= {name: self._redact_text(own.get(name, "")) for name in ("session_id", "cwd")}
-        return {**redacted, **own}
+        redacted = redact_payload(_without_copies(rest), self._privacy.patterns)
+        host_members = {}
+        for name in _HOST_MEMBERS:
+            value = payload.get(name)
+            if isinstance(value, str):
+                host_members[name] = value
+        for name in ("session_id", "cwd"):
+            host_members[name] = self._redact_text(host_members.get(name, ""))
+        return {**redacted, **host_members}
 
 
-def _slim(payload: dict[str, object]) -> dict[str, object]:
-    """Leave out copies: a patch's lines become the texts before and after, and nothing else of an edit is needed."""
+def _without_copies(payload: dict[str, object]) -> dict[str, object]:
+    """Return the payload of an edit with each text only once.
+
+    The texts before and after each change come from the patch in the answer, if there is one.
+    """
     parameters = payload.get("tool_input")
     answer = payload.get("tool_response")
-    if (
-        not isinstance(parameters, dict)
-        or not isinstance(answer, Mapping)
-        or "filePath" not in answer
-    ):
+    if not isinstance(parameters, dict) or not isinstance(answer, Mapping):
         return payload
-    if edits := [
-        {"old_string": edit.before, "new_string": edit.after} for edit in patch_edits(answer)
-    ]:
+    if "filePath" not in answer:
+        return payload
+    edits = []
+    for edit in patch_edits(answer):
+        edits.append({"old_string": edit.before, "new_string": edit.after})
+    if edits:
         parameters = {
             name: value for name, value in parameters.items() if name not in _EDIT_MEMBERS
         }
         parameters["edits"] = edits
-    kept = {name: answer[name] for name in ("filePath", "originalFile") if name in answer}
+    kept = {name: answer[name] for name in _ANSWER_MEMBERS if name in answer}
     return {**payload, "tool_input": parameters, "tool_response": kept}
 
 
 class SessionLog:
-    """The log of one session, and what is to be added to it."""
+    """The log of one session, and the observations to add to it."""
 
     def __init__(self, root: Path, session: str, interpret: Interpret) -> None:
         self.session = session
-        self.size = 0
+        self.size = 0  # characters that are not written yet
         self.fields: dict[str, object] = {}
-        logs = [paths.packed_log(root, session), paths.session_log(root, session)]
-        self._path = logs[logs[1].exists()]
         self._boundary = paths.state_boundary(root)
-        self._lines = list[str]()
+        self._lines: list[str] = []
         self._added = 0
-        text = "".join(files.read(path) or "" for path in logs)
+        packed_log = paths.packed_log(root, session)
+        session_log = paths.session_log(root, session)
+        self._path = session_log if session_log.exists() else packed_log
+        text = (files.read(packed_log) or "") + (files.read(session_log) or "")
         source = Source(self._path, self._path.name, Format.LOG)
-        records = (
-            [placed.record for placed in contents(source, text, interpret).records] if text else []
-        )
-        notes = (record for record in records if record.kind is ObservationKind.NOTE)
+        records = []
+        if text:
+            records = [placed.record for placed in contents(source, text, interpret).records]
+        self._records = deque(records, maxlen=_MAX_SUMMARISED_RECORDS)
         self._ids = {record.id for record in records}
-        self._notes = Counter((note.title, note.text) for note in notes)
-        self._records = deque(records, maxlen=_MOST_RECORDS)
-        payloads = [
-            value.get("payload") for kind, value in contents(source, text).lines if kind == EVENT
-        ]
-        self._calls = {
-            payload.get("tool_use_id") for payload in payloads if isinstance(payload, Mapping)
-        }
+        self._notes: Counter[tuple[str, str]] = Counter()
+        for record in records:
+            if record.kind is ObservationKind.NOTE:
+                self._notes[record.title, record.text] += 1
+        self._calls = set()
+        for kind, value in contents(source, text).lines:
+            if kind != EVENT:
+                continue
+            payload = value.get("payload")
+            if isinstance(payload, Mapping):
+                self._calls.add(payload.get("tool_use_id"))
 
     def add(self, record: Record, call: str) -> None:
         """Add an observation unless the log has it."""
-        is_known = record.id in self._ids or (call and call in self._calls)
         if record.kind is ObservationKind.NOTE and self._notes[record.title, record.text] > 0:
             self._notes[record.title, record.text] -= 1  # hooks recorded it at another instant
             return
-        if not is_known:
-            self._ids.add(record.id)
-            self._records.append(record)
-            self._lines.append(encode_record(record))
-            self.size += len(self._lines[-1])
-            self._added += 1
+        if record.id in self._ids or (call and call in self._calls):
+            return
+        line = encode_record(record)
+        self._ids.add(record.id)
+        self._records.append(record)
+        self._lines.append(line)
+        self.size += len(line)
+        self._added += 1
 
     def write(self) -> None:
-        """Write what was collected, at once."""
-        if new := "".join(self._lines):
+        """Write the collected lines with one atomic replacement."""
+        new_lines = "".join(self._lines)
+        if new_lines:
             files.make_folder(self._path.parent, 0o700)
             files.update(
                 self._path,
-                lambda text: join_lines(text, new),
+                lambda text: join_lines(text, new_lines),
                 root=self._boundary,
                 mode=files.PRIVATE,
             )
@@ -312,27 +351,28 @@ class SessionLog:
         self.size = 0
 
     def finish(self) -> int:
-        """Write the rest, and the session's summary; return how many observations were added."""
+        """Write the remaining lines and the summary; return the number of observations added."""
         if self._added:
-            summary = summaries.summary(list(self._records))
-            text = summaries.text(summary, summaries.TOKENS, estimate)
-            times = [record.created_at for record in self._records if record.created_at]
-            known = {
-                "started_at": min(times, default=""),
-                "updated_at": max(times, default=""),
-                "summary": text,
-            }
-            members = {**self.fields, **{key: value for key, value in known.items() if value}}
-            self._lines.append(
-                encode_line(
-                    "session", {**members, **({"tags": list(summary.tags)} if text else {})}
-                )
-            )
+            self._lines.append(encode_line("session", self._session_members()))
             self.write()
         return self._added
 
+    def _session_members(self) -> dict[str, object]:
+        """Return the members of the session's line: its fields, its times and its summary."""
+        summary = summaries.summary(list(self._records))
+        text = summaries.text(summary, summaries.TOKENS, estimate)
+        times = [record.created_at for record in self._records if record.created_at]
+        members = dict(self.fields)
+        if times:
+            members["started_at"] = min(times)
+            members["updated_at"] = max(times)
+        if text:
+            members["summary"] = text
+            members["tags"] = list(summary.tags)
+        return members
 
-# --- memories of other tools -----------------------------------------------------------------------
+
+# --- memories of other tools ---------------------------------------------------------------------
 
 
 class Proposal(NamedTuple):
@@ -344,278 +384,400 @@ class Proposal(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
+class _ListItem(NamedTuple):
+    """An item of a Markdown list, and the heading above it."""
+
+    heading: str
+    text: str
+
+
 def _kind(word: object, default: MemoryKind = MemoryKind.CONTEXT) -> MemoryKind:
+    """Return the kind of memory that a word of another tool stands for."""
     name = str(word or "").strip().lower()
-    return kind_of(_KINDS.get(name, name)) or default
+    return kind_of(_KIND_ALIASES.get(name, name)) or default
 
 
 def _texts(value: object) -> list[str]:
-    """Return a list of texts, also one that is written as JSON."""
-    try:
-        value = json.loads(value) if isinstance(value, str) and value.startswith("[") else value
-    except (ValueError, RecursionError):
+    """Return the texts of a list, which may be encoded as JSON."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    if not isinstance(value, list):
         return []
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)]
 
 
 def _read(path: Path, place: Place) -> str:
-    """Return the text of a file; "" with a note for what is too large or cannot be read, and for a link."""
+    """Return the text of a file.
+
+    Returns "" and adds a note for a symlink, and for a file that is too large or cannot be read.
+    """
     try:
-        if not path.is_symlink() and path.stat().st_size <= _LARGEST:
+        if not path.is_symlink() and path.stat().st_size <= _MAX_FILE_BYTES:
             return files.read(path) or ""
-        place.notes.append(f"{path}: a link, or larger than {_LARGEST:,} bytes, left out")
+        place.notes.append(f"{path}: skipped, a symlink or larger than {_MAX_FILE_BYTES:,} bytes")
     except (RalphError, OSError) as error:
         place.notes.append(f"{path}: cannot be read: {error}")
     return ""
 
 
-def bullets(text: str) -> Iterator[tuple[str, str]]:
-    """Yield heading and text of every item of a list, with its further lines; not of code blocks and comments."""
+def _list_items(text: str) -> Iterator[_ListItem]:
+    """Yield the items of all lists with their continuation lines.
+
+    Code blocks and comments are skipped.
+    """
     heading = ""
     item = ""
     fenced = False
-    for line in [*_OWN.sub("", text).splitlines(), ""]:
-        match = None if fenced else _BULLET.match(line)
-        if item and (match or fenced or not line.strip() or not line.startswith("  ")):
-            yield heading, item
+    for line in [*_COMMENT.sub("", text).splitlines(), ""]:
+        bullet = None if fenced else _BULLET.match(line)
+        is_continuation = line.strip() and line.startswith("  ")
+        if item and (bullet or fenced or not is_continuation):
+            yield _ListItem(heading, item)
             item = ""
-        if line.lstrip().startswith("```"):
+        if _is_fence(line):
             fenced = not fenced
-        elif match:
-            item = match["text"]
+        elif bullet:
+            item = bullet["text"]
         elif item:
             item = f"{item} {line.strip()}"
-        elif not fenced and (title := _HEADING.match(line)):
-            heading = title["title"]
+        elif not fenced:
+            title = _HEADING.match(line)
+            if title:
+                heading = title["title"]
 
 
-def _prose(text: str) -> list[int]:
-    """Return the first line of every paragraph that is in no list, code block, comment or front matter."""
+def _is_fence(line: str) -> bool:
+    return line.lstrip().startswith("```")
+
+
+def _paragraph_lines(text: str) -> list[int]:
+    """Return the first line of each paragraph that is ordinary prose.
+
+    Lists, code blocks, comments, headings and front matter are not.
+    """
     matter = read_front_matter(text)
-    start = matter.body if isinstance(matter, FrontMatter) else 0
-    head = "\n" * text[:start].count("\n")
-    found = list[int]()
-    is_open = False
-    in_item = False
+    if isinstance(matter, FrontMatter):
+        text = _blank_lines(text[: matter.body]) + text[matter.body :]
+    text = _COMMENT.sub(lambda comment: _blank_lines(comment[0]), text)
+    starts = []
     fenced = False
-    for number, line in enumerate(
-        _OWN.sub(lambda own: "\n" * own[0].count("\n"), head + text[start:]).splitlines(), 1
-    ):
-        is_fence = line.lstrip().startswith("```")
-        fenced = fenced != is_fence
-        is_text = any(map(str.isalnum, line)) and not (is_fence or fenced or _HEADING.match(line))
-        in_item = is_text and (bool(_BULLET.match(line)) or (in_item and line.startswith("  ")))
-        if is_text and not is_open and not in_item:
-            found.append(number)
-        is_open = is_text and not in_item
-    return found
+    in_item = False
+    in_paragraph = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if _is_fence(line):
+            fenced = not fenced
+            is_text = False
+        else:
+            is_text = not fenced and not _HEADING.match(line) and any(map(str.isalnum, line))
+        continues_item = in_item and line.startswith("  ")
+        in_item = is_text and (bool(_BULLET.match(line)) or continues_item)
+        was_in_paragraph = in_paragraph
+        in_paragraph = is_text and not in_item
+        if in_paragraph and not was_in_paragraph:
+            starts.append(number)
+    return starts
+
+
+def _blank_lines(text: str) -> str:
+    """Return the newlines of a text alone, so that the lines after it keep their numbers."""
+    return "\n" * text.count("\n")
 
 
 def _claude_mem(place: Place) -> Iterator[Proposal]:
+    """Yield the observations in claude-mem's database."""
     path = place.folder("CLAUDE_MEM_DATA_DIR", ".claude-mem") / "claude-mem.db"
     if not path.is_file():
         return
+    project = paths.main_checkout(place.root).name
     try:
         with foreign.open_store(path) as connection:
-            for row in foreign.claude_mem_observations(
-                connection, paths.main_checkout(place.root).name
-            ):
-                body = row["narrative"] or " ".join(_texts(row["facts"])) or row["subtitle"] or ""
-                text = (
-                    f"{row['title']}: {body}"
-                    if row["title"] and body
-                    else row["title"] or body or row["text"]
-                )
+            for row in foreign.claude_mem_observations(connection, project):
+                via = f"claude-mem {row['id']} of {row['created_at'][:_DAY_CHARACTERS]}"
                 tags = tuple(_texts(row["concepts"]))
-                yield Proposal(
-                    text,
-                    _kind(row["type"]),
-                    f"claude-mem {row['id']} of {row['created_at'][:10]}",
-                    tags,
-                )
+                yield Proposal(_claude_mem_text(row), _kind(row["type"]), via, tags)
     except sqlite3.Error as error:
         place.notes.append(f"{path}: cannot be read: {error}")
 
 
+def _claude_mem_text(row: Mapping[str, Any]) -> str:
+    body = row["narrative"] or " ".join(_texts(row["facts"])) or row["subtitle"] or ""
+    if row["title"] and body:
+        return f"{row['title']}: {body}"
+    text: str = row["title"] or body or row["text"]
+    return text
+
+
 def _basic_memory(place: Place) -> Iterator[Proposal]:
-    config = read_json(
-        place.folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory") / "config.json", place.notes
-    )
+    """Yield the observations in the notes of Basic Memory."""
+    config_folder = place.folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory")
+    config = read_json(config_folder / "config.json", place.notes)
     projects = config.get("projects") if isinstance(config, dict) else None
-    for name, value in projects.items() if isinstance(projects, dict) else ():
+    if not isinstance(projects, dict):
+        return
+    for name, value in projects.items():
         folder = Path(str(value.get("path") if isinstance(value, dict) else value))
         if name == place.root.name or place.has(str(folder)):
             for path in sorted(folder.rglob("*.md")):
-                yield from _basic_note(path, folder, place)
+                yield from _basic_memory_note(path, folder, place)
 
 
-def _basic_note(path: Path, folder: Path, place: Place) -> Iterator[Proposal]:
+def _basic_memory_note(path: Path, folder: Path, place: Place) -> Iterator[Proposal]:
     text = _read(path, place)
     via = f"basic-memory {path.relative_to(folder)}"
     matter = read_front_matter(text)
-    tags = matter.tags() if isinstance(matter, FrontMatter) else ()
-    is_mapped = False
-    for match in (_OBSERVATION.match(item) for _, item in bullets(text)):
-        own = _TAG.findall(match["text"]) if match is not None else []
-        if match is not None and (match["kind"] or own):
-            is_mapped = True
-            yield Proposal(
-                _TAG.sub("", match["text"]).strip(), _kind(match["kind"]), via, (*own, *tags)
-            )
-    if text and not is_mapped:
+    note_tags = matter.tags() if isinstance(matter, FrontMatter) else ()
+    has_observations = False
+    for item in _list_items(text):
+        observation = _OBSERVATION.match(item.text)
+        if observation is None:
+            continue
+        tags = _TAG.findall(observation["text"])
+        if observation["kind"] or tags:
+            has_observations = True
+            body = _TAG.sub("", observation["text"]).strip()
+            yield Proposal(body, _kind(observation["kind"]), via, (*tags, *note_tags))
+    if text and not has_observations:
         place.notes.append(f"{path}: a note without observations, not mapped")
 
 
 def _engram(place: Place) -> Iterator[Proposal]:
+    """Yield the observations in the project's engram chunks."""
     for path in sorted((place.root / ".engram" / "chunks").glob("*.jsonl*")):
         try:
-            with files.open_regular(path) as raw:
-                file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-                text = file.read(_LARGEST).decode("utf-8", "replace")
-            values = (
-                [json.loads(text)]
-                if "\n{" not in text.strip()
-                else [*map(json.loads, text.strip().split("\n"))]
-            )
+            values = _read_engram_chunk(path)
         except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
             place.notes.append(f"{path}: cannot be read: {type(error).__name__}")
             continue
-        for value in values:
-            for each in value.get("observations", [value]) if isinstance(value, dict) else ():
-                body = str(each.get("content") or "") if isinstance(each, dict) else ""
-                if body:
-                    title = str(each.get("title") or "")
-                    text = f"{title}: {body}" if title and title not in body else body
-                    yield Proposal(
-                        text, _kind(each.get("type")), f"engram {path.name.partition('.')[0]}"
-                    )
+        via = f"engram {path.name.partition('.')[0]}"
+        for observation in _engram_observations(values):
+            body = str(observation.get("content") or "")
+            if not body:
+                continue
+            title = str(observation.get("title") or "")
+            text = f"{title}: {body}" if title and title not in body else body
+            yield Proposal(text, _kind(observation.get("type")), via)
+
+
+def _read_engram_chunk(path: Path) -> list[object]:
+    """Return the JSON values of a chunk, which is one value or has one value per line."""
+    with files.open_regular(path) as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+        text = file.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
+    if "\n{" not in text.strip():
+        return [json.loads(text)]
+    return [json.loads(line) for line in text.strip().split("\n")]
+
+
+def _engram_observations(values: Iterable[object]) -> Iterator[dict[str, object]]:
+    """Yield the observations in a chunk's values; a value may itself be one."""
+    for value in values:
+        if not isinstance(value, dict):
+            continue
+        for observation in value.get("observations", [value]):
+            if isinstance(observation, dict):
+                yield observation
 
 
 def _auto_memory(place: Place) -> Iterator[Proposal]:
+    """Yield the memories that Claude Code keeps about the project.
+
+    Its MEMORY.md is an index, which is read only if there are no notes.
+    """
     for folder in claude_folders(place):
-        notes = [
-            path for path in sorted((folder / "memory").glob("*.md")) if path.name != "MEMORY.md"
-        ]
-        for path in notes or sorted((folder / "memory").glob("MEMORY.md")):
+        paths_found = sorted((folder / "memory").glob("*.md"))
+        notes = [path for path in paths_found if path.name != "MEMORY.md"]
+        for path in notes or paths_found:
             text = _read(path, place)
             via = f"Claude Code's memory {path.name}"
             matter = read_front_matter(text)
             if notes and isinstance(matter, FrontMatter):
-                text = text[matter.body :].strip() or matter.text("description")
-                yield Proposal(text, _kind(matter.text("type")), via, matter.tags())
+                body = text[matter.body :].strip() or matter.text("description")
+                yield Proposal(body, _kind(matter.text("type")), via, matter.tags())
             else:
-                yield from (Proposal(item, _kind(heading), via) for heading, item in bullets(text))
+                for item in _list_items(text):
+                    yield Proposal(item.text, _kind(item.heading), via)
 
 
 def _codex_memories(place: Place) -> Iterator[Proposal]:
+    """Yield the items in the sections of Codex's memories that name the project's folder."""
     path = place.folder("CODEX_HOME", ".codex") / "memories" / "MEMORY.md"
     text = _read(path, place) if path.is_file() else ""
+    root = str(place.root)
     for section in re.split(r"(?m)^(?=# )", text):
-        if str(place.root) in section:  # it names the folder that it applies to
-            items = [item for item in bullets(section) if str(place.root) not in item[1]]
-            yield from (Proposal(item, _kind(heading), "Codex memories") for heading, item in items)
+        if root in section:
+            for item in _list_items(section):
+                if root not in item.text:
+                    yield Proposal(item.text, _kind(item.heading), "Codex memories")
         elif section.strip():
+            heading = section.splitlines()[0][:_MAX_QUOTED_HEADING]
             place.notes.append(
-                f"{path}: {section.splitlines()[0][:80]!r} names no folder of this project, not mapped"
+                f"{path}: {heading!r} does not name a folder of this project, not mapped"
             )
 
 
 def _rules(place: Place) -> Iterator[Proposal]:
-    for path in [path for name in _RULE_FILES for path in sorted(place.root.glob(name))]:
-        text = _read(path, place)
-        name = str(path.relative_to(place.root))
-        items = list(bullets(text))
-        yield from (
-            Proposal(item, _kind(heading, MemoryKind.PATTERN), name) for heading, item in items
-        )
-        if text.strip() and not items:
-            place.notes.append(f"{name}: no list in it, not mapped")
-        elif lines := _prose(text):
-            place.notes.append(
-                f"{name}: text outside of lists, not mapped, at line {', '.join(map(str, lines))}"
-            )
+    """Yield the list items of the project's rule files."""
+    for pattern in _RULE_FILES:
+        for path in sorted(place.root.glob(pattern)):
+            yield from _rule_file(path, place)
+
+
+def _rule_file(path: Path, place: Place) -> Iterator[Proposal]:
+    text = _read(path, place)
+    name = str(path.relative_to(place.root))
+    items = list(_list_items(text))
+    for item in items:
+        yield Proposal(item.text, _kind(item.heading, MemoryKind.PATTERN), name)
+    if text.strip() and not items:
+        place.notes.append(f"{name}: contains no list, not mapped")
+        return
+    lines = _paragraph_lines(text)
+    if lines:
+        numbers = ", ".join(map(str, lines))
+        place.notes.append(f"{name}: text outside lists, not mapped, at line {numbers}")
+
+
+class _Commit(NamedTuple):
+    """The parts of a commit that a proposal can quote."""
+
+    hash: str
+    day: str
+    subject: str
+    body: str
 
 
 def _git(place: Place, since: str) -> Iterator[Proposal]:
-    words = ("log", "--no-merges", "--max-count=20000", "--format=%h%x1f%cs%x1f%s%x1f%b%x1e")
-    for entry in (
-        Repository(place.root)
-        .answer(*words, *([f"--since={since}"] if since else []))
-        .split("\x1e")
-    ):
+    """Yield the reverts and decisions in git's history."""
+    for commit in _commits(place.root, since):
+        via = f"git {commit.hash} of {commit.day}"
+        reverted = _REVERTED.search(commit.body)
+        if reverted:
+            text = f"{commit.subject} ({reverted[1][:_SHORT_COMMIT]} was reverted)"
+            reason = " ".join(commit.body.replace(reverted[0], "").split())
+            if reason:
+                text = f"{text}: {reason}"
+            yield Proposal(text, MemoryKind.FIX, via)
+        decisions = list(_DECISION.finditer(commit.body))
+        for decision in decisions:
+            text = f"{commit.subject}: {' '.join(decision['text'].split())}"
+            yield Proposal(text, MemoryKind.DECISION, via)
+        decided = _DECIDED.match(commit.subject)
+        if decided and not decisions:
+            yield Proposal(decided["text"] or commit.subject, MemoryKind.DECISION, via)
+
+
+def _commits(root: Path, since: str) -> Iterator[_Commit]:
+    """Yield the newest commits, newest first, without merges."""
+    arguments = [
+        "log",
+        "--no-merges",
+        f"--max-count={_MAX_COMMITS}",
+        "--format=%h%x1f%cs%x1f%s%x1f%b%x1e",
+    ]
+    if since:
+        arguments.append(f"--since={since}")
+    for entry in Repository(root).answer(*arguments).split("\x1e"):
         commit, _, rest = entry.strip().partition("\x1f")
         day, _, rest = rest.partition("\x1f")
         subject, _, body = rest.partition("\x1f")
-        via = f"git {commit} of {day}"
-        if reverted := _REVERTED.search(body):
-            why = " ".join(body.replace(reverted[0], "").split())
-            text = f"{subject} ({reverted[1][:10]} was reverted){f': {why}' if why else ''}"
-            yield Proposal(text, MemoryKind.FIX, via)
-        if not (decisions := list(_DECISION.finditer(body))) and (
-            decided := _DECIDED.match(subject)
-        ):
-            yield Proposal(decided["text"] or subject, MemoryKind.DECISION, via)
-        for match in decisions:
-            yield Proposal(
-                f"{subject}: {' '.join(match['text'].split())}", MemoryKind.DECISION, via
-            )
+        yield _Commit(commit, day, subject, body)
 
 
-_READERS = (_claude_mem, _basic_memory, _engram, _auto_memory, _codex_memories, _rules)
-READERS = {reader.__name__.removeprefix("_").replace("_", "-"): reader for reader in _READERS}
-"""Every store whose memories can be proposed; ralph-orchestrator's memories.md is read where it is."""
+READERS: dict[str, Callable[[Place], Iterator[Proposal]]] = {
+    "claude-mem": _claude_mem,
+    "basic-memory": _basic_memory,
+    "engram": _engram,
+    "auto-memory": _auto_memory,
+    "codex-memories": _codex_memories,
+    "rules": _rules,
+}
+"""Every store whose memories can be proposed.
+
+The memories.md of ralph-orchestrator is missing because Ralph reads it in place.
+"""
 GIT = "git"
 
 
 def propose(
     root: Path, names: Iterable[str], place: Place, *, really: bool, since: str = ""
 ) -> list[Found]:
-    """Find what these stores have that is new here, and with `really` propose it."""
+    """Find the memories in these stores that are new here; with `really`, propose them."""
     ledger = Ledger(root)
-    patterns = privacy_rules(root).patterns
-    hidden = forgotten.load()
-    stored = memory.list_(root, in_=(memory.ALL,))
-    known = {
-        normalise_text(each.record.text)
-        for each in stored
-        if each.record.status is not Status.RETIRED
-    }
-    known |= {normalise_text(each.text) for each in quarantine.held(root)}
-    found = list[Found]()
-    new = list[tuple[str, HeldMemory]]()
+    collector = _ProposalCollector(root, ledger)
+    found = []
     for name in names:
-        each = Found(name, "memories")
-        for proposal in _git(place, since) if name == GIT else READERS[name](place):
-            text = redact(" ".join(proposal.text.split())[:_LONGEST], patterns).text.strip()
-            key = hashlib.sha256(normalise_text(text).encode("utf-8", "replace")).hexdigest()[:16]
-            each.count = each.count + 1
-            each.bytes = each.bytes + len(text)
-            is_known = (
-                normalise_text(text) in known
-                or ledger.has("proposal", key, "1")
-                or hidden.has(text)
-            )
-            if is_known or len(text) < _SHORTEST:
-                continue
-            known.add(normalise_text(text))
-            each.new += 1
-            tags = tuple(
-                tag for tag in dict.fromkeys(proposal.tags) if redact(tag, patterns).text == tag
-            )[:_MOST_TAGS]
-            held = HeldMemory(
+        result = Found(name, "memories")
+        proposals = _git(place, since) if name == GIT else READERS[name](place)
+        for proposal in proposals:
+            text = collector.clean(proposal)
+            result.count += 1
+            result.bytes += len(text)
+            if collector.is_new(text):
+                result.new += 1
+                collector.add(text, proposal)
+        found.append(result)
+    if really and collector.held:
+        quarantine.hold_all(root, collector.held)
+        ledger.add(collector.states)
+        for result in found:
+            result.added = result.new
+    return [result for result in found if result.count]
+
+
+class _ProposalCollector:
+    """Collects the proposals that the project does not have, each once."""
+
+    _LEDGER_SOURCE = "proposal"
+    _LEDGER_MARK = "1"
+
+    def __init__(self, root: Path, ledger: Ledger) -> None:
+        self.held: list[HeldMemory] = []
+        self.states: list[_ImportedState] = []
+        self._ledger = ledger
+        self._patterns = privacy_rules(root).patterns
+        self._forgotten = forgotten.load()
+        self._known = {normalise_text(held.text) for held in quarantine.held(root)}
+        for stored in memory.list_(root, in_=(memory.ALL,)):
+            if stored.record.status is not Status.RETIRED:
+                self._known.add(normalise_text(stored.record.text))
+
+    def clean(self, proposal: Proposal) -> str:
+        """Return the text of a proposal on one line, shortened and without secrets."""
+        line = " ".join(proposal.text.split())[:_MAX_PROPOSAL_CHARACTERS]
+        return redact(line, self._patterns).text.strip()
+
+    def is_new(self, text: str) -> bool:
+        """Return whether a text is long enough, and neither known, imported nor forgotten."""
+        if len(text) < _MIN_PROPOSAL_CHARACTERS or normalise_text(text) in self._known:
+            return False
+        if self._ledger.has(self._LEDGER_SOURCE, _digest(text), self._LEDGER_MARK):
+            return False
+        return not self._forgotten.has(text)
+
+    def add(self, text: str, proposal: Proposal) -> None:
+        """Collect a new proposal with its tags that contain no secret."""
+        self._known.add(normalise_text(text))
+        tags = [
+            tag for tag in dict.fromkeys(proposal.tags) if redact(tag, self._patterns).text == tag
+        ]
+        self.held.append(
+            HeldMemory(
                 "",
                 "",
                 text,
                 kind=proposal.kind.value,
-                tags=tags,
+                tags=tuple(tags[:_MAX_PROPOSAL_TAGS]),
                 by=quarantine.IMPORT,
                 via=proposal.via,
             )
-            new.append((key, held))
-        found.append(each)
-    if really and new:
-        quarantine.hold_all(root, [held for _, held in new])
-        ledger.add(*(("proposal", key, "1") for key, _ in new))
-        for each in found:
-            each.added = each.new
-    return [each for each in found if each.count]
+        )
+        self.states.append(_ImportedState(self._LEDGER_SOURCE, _digest(text), self._LEDGER_MARK))
+
+
+def _digest(text: str) -> str:
+    """Return the key of a text in the ledger."""
+    raw = normalise_text(text).encode("utf-8", "replace")
+    return hashlib.sha256(raw).hexdigest()[:_KEY_DIGITS]

@@ -1,18 +1,19 @@
-"""`ralph team`: push what this machine shares, and pull what the others do, through the team's PostgreSQL server.
+"""Share records with a team through its PostgreSQL server (`ralph team`).
 
-The server's list of sources is the only watermark: nothing here can be out of step with it, and a server that is made
-anew fills itself from the machines. Ids that were forgotten are kept in the state folder and sent before any row.
+A push sends what this machine shares; a pull receives what the other machines share. The server's
+list of sources is the only watermark, so nothing on this machine can disagree with it, and the
+machines fill a rebuilt server again. Ids of forgotten records are kept in the state folder, and are
+sent before any row.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,14 @@ from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Shared, Team, TeamSearch
 from ralph.formats.log import encode_record, parse_log
 from ralph.search import filters, index
-from ralph.sharing.team_rows import CURATED, Part, SharedRows, git_state, machine_name
+from ralph.sharing.team_rows import (
+    CURATED,
+    GitState,
+    Part,
+    SharedRows,
+    git_state,
+    machine_name,
+)
 from ralph.storage import config as settings
 from ralph.storage import db, files, team_db, team_server
 from ralph.storage.changes import digest_to
@@ -38,15 +46,17 @@ from ralph.storage.team_server import (
     TeamServer,
 )
 
-_BATCH = 20_000  # rows of one transaction in `team.db`
-_CURATED = frozenset(form.value for form in CURATED)
+_ROWS_PER_TRANSACTION = 20_000  # in `team.db`
+_MARK_DIGITS = 32  # hexadecimal digits of the digest of all curated sources
+_CURATED_FORMATS = frozenset(form.value for form in CURATED)
+_APPENDED_FORMATS = (Shared.JOURNAL, Shared.OBSERVATIONS)  # their files only grow
+
 Progress = Callable[[int, int], None]
-WantedSource = tuple[str, ServerSource, PulledState]  # its name here, and what was pulled before
 
 
 @dataclass(slots=True)
 class PushResult:
-    """What a push sent, or would send: rows by their source, sources that went, and tombstones."""
+    """What a push sent, or would send: rows by source, removed sources, and tombstones."""
 
     sent: dict[str, list[PushedRow]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
@@ -61,11 +71,14 @@ class PushResult:
 
 
 class PullResult(NamedTuple):
-    """What a pull received: sources that changed, their rows, and sources that went."""
+    """The numbers of sources that a pull changed, of their rows, and of sources it removed."""
 
     sources: int = 0
     rows: int = 0
     removed: int = 0
+
+
+# --- join and leave ------------------------------------------------------------------------------
 
 
 def project_name(root: Path, team: Team) -> str:
@@ -75,28 +88,36 @@ def project_name(root: Path, team: Team) -> str:
 
 @contextmanager
 def _joined(root: Path, team: Team) -> Iterator[tuple[TeamServer, str]]:
-    """Connect to the server of a project that has one."""
+    """Connect to the team's server; yield it with the name of the project there.
+
+    Raises UsageError if the project has not joined a team.
+    """
     if not team.url:
-        hint = "`ralph team join URL` joins one; a URL in ralph.yml counts after `ralph trust`"
-        raise UsageError("this project shares nothing with a team", hint=hint)
+        raise UsageError(
+            "this project shares nothing with a team",
+            hint="join one with `ralph team join URL`; "
+            "a URL in ralph.yml takes effect after `ralph trust`",
+        )
     with needs_extra("team", "`ralph team`"), team_server.connect(team.url) as server:
         yield server, project_name(root, team)
 
 
 def join(root: Path, team: Team, url: str, project: str = "") -> str:
-    """Connect once, and write the server and the project's name to ralph.local.yml; return the project's name."""
+    """Connect once, and write the server and the project to ralph.local.yml; return the project.
+
+    Raises NotFound if the user is not a member of the project.
+    """
     project = project or project_name(root, team)
     with needs_extra("team", "`ralph team`"):
         team_server.check_url(url)
         with team_server.connect(url) as server:
-            names = [row[0] for row in server.call("my_projects")]
+            names = [name for name, *_ in server.call("my_projects")]
             if project not in names:
-                hint = (
-                    f"your projects there: {', '.join(names) or 'none'}; --project NAME names one"
-                )
+                user = server.connection.info.user
                 raise NotFound(
-                    f"{server.connection.info.user} is no member of a project {project!r} there",
-                    hint=hint,
+                    f"{user} is not a member of a project {project!r} on this server",
+                    hint=f"your projects there: {', '.join(names) or 'none'}; "
+                    "choose one with --project NAME",
                 )
     for key, value in (("team.url", url), ("team.project", project)):
         settings.set_(root, key, value, env=os.environ, layer=Layer.LOCAL)
@@ -105,7 +126,11 @@ def join(root: Path, team: Team, url: str, project: str = "") -> str:
 
 
 def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
-    """Leave the team: remove what was pulled, and with `delete_mine` this machine's rows on the server."""
+    """Leave the team, and delete what was pulled.
+
+    With `delete_mine`, delete this machine's rows on the server as well. Returns the number of rows
+    deleted there.
+    """
     removed = 0
     if delete_mine:
         with _joined(root, team) as (server, project):
@@ -124,215 +149,393 @@ def leave(root: Path, team: Team, *, delete_mine: bool = False) -> int:
 def push(
     root: Path, config: Config, *, dry_run: bool = False, progress: Progress | None = None
 ) -> PushResult:
-    """Send what changed since the last push, tombstones first; each source is one transaction."""
+    """Send what changed since the last push, tombstones first; each source is one transaction.
+
+    Raises ServerError if the server refused a source, after all others were sent.
+    """
     root = paths.main_checkout(root)
     shared = SharedRows(root, config.team.share, config.privacy)
-    result = PushResult()
     with _joined(root, config.team) as (server, project):
-        tombstones = _tombstones(server, project)
-        own_tombstones = _forgotten_ids(root)
-        result.forgotten = len(own_tombstones - tombstones)
-        if result.forgotten and not dry_run:
-            server.call("forget", project, sorted(own_tombstones - tombstones))
-        tombstones |= own_tombstones
-        machine = machine_name(root)
-        known = {
-            source.path: source for source in server.sources(project) if source.machine == machine
-        }
-        with index.of(root).open_current() as connection:
-            parts = list(shared.parts(connection))
-            changed = [part for part in parts if _is_changed(part, known, shared.rules)]
-            result.unchanged = len(parts) - len(changed)
-            git = git_state(root)
-            for number, part in enumerate(changed):
-                before = known.get(part.path)
-                prefix = before if before and _is_prefix(root, part, before, shared.rules) else None
-                rows = shared.rows(connection, part, prefix.lines if prefix else 0)
-                rows = [row for row in rows if row.id not in tombstones]
-                try:
-                    if not dry_run:
-                        digest = prefix.digest if prefix else None
-                        server.push(project, machine, shared.describe(part, git), digest, rows)
-                    result.sent[part.path] = rows
-                except SourceRefused as error:  # the others may be taken
-                    result.refused.append(error)
-                if progress is not None:
-                    progress(number + 1, len(changed))
-        # the log of a session that retention removed stays: that is no forgetting
-        present = {part.path for part in parts}
-        stays = {each.value for each in shared.share} - _CURATED
-        result.removed = [
-            path for path, each in known.items() if path not in present and each.format not in stays
-        ]
-        if result.removed and not dry_run:
-            server.call("remove_sources", project, machine, result.removed)
+        session = _Push(root, shared, server, project, machine_name(root), dry_run)
+        session.send_tombstones()
+        session.send_sources(progress)
+        session.remove_sources()
+    result = session.result
     if result.refused:
         first = result.refused[0]
-        what = f"{len(result.refused)} source(s) not sent, {result.rows} row(s) of others sent: {first.message}"
-        raise ServerError(what, hint=first.hint)
+        raise ServerError(
+            f"{len(result.refused)} source(s) not sent, "
+            f"{result.rows} row(s) of others sent: {first.message}",
+            hint=first.hint,
+        )
     return result
 
 
-def _is_changed(part: Part, known: dict[str, ServerSource], rules: str) -> bool:
-    return part.path not in known or (known[part.path].digest, known[part.path].rules) != (
-        part.source.digest,
-        rules,
-    )
+class _Push:
+    """One push to the server; with `dry_run`, nothing is sent."""
+
+    def __init__(
+        self,
+        root: Path,
+        shared: SharedRows,
+        server: TeamServer,
+        project: str,
+        machine: str,
+        dry_run: bool,
+    ) -> None:
+        self.result = PushResult()
+        self._root = root
+        self._shared = shared
+        self._server = server
+        self._project = project
+        self._machine = machine
+        self._dry_run = dry_run
+        self._tombstones: set[str] = set()
+        self._pushed: dict[str, ServerSource] = {}  # what the server has from this machine
+        self._present: set[str] = set()  # paths of the parts that exist here
+
+    def send_tombstones(self) -> None:
+        """Send the ids that were forgotten here, and remember those of the whole team."""
+        on_server = _tombstones(self._server, self._project)
+        forgotten_here = _forgotten_ids(self._root)
+        new = forgotten_here - on_server
+        if new and not self._dry_run:
+            self._server.call("forget", self._project, sorted(new))
+        self.result.forgotten = len(new)
+        self._tombstones = on_server | forgotten_here
+
+    def send_sources(self, progress: Progress | None) -> None:
+        """Send the rows of all sources that changed."""
+        self._pushed = _sources_of(self._machine, self._server.sources(self._project))
+        with index.of(self._root).open_current() as connection:
+            parts = list(self._shared.parts(connection))
+            changed = [
+                part for part in parts if _is_changed(part, self._pushed, self._shared.rules)
+            ]
+            self._present = {part.path for part in parts}
+            self.result.unchanged = len(parts) - len(changed)
+            git = git_state(self._root)
+            for number, part in enumerate(changed, 1):
+                self._send_part(connection, part, git)
+                if progress is not None:
+                    progress(number, len(changed))
+
+    def _send_part(self, connection: sqlite3.Connection, part: Part, git: GitState) -> None:
+        """Send the new rows of a part that only grew, or else all its rows."""
+        before = self._pushed.get(part.path)
+        if before is not None and not _is_prefix(self._root, part, before, self._shared.rules):
+            before = None
+        first_line = before.lines if before is not None else 0
+        digest = before.digest if before is not None else None
+        rows = []
+        for row in self._shared.rows(connection, part, first_line):
+            if row.id not in self._tombstones:
+                rows.append(row)
+        if not self._dry_run:
+            description = self._shared.describe(part, git)
+            try:
+                self._server.push(self._project, self._machine, description, digest, rows)
+            except SourceRefused as error:  # the server may accept the others
+                self.result.refused.append(error)
+                return
+        self.result.sent[part.path] = rows
+
+    def remove_sources(self) -> None:
+        """Remove the sources that no longer exist here.
+
+        The log of a session that retention removed stays on the server, because retention does not
+        mean forgetting.
+        """
+        kept_formats = {shared.value for shared in self._shared.share} - _CURATED_FORMATS
+        for path, source in self._pushed.items():
+            if path not in self._present and source.format not in kept_formats:
+                self.result.removed.append(path)
+        if self.result.removed and not self._dry_run:
+            self._server.call("remove_sources", self._project, self._machine, self.result.removed)
+
+
+def _sources_of(machine: str, sources: Iterable[ServerSource]) -> dict[str, ServerSource]:
+    """Return the sources that a machine pushed, by path."""
+    return {source.path: source for source in sources if source.machine == machine}
+
+
+def _is_changed(part: Part, pushed: Mapping[str, ServerSource], rules: str) -> bool:
+    """Return whether the server lacks the present state of a part."""
+    before = pushed.get(part.path)
+    if before is None:
+        return True
+    return before.digest != part.source.digest or before.rules != rules
 
 
 def _is_prefix(root: Path, part: Part, before: ServerSource, rules: str) -> bool:
-    """Whether the server has what a log begins with, cleaned by the same rules."""
-    if (
-        part.format not in (Shared.JOURNAL, Shared.OBSERVATIONS)
-        or before.rules != rules
-        or not before.size
-    ):
+    """Return whether the server has the beginning of a log, cleaned by the same rules."""
+    if part.format not in _APPENDED_FORMATS or before.rules != rules or not before.size:
         return False
-    with (
-        suppress(RalphError, OSError),
-        files.open_regular(paths.source_path(root, part.source.path)) as file,
-    ):
-        return before.size <= part.source.size and digest_to(file, before.size) == before.digest
-    return False
+    if before.size > part.source.size:
+        return False
+    try:
+        with files.open_regular(paths.source_path(root, part.source.path)) as file:
+            return digest_to(file, before.size) == before.digest
+    except (RalphError, OSError):
+        return False
 
 
 # --- pull ----------------------------------------------------------------------------------------
 
 
+class _WantedSource(NamedTuple):
+    """A source to pull: its name here, and what was pulled before."""
+
+    name: str
+    source: ServerSource
+    pulled: PulledState
+
+
+class _IdLine(NamedTuple):
+    """A line of the log format, and the id of its record."""
+
+    id: str
+    line: str
+
+
+class _ServerMemory(NamedTuple):
+    """A row of the server's function `memories_of`."""
+
+    format: str
+    member: str
+    branch: str
+    commit: str
+    id: str
+    body: str
+
+
+class _Pulled(NamedTuple):
+    """The number of sources and rows that a part of a pull received."""
+
+    sources: int = 0
+    rows: int = 0
+
+
 def pull(root: Path, config: Config, progress: Progress | None = None) -> PullResult:
-    """Bring `team.db` to what the other machines share; what was forgotten goes."""
+    """Update `team.db` to what the other machines share, and delete what was forgotten."""
     root = paths.main_checkout(root)
     machine = machine_name(root)
-    on_server = config.team.search is TeamSearch.SERVER
-    skipped = {Shared.OBSERVATIONS.value} if on_server else set()
+    skipped_formats = set()
+    if config.team.search is TeamSearch.SERVER:
+        skipped_formats.add(Shared.OBSERVATIONS.value)  # they are searched on the server
     with (
         _joined(root, config.team) as (server, project),
         team_db.open_team(paths.team_database(root), terms.index_terms, render.is_order) as team,
         server.snapshot(),
     ):
         _remember_forgotten(root, _tombstones(server, project))
-        forgotten = _forgotten_ids(root)
-        sources = [
-            each
-            for each in server.sources(project)
-            if each.machine != machine and each.format not in skipped
-        ]
-        curated = [each for each in sources if each.format in _CURATED]
-        logs = {
-            f"{PREFIX}{each.member}/{each.machine}/{each.path}": each
-            for each in sources
-            if each not in curated
-        }
+        session = _Pull(team, server, project, machine, _forgotten_ids(root))
+        curated = []
+        logs = {}
+        for source in server.sources(project):
+            if source.machine == machine or source.format in skipped_formats:
+                continue
+            if source.format in _CURATED_FORMATS:
+                curated.append(source)
+            else:
+                logs[f"{PREFIX}{source.member}/{source.machine}/{source.path}"] = source
         states = team.states()
-        changed, rows = _pull_memories(team, states, server, project, curated, machine, forgotten)
-        wanted: list[WantedSource] = []
-        for name, source in logs.items():
-            state = states.get(name)
-            if state is None or state.generation != source.generation:
-                wanted.append((name, source, PulledState(0, source.generation, 0)))  # all of it
-            elif state.last != source.last:
-                wanted.append((name, source, state))
-        ends = list(accumulate(source.records + 1 for _, source, _ in wanted))
-        for _, group in groupby(zip(ends, wanted, strict=True), key=lambda pair: pair[0] // _BATCH):
-            rows += _pull_batch(team, server, project, [each for _, each in group], forgotten)
-            if progress is not None:
-                progress(rows, ends[-1])
-        gone = [
-            state.key for name, state in states.items() if name not in logs and name.count("/") > 1
-        ]
-        with db.atomic(team.connection):
-            for key in gone:
-                team.writer.clear(key)
+        pulled_memories = session.pull_memories(curated, states)
+        pulled_logs = session.pull_logs(logs, states, pulled_memories.rows, progress)
+        removed = session.remove_logs(logs, states)
     files.write(paths.team_pulled(root), ids.timestamp() + "\n", mode=files.PRIVATE)
-    return PullResult(len(wanted) + changed, rows, len(gone))
+    return PullResult(
+        sources=pulled_memories.sources + pulled_logs.sources,
+        rows=pulled_memories.rows + pulled_logs.rows,
+        removed=removed,
+    )
 
 
-def _pull_batch(
-    team: TeamDatabase,
-    server: TeamServer,
-    project: str,
-    batch: Sequence[WantedSource],
-    forgotten: set[str],
-) -> int:
-    lines: dict[int, list[tuple[str, str]]] = {each.key: [] for _, each, _ in batch}
-    highest: dict[int, int] = {}
-    for source, key, name, line in server.rows(
-        project, [(each.key, state.last) for _, each, state in batch]
-    ):
-        highest[source] = key
-        if len(line) <= LARGEST and name not in forgotten:
-            lines[source].append((name, line))
-    with db.atomic(team.connection):
-        for name, each, state in batch:
-            new = PulledState(state.key, each.generation, highest.get(each.key, each.last))
-            team.put(name, each.format, new, lines[each.key])
-    return sum(map(len, lines.values()))
+def _is_log(name: str) -> bool:
+    """Return whether a name in `team.db` is that of a log.
+
+    The name of a log has a member, a machine and a path; all memories of a format share one name.
+    """
+    return name.count("/") > 1
 
 
-def _pull_memories(
-    team: TeamDatabase,
-    states: dict[str, PulledState],
-    server: TeamServer,
-    project: str,
-    curated: Sequence[ServerSource],
-    machine: str,
-    forgotten: set[str],
-) -> tuple[int, int]:
-    """Replace the memories of other machines, one source a format, when one of their files changed; few, so all."""
-    text = "\n".join(f"{each.key} {each.generation} {each.last} {each.commit}" for each in curated)
-    mark = hashlib.sha256(text.encode()).hexdigest()[:32]
-    own = {name: state for name, state in states.items() if name.count("/") == 1}
-    if not (curated or own) or (own and all(state.generation == mark for state in own.values())):
-        return 0, 0
-    memories = [
-        (row[0], (row[4], _with_origin(row[1], row[2], row[3], row[5])))
-        for row in server.call("memories_of", project, machine)
-        if row[4] not in forgotten and len(row[5]) <= LARGEST
-    ]
-    with db.atomic(team.connection):
-        for state in own.values():
-            team.writer.clear(state.key)
-        for form, rows in groupby(sorted(memories, key=itemgetter(0)), key=itemgetter(0)):
-            team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), [row[1] for row in rows])
-    return len(curated), len(memories)
+class _Pull:
+    """One pull from the server into `team.db`."""
+
+    def __init__(
+        self,
+        team: TeamDatabase,
+        server: TeamServer,
+        project: str,
+        machine: str,
+        forgotten: set[str],
+    ) -> None:
+        self._team = team
+        self._server = server
+        self._project = project
+        self._machine = machine
+        self._forgotten = forgotten
+
+    def pull_logs(
+        self,
+        logs: Mapping[str, ServerSource],
+        states: Mapping[str, PulledState],
+        rows_before: int,
+        progress: Progress | None,
+    ) -> _Pulled:
+        """Pull the new rows of the logs that changed."""
+        wanted = _wanted_logs(logs, states)
+        total = sum(source.records + 1 for _, source, _ in wanted)
+        rows = 0
+        for batch in _batches(wanted):
+            rows += self._pull_batch(batch)
+            if progress is not None:
+                progress(rows_before + rows, total)
+        return _Pulled(len(wanted), rows)
+
+    def _pull_batch(self, batch: Sequence[_WantedSource]) -> int:
+        """Pull the rows of some sources in one transaction; return their number."""
+        lines: dict[int, list[_IdLine]] = {wanted.source.key: [] for wanted in batch}
+        last_keys: dict[int, int] = {}
+        positions = [(wanted.source.key, wanted.pulled.last) for wanted in batch]
+        for source_key, row_key, record_id, line in self._server.rows(self._project, positions):
+            last_keys[source_key] = row_key
+            if self._is_wanted(record_id, line):
+                lines[source_key].append(_IdLine(record_id, line))
+        with db.atomic(self._team.connection):
+            for name, source, pulled in batch:
+                last = last_keys.get(source.key, source.last)
+                state = PulledState(pulled.key, source.generation, last)
+                self._team.put(name, source.format, state, lines[source.key])
+        return sum(map(len, lines.values()))
+
+    def _is_wanted(self, record_id: str, line: str) -> bool:
+        return len(line) <= LARGEST and record_id not in self._forgotten
+
+    def pull_memories(
+        self, curated: Sequence[ServerSource], states: Mapping[str, PulledState]
+    ) -> _Pulled:
+        """Replace the memories of the other machines if one of their files changed.
+
+        There are few of them, so they are all pulled, and stored as one source per format.
+        """
+        pulled = [state for name, state in states.items() if not _is_log(name)]
+        mark = _mark_of(curated)
+        if not curated and not pulled:
+            return _Pulled()
+        if pulled and all(state.generation == mark for state in pulled):
+            return _Pulled()
+        by_format: dict[str, list[_IdLine]] = {}
+        rows = 0
+        for row in self._server.call("memories_of", self._project, self._machine):
+            memory = _ServerMemory(*row)
+            if self._is_wanted(memory.id, memory.body):
+                line = _IdLine(memory.id, _with_origin(memory))
+                by_format.setdefault(memory.format, []).append(line)
+                rows += 1
+        with db.atomic(self._team.connection):
+            for state in pulled:
+                self._team.writer.clear(state.key)
+            for form, lines in sorted(by_format.items()):
+                self._team.put(f"{PREFIX}{form}", form, PulledState(0, mark, 0), lines)
+        return _Pulled(len(curated), rows)
+
+    def remove_logs(
+        self, logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
+    ) -> int:
+        """Delete the logs that the server no longer has; return their number."""
+        removed = [
+            state.key for name, state in states.items() if _is_log(name) and name not in logs
+        ]
+        with db.atomic(self._team.connection):
+            for key in removed:
+                self._team.writer.clear(key)
+        return len(removed)
 
 
-def _with_origin(member: str, branch: str, commit: str, body: str) -> str:
-    """Return the line of a memory with who pushed it, from which branch and commit."""
-    for entry in parse_log(body).entries:
-        about = {"member": member, "branch": branch, "commit": commit}
-        extra = {
-            **entry.record.extra,
-            "team": {name: value for name, value in about.items() if value},
-        }
-        return encode_record(replace(entry.record, extra=extra)).rstrip("\n")
-    return body
+def _wanted_logs(
+    logs: Mapping[str, ServerSource], states: Mapping[str, PulledState]
+) -> list[_WantedSource]:
+    """Return the logs that have rows which were not pulled."""
+    wanted = []
+    for name, source in logs.items():
+        pulled = states.get(name)
+        if pulled is None or pulled.generation != source.generation:
+            from_start = PulledState(0, source.generation, 0)
+            wanted.append(_WantedSource(name, source, from_start))
+        elif pulled.last != source.last:
+            wanted.append(_WantedSource(name, source, pulled))
+    return wanted
+
+
+def _batches(wanted: Iterable[_WantedSource]) -> Iterator[list[_WantedSource]]:
+    """Yield the sources in batches of about `_ROWS_PER_TRANSACTION` rows."""
+    batch: list[_WantedSource] = []
+    batch_number = 0
+    rows = 0
+    for item in wanted:
+        rows += item.source.records + 1
+        if batch and rows // _ROWS_PER_TRANSACTION != batch_number:
+            yield batch
+            batch = []
+        batch_number = rows // _ROWS_PER_TRANSACTION
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def _mark_of(sources: Iterable[ServerSource]) -> str:
+    """Return a digest that changes when one of the sources does."""
+    lines = []
+    for source in sources:
+        lines.append(f"{source.key} {source.generation} {source.last} {source.commit}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_MARK_DIGITS]
+
+
+def _with_origin(memory: _ServerMemory) -> str:
+    """Return the line of a memory with who pushed it, and from which branch and commit."""
+    entries = parse_log(memory.body).entries
+    if not entries:
+        return memory.body
+    record = entries[0].record
+    origin = {"member": memory.member, "branch": memory.branch, "commit": memory.commit}
+    team = {name: value for name, value in origin.items() if value}
+    return encode_record(replace(record, extra={**record.extra, "team": team})).rstrip("\n")
 
 
 def exchange(root: Path, config: Config) -> str:
-    """Push and pull at a loop's end, where `team.loop` says so; return a line about it, also when it failed."""
-    if not (config.team.loop and config.team.url):
+    """Push and pull at the end of a loop if `team.loop` is set.
+
+    Returns a line about the result, also if it failed, or "" if nothing was to be done.
+    """
+    if not config.team.loop or not config.team.url:
         return ""
     try:
-        return f"shared with the team: {push(root, config).rows} row(s) sent, {pull(root, config).rows} received"
+        sent = push(root, config).rows
+        received = pull(root, config).rows
     except RalphError as error:
         return f"not shared with the team: {error.message}"
+    return f"shared with the team: {sent} row(s) sent, {received} received"
 
 
 # --- forget --------------------------------------------------------------------------------------
 
 
 def _tombstones(server: TeamServer, project: str) -> set[str]:
+    """Return the ids that the whole team forgot."""
     return {row[0] for row in server.call("tombstones_of", project)}
 
 
 def _forgotten_ids(root: Path) -> set[str]:
-    return set((files.read(paths.team_tombstones(root)) or "").split("\n")) - {""}
+    """Return the ids in the state folder that were forgotten, here or elsewhere."""
+    text = files.read(paths.team_tombstones(root)) or ""
+    return set(text.split("\n")) - {""}
 
 
 def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
+    """Add ids to those in the state folder; create the file even if there are none."""
     path = paths.team_tombstones(root)
-    new = {*names}
+    new = set(names)
     if not path.exists() or new - _forgotten_ids(root):
         files.make_folder(path.parent, 0o700)
         files.update(
@@ -343,28 +546,32 @@ def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
 
 
 def note_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Keep the ids that `ralph forget` removed for the next push, where a team was joined."""
+    """Keep the ids that `ralph forget` removed for the next push, if the project joined a team."""
     root = paths.main_checkout(root)
     if paths.team_tombstones(root).exists():
         _remember_forgotten(root, [name for name in names if name and "\n" not in name])
 
 
 def forget(root: Path, config: Config, name: str) -> int:
-    """Delete a record on the server, and on every machine with its next pull; return how many rows went."""
+    """Delete a record on the server, and on each machine with its next pull.
+
+    Returns the number of rows deleted on the server. Raises NotFound if the server does not know
+    the record.
+    """
     root = paths.main_checkout(root)
-    full = filters.full_id(root, name)
+    full_id = filters.full_id(root, name)
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
-        full = filters.resolve_id(connection, name) if full == name else full
+        if full_id == name:
+            full_id = filters.resolve_id(connection, name)
     with _joined(root, config.team) as (server, project):
-        if not server.call("keys_with", project, [full]) and full not in _tombstones(
-            server, project
-        ):
+        is_stored = bool(server.call("keys_with", project, [full_id]))
+        if not is_stored and full_id not in _tombstones(server, project):
             raise NotFound(
                 f"the team's server has no record {name}",
                 hint="`ralph search --team` shows the ids",
             )
-        removed = int(server.call("forget", project, [full])[0][0])
-    _remember_forgotten(root, [full])
+        removed = int(server.call("forget", project, [full_id])[0][0])
+    _remember_forgotten(root, [full_id])
     pull(root, config)
     return removed
 
@@ -373,19 +580,23 @@ def forget(root: Path, config: Config, name: str) -> int:
 
 
 def status(root: Path, config: Config) -> dict[str, Any]:
-    """Describe what is shared, and `to_push` in sources; a server that does not answer is a `problem`."""
+    """Describe what is shared; `to_push` counts sources.
+
+    If the server does not answer, `problem` says so.
+    """
     root = paths.main_checkout(root)
     team = config.team
     counts: dict[str, int] = {}
     with suppress(NotFound), team_db.read_team(paths.team_database(root)) as connection:
         counts = team_db.count_sources(connection)
+    pulled_machines = {_machine_in(name) for name in counts if _is_log(name)}
     state: dict[str, Any] = {
         "url": team_server.shown_url(team.url),
         "project": project_name(root, team),
-        "share": [each.value for each in team.share],
+        "share": [shared.value for shared in team.share],
         "pulled_at": (files.read(paths.team_pulled(root)) or "").strip(),
         "pulled_rows": sum(counts.values()),
-        "machines": len({name.split("/")[2] for name in counts if name.count("/") > 1}),
+        "machines": len(pulled_machines),
         "role": "",
         "may_write": False,
         "server_rows": 0,
@@ -394,53 +605,71 @@ def status(root: Path, config: Config) -> dict[str, Any]:
     }
     try:
         with _joined(root, team) as (server, project):
-            for name, may_write, number in server.call("my_projects"):
+            for name, may_write, rows in server.call("my_projects"):
                 if name == project:
-                    state |= {
-                        "role": server.connection.info.user,
-                        "may_write": may_write,
-                        "server_rows": number,
-                    }
+                    state["role"] = server.connection.info.user
+                    state["may_write"] = may_write
+                    state["server_rows"] = rows
             machine = machine_name(root)
             sources = server.sources(project)
             state["machines"] = len({source.machine for source in sources} - {machine})
-            known = {source.path: source for source in sources if source.machine == machine}
-            shared = SharedRows(root, team.share, config.privacy)
-            with index.of(root).open_current() as connection:
-                state["to_push"] = sum(
-                    _is_changed(part, known, shared.rules) for part in shared.parts(connection)
-                )
+            state["to_push"] = _count_changed(root, config, _sources_of(machine, sources))
     except RalphError as error:
-        state["problem"] = error.message if team.url else ""
+        if team.url:
+            state["problem"] = error.message
     return state
+
+
+def _machine_in(name: str) -> str:
+    """Return the machine in the name of a pulled log."""
+    _, _, machine, *_ = name.split("/")
+    return machine
+
+
+def _count_changed(root: Path, config: Config, pushed: Mapping[str, ServerSource]) -> int:
+    """Return the number of sources that a push would send."""
+    shared = SharedRows(root, config.team.share, config.privacy)
+    with index.of(root).open_current() as connection:
+        changed = [
+            part for part in shared.parts(connection) if _is_changed(part, pushed, shared.rules)
+        ]
+    return len(changed)
 
 
 def migrate(
     url: str, project: str = "", members: Sequence[str] = (), readers: Sequence[str] = ()
 ) -> list[str]:
-    """Bring a server's schema to this version, and add members to a project; one line for each thing that was done."""
+    """Update a server's schema to this version, and add members to a project.
+
+    Returns one line per change. Raises UsageError for members without a project, and if the schema
+    is newer than this version.
+    """
     if (members or readers) and not project:
-        hint = "ralph team migrate URL --project shop --member ann"
-        raise UsageError("--member and --reader need --project NAME", hint=hint)
+        raise UsageError(
+            "--member and --reader need --project NAME",
+            hint="ralph team migrate URL --project shop --member ann",
+        )
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         if server.version() > VERSION:
             raise UsageError(
                 f"the server's schema ({server.version()}) is newer than this Ralph",
                 hint="update Ralph",
             )
-        lines = [f"schema {number} made" for number in server.migrate()]
+        lines = [f"created schema {number}" for number in server.migrate()]
         for role in (*members, *readers):
-            server.add_member(project, role, may_write=role in members)
-            lines.append(f"{role} may {'read and write' if role in members else 'read'} {project}")
+            may_write = role in members
+            server.add_member(project, role, may_write=may_write)
+            rights = "read and write" if may_write else "read"
+            lines.append(f"{role} may {rights} {project}")
     return lines
 
 
 def check(url: str) -> tuple[int, list[str]]:
-    """Return the version of a server's schema and what is wrong with it, for its owner."""
+    """Return the version of a server's schema and the problems with it, for its owner."""
     with needs_extra("team", "`ralph team`"), team_server.connect(url, any_version=True) as server:
         version = server.version()
         if not version:
-            return 0, ["the server has no tables of Ralph's: `ralph team migrate URL` makes them"]
-        return version, server.problems() if version == VERSION else [
-            f"this Ralph's schema is {VERSION}"
-        ]
+            return 0, ["the server has no Ralph tables; `ralph team migrate URL` creates them"]
+        if version != VERSION:
+            return version, [f"this Ralph uses schema {VERSION}"]
+        return version, server.problems()

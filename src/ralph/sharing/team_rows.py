@@ -1,7 +1,9 @@
-"""The rows that a project shares with its team: which, cleaned by today's rules, without anything machine-local.
+"""Select and clean the rows that a project shares with its team.
 
-A row is a line of the log format. Paths of the project become relative, the home `~`; temporary files have no name.
-Prompts and answers are no rows: together they would be a transcript. A source is shared in parts, one for each family.
+A row is a line of the log format, cleaned by today's rules. It contains nothing that is local to
+this machine: paths in the project become relative, the home folder becomes `~`, and temporary files
+lose their names. Prompts and answers are not shared, because together they would be a transcript. A
+source is shared in parts, one for each family.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ import os
 import re
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -43,27 +44,51 @@ CURATED = {
     Format.GUARDRAILS: Shared.GUARDRAILS,
     Format.KNOWLEDGE: Shared.KNOWLEDGE,
 }
-"""The files of memories that may be shared; personal memory and that of enclosing projects never is."""
-_GOAL = "Goal: "  # the line of a summary that quotes a prompt
-_SESSION = 3  # behind the families
-# how lines of a log begin
-_EVENT = b'{"v": 1, "type": "event"'
-_ABOUT = b'{"v": 1, "type": "session"'
-_HEAD = 300
-_START = r"(?<![\w.~-])"  # of a path
-_LOCAL = (
-    _START
+"""The files of memories that may be shared.
+
+Personal memory and the memory of enclosing projects are never shared.
+"""
+_GOAL = "Goal: "  # begins the line of a summary that quotes a prompt
+_SESSION_FAMILY = len(FAMILIES)  # the number of a session's row, after those of the families
+_NAME_DIGITS = 16  # hexadecimal digits of the names of machines and rule sets
+_MAX_BYTES_PER_CHARACTER = 4  # in UTF-8
+_MAX_INDEX_BYTES = 2 * LARGEST  # of a row's search columns, and of its terms
+
+# How the lines of a log begin, and how far into an event its rules are named.
+_EVENT_START = b'{"v": 1, "type": "event"'
+_SESSION_START = b'{"v": 1, "type": "session"'
+_EVENT_HEAD_BYTES = 300
+
+_PATH_START = r"(?<![\w.~-])"
+_HOME_FOLDERS = (
+    _PATH_START
     + r"(?:/home/[^/\s\"'<>]+|/Users/[^/\s\"'<>]+|/root(?=/|\b)|[A-Za-z]:\\Users\\[^\\\s\"'<>]+)"
 )
-_MARKS = ["/home/", "/Users/", "/root", "\\Users\\", "/tmp/", "/var/", "/private/", "/dev/shm/"]  # noqa: S108 - names of folders, not files
-"""Parts of paths, one of which is in every text that names one of this machine; others are the names of its folders."""
-_TEMPORARY = (
-    _START + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)/[^\s\"'<>:;,)\]}]*"
+_TEMPORARY_NAME = r"/[^\s\"'<>:;,)\]}]*"
+_TEMPORARY_FILES = (
+    _PATH_START
+    + r"(?:/tmp|/var/tmp|/var/folders|/private/tmp|/private/var|/dev/shm)"
+    + _TEMPORARY_NAME
 )
+_LOCAL_MARKS = (
+    "/home/",
+    "/Users/",
+    "/root",
+    "\\Users\\",
+    "/tmp/",  # noqa: S108 - the name of a folder, not of a file
+    "/var/",
+    "/private/",
+    "/dev/shm/",  # noqa: S108 - the name of a folder, not of a file
+)
+"""Parts of local paths, for a fast check.
+
+A text that names a path of this machine contains one of them, or the name of one of its folders.
+"""
+_NOT_RELATIVE = ("/", "~", "(", "\\")  # starts of a cleaned name that is outside the project
 
 
 class Part(NamedTuple):
-    """A part of a source that is shared, and its family; `None` are summaries."""
+    """A part of a source that is shared, and its family, which is None for summaries."""
 
     source: IndexedSource
     path: str
@@ -72,7 +97,7 @@ class Part(NamedTuple):
 
 
 class GitState(NamedTuple):
-    """The commit that a checkout is at, and whether its branch is the default one."""
+    """The commit of a checkout, and whether its branch is the default branch."""
 
     branch: str = ""
     commit: str = ""
@@ -81,36 +106,36 @@ class GitState(NamedTuple):
 
 
 def git_state(root: Path) -> GitState:
-    """Ask git; outside of git everything is on the default branch."""
+    """Ask git for the state of a checkout; without git, the branch counts as the default one."""
     git = Repository(root)
-    commit, _, time = git.answer("log", "-1", "--format=%H %ct").partition(" ")
+    commit, _, committed_at = git.answer("log", "-1", "--format=%H %ct").partition(" ")
     branch = git.branch()
-    remote = git.answer("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").partition(
-        "/"
-    )[2]
-    defaults = (
-        (remote,) if remote else ("", "main", "master", git.answer("config", "init.defaultBranch"))
-    )
-    return GitState(branch, commit, f"{int(time or 0):012d}", branch in defaults)
+    remote_head = git.answer("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+    _, _, remote_default = remote_head.partition("/")
+    if remote_default:
+        is_default = branch == remote_default
+    else:
+        configured = git.answer("config", "init.defaultBranch")
+        is_default = branch in ("", "main", "master", configured)
+    return GitState(branch, commit, f"{int(committed_at or 0):012d}", is_default)
 
 
 def machine_name(root: Path) -> str:
-    """Return the name of this clone on this machine, which says nothing about either."""
+    """Return a name for this clone on this machine that reveals nothing about either."""
     text = f"{discovery.machine_id()} {paths.main_checkout(root)}"
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_NAME_DIGITS]
 
 
 class SharedRows:
-    """What of an index is shared."""
+    """Selects the rows of an index that are shared."""
 
     def __init__(self, root: Path, share: Collection[Shared], privacy: Privacy) -> None:
         self.root = root
         self.share = frozenset(share)
         self._clean = RowCleaner(root, privacy)
         settings = (__version__, *sorted(self.share), *privacy.patterns, *privacy.paths)
-        self.rules = hashlib.sha256(
-            "\n".join(map(str, settings)).encode("utf-8", "replace")
-        ).hexdigest()[:16]
+        raw = "\n".join(map(str, settings)).encode("utf-8", "replace")
+        self.rules = hashlib.sha256(raw).hexdigest()[:_NAME_DIGITS]
 
     def parts(self, connection: sqlite3.Connection) -> Iterator[Part]:
         """Yield the parts of all sources that have something to share."""
@@ -132,9 +157,12 @@ class SharedRows:
                     yield Part(source, f"{source.path}#summary", Shared.SUMMARIES.value, None)
 
     def describe(self, part: Part, git: GitState) -> tuple[object, ...]:
-        """Return what the server stores of a part: the first parameters of its function `push`, behind the machine."""
+        """Return what the server stores about a part.
+
+        These are the parameters of its function `push` that follow the machine.
+        """
         source = part.source
-        known = git if part.family is Family.MEMORY else GitState()
+        state = git if part.family is Family.MEMORY else GitState()
         return (
             part.path,
             part.format,
@@ -142,68 +170,98 @@ class SharedRows:
             source.digest,
             source.size,
             source.lines,
-            *known,
+            *state,
         )
 
     def rows(self, connection: sqlite3.Connection, part: Part, line: int = 0) -> list[PushedRow]:
-        """Return the rows of a part, behind a line."""
+        """Return the rows of a part after a given line."""
+        rows: list[PushedRow] = []
         if part.family is None:
-            sessions = team_db.summarized_sessions(connection, part.source.key)
-            return [row for each in sessions for row in self._about(each)]
-        records = team_db.records_behind(connection, part.source.key, part.family, line)
+            for session in team_db.summarized_sessions(connection, part.source.key):
+                rows += self._session_rows(session)
+            return rows
         is_redacted = part.family is Family.OBSERVATION and self._is_redacted(part.source.path)
-        cleaned = ((self._clean(record, is_redacted), seq) for record, seq in records)
-        return [
-            row for clean, seq in cleaned if clean is not None and _fits(row := _row(clean, seq))
-        ]
+        records = team_db.records_behind(connection, part.source.key, part.family, line)
+        for record, seq in records:
+            clean = self._clean(record, is_redacted)
+            if clean is None:
+                continue
+            row = _row(clean, seq)
+            if _fits(row):
+                rows.append(row)
+        return rows
 
     def _is_redacted(self, name: str) -> bool:
-        """Whether hooks wrote every event of a log under the rules of today: each line names them by a digest."""
-        mark = f'"rules": "{rules_mark(self._clean.patterns)}"'.encode()
-        with (
-            suppress(RalphError, OSError),
-            files.open_regular(paths.source_path(self.root, name)) as file,
-        ):
-            return all(
-                mark in line[:_HEAD] if line.startswith(_EVENT) else line.startswith(_ABOUT)
-                for line in file
-            )
-        return False
+        """Return whether hooks wrote every event of a log under today's rules.
 
-    def _about(self, session: dict[str, str]) -> Iterator[PushedRow]:
-        """Yield a session, and its summary as an observation: sessions are not searched, observations are."""
+        Each line names its rules by a digest.
+        """
+        mark = f'"rules": "{rules_mark(self._clean.patterns)}"'.encode()
+        try:
+            with files.open_regular(paths.source_path(self.root, name)) as file:
+                return all(_has_mark(line, mark) for line in file)
+        except (RalphError, OSError):
+            return False
+
+    def _session_rows(self, session: dict[str, str]) -> Iterator[PushedRow]:
+        """Yield a session, and its summary as an observation, because only those are searched."""
         name = session["id"]
-        lines = session.pop("summary").split("\n")
-        text = "\n".join(line for line in lines if not line.startswith(_GOAL))
-        yield PushedRow(_SESSION, name, name, 0, encode_line("session", session).rstrip("\n"))
-        at = session.get("updated_at") or session.get("ended_at") or session.get("started_at", "")
-        origin = Origin("tool", task=session.get("task_id", ""), agent=session.get("host", ""))
-        record = Record(
-            ids.derived("sum", name),
-            ObservationKind.NOTE,
-            text,
-            Family.OBSERVATION,
-            title="summary",
-        )
-        about = {
-            "session": name
-        }  # no observation of the session itself, whose neighbours would count
-        record = replace(
-            record,
-            status=Status.RAW,
-            scope=Scope.SESSION,
-            origin=origin,
-            created_at=at,
-            extra=about,
-        )
+        members = {key: value for key, value in session.items() if key != "summary"}
+        line = encode_line("session", members).rstrip("\n")
+        yield PushedRow(_SESSION_FAMILY, name, name, 0, line)
+        record = _summary_record(session)
         clean = self._clean(record)
-        if text and clean is not None and _fits(row := _row(clean, 0)):
+        if not record.text or clean is None:
+            return
+        row = _row(clean, 0)
+        if _fits(row):
             yield row
 
 
+def _has_mark(line: bytes, mark: bytes) -> bool:
+    """Return whether a line of a log is an event with this mark, or describes the session."""
+    if line.startswith(_EVENT_START):
+        return mark in line[:_EVENT_HEAD_BYTES]
+    return line.startswith(_SESSION_START)
+
+
+def _summary_record(session: dict[str, str]) -> Record:
+    """Return the summary of a session, without the prompt that it quotes.
+
+    The record names the session in `extra`. It is not an observation of the session itself, because
+    the observations next to it would count as its neighbours.
+    """
+    name = session["id"]
+    lines = session["summary"].split("\n")
+    ended_at = session.get("updated_at") or session.get("ended_at")
+    return Record(
+        ids.derived("sum", name),
+        ObservationKind.NOTE,
+        "\n".join(line for line in lines if not line.startswith(_GOAL)),
+        Family.OBSERVATION,
+        title="summary",
+        status=Status.RAW,
+        scope=Scope.SESSION,
+        origin=Origin("tool", task=session.get("task_id", ""), agent=session.get("host", "")),
+        created_at=ended_at or session.get("started_at", ""),
+        extra={"session": name},
+    )
+
+
 def _fits(row: PushedRow) -> bool:
-    texts = ((row.body, LARGEST), (row.columns, 2 * LARGEST), (row.terms, 2 * LARGEST))
-    return all(len(text) * 4 <= limit or len(text.encode()) <= limit for text, limit in texts)
+    """Return whether the server accepts a row of this size."""
+    return (
+        _has_at_most(row.body, LARGEST)
+        and _has_at_most(row.columns, _MAX_INDEX_BYTES)
+        and _has_at_most(row.terms, _MAX_INDEX_BYTES)
+    )
+
+
+def _has_at_most(text: str, max_bytes: int) -> bool:
+    """Return whether a text fits into this many bytes; most need not be encoded for that."""
+    if len(text) * _MAX_BYTES_PER_CHARACTER <= max_bytes:
+        return True
+    return len(text.encode()) <= max_bytes
 
 
 def _row(record: Record, seq: int) -> PushedRow:
@@ -217,18 +275,24 @@ def _row(record: Record, seq: int) -> PushedRow:
     )
 
 
-def _any_of(folders: Collection[str]) -> str:
-    """Return a pattern for folders, also with slashes as JSON may have them; `/app` is no part of `src/app`."""
-    longest_first = sorted(folders, key=len, reverse=True)
-    names = (
-        _START * (each.count("/") < 2) + re.escape(each).replace("/", r"\\*/")
-        for each in longest_first
-    )
-    return rf"(?:{'|'.join(names)})" if folders else "(?!)"
+def _folders_pattern(folders: Collection[str]) -> str:
+    """Return a pattern for folders, whose slashes may be escaped as in JSON.
+
+    A folder at the top, such as `/app`, does not match within a path such as `src/app`.
+    """
+    if not folders:
+        return "(?!)"  # matches nothing
+    alternatives = []
+    for folder in sorted(folders, key=len, reverse=True):
+        pattern = re.escape(folder).replace("/", r"\\*/")
+        if folder.count("/") < 2:
+            pattern = _PATH_START + pattern
+        alternatives.append(pattern)
+    return rf"(?:{'|'.join(alternatives)})"
 
 
 class RowCleaner:
-    """Makes a record fit to leave the machine; None for one that must not."""
+    """Prepares records to leave the machine, and rejects those that must not."""
 
     def __init__(self, root: Path, privacy: Privacy) -> None:
         self.patterns = privacy.patterns
@@ -242,66 +306,101 @@ class RowCleaner:
         }
         home = str(Path.home())
         homes = {home, os.path.realpath(home)} - {"/", "~"}
-        here, home_names = (_any_of(names) for names in (folders, homes))
-        temporary = re.escape(tempfile.gettempdir())
-        self._marks = (
-            *_MARKS,
-            *(Path(each).name for each in (*folders, *homes, tempfile.gettempdir())),
-        )
+        temporary = tempfile.gettempdir()
+        folder_names = [Path(folder).name for folder in (*folders, *homes, temporary)]
+        self._marks = (*_LOCAL_MARKS, *folder_names)
+        project_pattern = _folders_pattern(folders)
+        home_pattern = _folders_pattern(homes)
         self._paths = re.compile(
-            rf"(?P<here>{here}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)|(?P<home>{home_names}|{_LOCAL})|"
-            rf"(?P<temporary>{temporary}/[^\s\"'<>:;,)\]}}]*|{_TEMPORARY})"
+            rf"(?P<here>{project_pattern}(?:(?P<inner>\\*/)|(?P<sibling>(?=[\w-])))?)"
+            rf"|(?P<home>{home_pattern}|{_HOME_FOLDERS})"
+            rf"|(?P<temporary>{re.escape(temporary)}{_TEMPORARY_NAME}|{_TEMPORARY_FILES})"
         )
 
     def __call__(self, record: Record, is_redacted: bool = False) -> Record | None:
-        """Return the record without secrets, private parts and local paths; `is_redacted`: today's rules have run."""
-        if record.status in (Status.RETIRED, Status.PROPOSED) or record.scope in (
-            Scope.PERSONAL,
-            Scope.ENCLOSING,
-        ):
+        """Return a record without secrets, private parts and local paths.
+
+        Returns None for a record that must not leave the machine. `is_redacted` means that today's
+        rules have already redacted it.
+        """
+        if not _may_be_shared(record) or self._names_private_path(record):
             return None
-        if record.family is Family.OBSERVATION and record.title in SPEECH_TITLES:
-            return None
-        origin = record.origin
-        texts = (record.title, record.text, *record.tags, *origin.files)
-        if self._private is not None and self._private.named_in(texts, origin.files, self._root):
-            return None
-        extra = record.extra
-        inner = [*all_texts(dict(extra))] if extra else []
-        joined = "\n".join((*texts, *inner, record.label, origin.task, origin.agent))
-        is_plain = is_redacted or (not self.patterns and not needs_rules(joined))
+        extra_texts = list(all_texts(dict(record.extra))) if record.extra else []
+        needs_redaction = not is_redacted and self._may_contain_secret(record, extra_texts)
         redact = Redactor(self.patterns, tolerant=True)
 
         def clean(text: str) -> str:
-            return self.localise(text if is_plain else redact(text))
+            if needs_redaction:
+                text = redact(text)
+            return self.localise(text)
 
-        files = tuple(
-            each for name in origin.files if (each := clean(name)) and each[0] not in "/~(\\"
+        # The redactor carries open private parts from text to text, so the order matters.
+        origin = record.origin
+        relative_files = []
+        for name in origin.files:
+            clean_name = clean(name)
+            if clean_name and not clean_name.startswith(_NOT_RELATIVE):
+                relative_files.append(clean_name)
+        origin = replace(
+            origin,
+            files=tuple(relative_files),
+            task=clean(origin.task),
+            agent=clean(origin.agent),
         )
-        origin = replace(origin, files=files, task=clean(origin.task), agent=clean(origin.agent))
         text = clean(record.text)
         title = clean(record.title)
         label = clean(record.label)
-        if extra and not (is_plain and not any("/" in each or "\\" in each for each in inner)):
+        extra = record.extra
+        has_paths = any("/" in value or "\\" in value for value in extra_texts)
+        if extra and (needs_redaction or has_paths):
             value = redact_members(map_texts(dict(extra), clean), self.patterns)
             extra = value if isinstance(value, dict) else {}
-        if text != record.text:  # then it is no longer the size of the part before what was printed
+        if text != record.text:
+            # It held the length of the text before the tool's output, which is now wrong.
             extra = {name: value for name, value in extra.items() if name != OWN}
         tags = tuple(map(clean, record.tags))
         return replace(
             record, title=title, text=text, tags=tags, label=label, origin=origin, extra=extra
         )
 
+    def _names_private_path(self, record: Record) -> bool:
+        if self._private is None:
+            return False
+        texts = (record.title, record.text, *record.tags, *record.origin.files)
+        return self._private.named_in(texts, record.origin.files, self._root)
+
+    def _may_contain_secret(self, record: Record, extra_texts: Sequence[str]) -> bool:
+        """Return whether the rules must look at a record; a fast check rules out most."""
+        if self.patterns:
+            return True
+        origin = record.origin
+        texts = (record.title, record.text, *record.tags, *origin.files, *extra_texts)
+        return needs_rules("\n".join((*texts, record.label, origin.task, origin.agent)))
+
     def localise(self, text: str) -> str:
         """Return a text without paths of this machine."""
         if not any(mark in text for mark in self._marks):
             return text
+        return self._paths.sub(_localised_path, text)
 
-        def change(match: re.Match[str]) -> str:
-            if match["sibling"] is not None:  # `shop2` beside `shop`
-                return "../" + match["here"].rpartition("/")[2]
-            if match["here"]:
-                return "" if match["inner"] else "."
-            return "~" if match["home"] else "(temporary file)"
 
-        return self._paths.sub(change, text)
+def _may_be_shared(record: Record) -> bool:
+    """Return whether a record is valid, belongs to the project, and is not part of a dialogue."""
+    if record.status in (Status.RETIRED, Status.PROPOSED):
+        return False
+    if record.scope in (Scope.PERSONAL, Scope.ENCLOSING):
+        return False
+    return record.family is not Family.OBSERVATION or record.title not in SPEECH_TITLES
+
+
+def _localised_path(match: re.Match[str]) -> str:
+    """Return what replaces a local path."""
+    if match["sibling"] is not None:  # `shop2` next to `shop`
+        return "../" + match["here"].rpartition("/")[2]
+    if match["inner"]:
+        return ""
+    if match["here"]:
+        return "."
+    if match["home"]:
+        return "~"
+    return "(temporary file)"

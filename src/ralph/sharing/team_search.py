@@ -1,6 +1,6 @@
-"""`ralph search --team`: search what the whole team shares, with Ralph's own ranking.
+"""Search what the whole team shares, with Ralph's own ranking (`ralph search --team`).
 
-It searches the index together with what was pulled, or the rows on the team's server.
+The search covers the index together with the pulled records, or the rows on the team's server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ralph.storage.server_lookup import ServerLookup
 
 
 class _TeamResult(NamedTuple):
-    """What was found, who shared each record, and why some no longer hold; both by id."""
+    """The records found, and by id who shared each of them and why some no longer hold."""
 
     found: SearchResult
     members: Mapping[str, str]
@@ -35,7 +35,7 @@ class _TeamResult(NamedTuple):
 
 
 class _FoundKeys(NamedTuple):
-    """What was found, and the keys of its records."""
+    """The records found, and their keys."""
 
     found: SearchResult
     keys: Sequence[int]
@@ -49,7 +49,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
     database = paths.team_database(paths.main_checkout(root))
     if not team.url and not database.is_file():
         raise UsageError(
-            "this project shares nothing with a team", hint="`ralph team join URL` joins one"
+            "this project shares nothing with a team", hint="join one with `ralph team join URL`"
         )
     wider = widen(query)
     if team.search is TeamSearch.SERVER:
@@ -59,7 +59,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
             result = index.ask(root, lambda own: _search_files(root, own, shared, wider))
     merged = merge_repeats(result.found.hits)[: query.limit]
     shown = _show(merged, query, result, fit)
-    return SearchAnswer(replace(result.found, hits=tuple(each.hit for each in shown)), shown)
+    return SearchAnswer(replace(result.found, hits=tuple(item.hit for item in shown)), shown)
 
 
 # --- pulled records -----------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def search(root: Path, query: Query, team: Team, *, fit: bool = False) -> Search
 def _search_files(
     root: Path, own: sqlite3.Connection, team: sqlite3.Connection, query: Query
 ) -> _TeamResult:
-    """Search the index and `team.db`; of a record that both have, our own counts."""
+    """Search the index and `team.db`; if both have a record, the index takes precedence."""
     store = PairedLookup(own, team)
     found, keys = _find_in_files(own, team, store, query)
     records = [hit.record for hit in found.hits]
@@ -92,13 +92,17 @@ def _find_in_files(
     """Return the newest records without words, those with an id, or the best for the words."""
     text = query.text.strip()
     if not text:
-        newest = store.select(lambda each: queries.newest_keys(each, query, query.limit))
+        newest = store.select(
+            lambda connection: queries.newest_keys(connection, query, query.limit)
+        )
         keys = newest[: query.limit]
         hits = tuple(Hit(record, 0.0) for record in store.records(keys).values())
         return _FoundKeys(SearchResult(hits, len(keys)), keys)
     if _has_id(own, text) or _has_id(team, text):
         keys = store.select(
-            lambda each: queries.keys_of(each, filters.resolve_id(each, text), query)
+            lambda connection: queries.keys_of(
+                connection, filters.resolve_id(connection, text), query
+            )
         )
         hits = tuple(Hit(record, 1.0, ("id",)) for record in store.records(keys).values())
         return _FoundKeys(SearchResult(hits, len(keys)), keys)
@@ -118,7 +122,7 @@ def _rank_in_files(
     day = ids.today()
     keep = queries.filter_of(query)
     ranked = rank.rank(own, text, today=day, keep=keep, limit=query.limit, store=store)
-    keys = [each.row.key for each in ranked.best]
+    keys = [candidate.row.key for candidate in ranked.best]
     hits = rank.make_hits(ranked, store.records(keys), query, day)
     instead = rank.replacements(own, ranked.words, keep, store)
     terms = rank.matched_terms(ranked.words)
@@ -129,7 +133,7 @@ def _find_letters(store: PairedLookup, query: Query, text: str) -> _FoundKeys:
     """Return the records that contain the letters of a text, where no word of it is indexed."""
     keep = queries.filter_of(query)
     words = queries.safe(text).split()
-    keys = store.select(lambda each: lookup.containing(each, words, keep))
+    keys = store.select(lambda connection: lookup.containing(connection, words, keep))
     terms = dict.fromkeys(text.lower().split(), 1.0)
     records = store.records(keys[: query.limit]).values()
     hits = tuple(Hit(record, 0.0, ("letters",)) for record in records)
@@ -152,7 +156,7 @@ def _prefer_own(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def _search_server(root: Path, query: Query, team: Team) -> _TeamResult:
-    """Search the rows on the server or a replica; of a memory that the index has, ours counts.
+    """Search the rows on the server or a replica; memories in the index take precedence.
 
     Raises UsageError for a query without words.
     """
@@ -200,14 +204,14 @@ def _first_record(store: ServerLookup, keys: Sequence[int]) -> SearchResult:
 def _rank_on_server(store: ServerLookup, query: Query, text: str) -> _FoundKeys:
     day = ids.today()
     ranked = rank.rank(None, text, today=day, limit=query.limit, store=store)
-    keys = [each.row.key for each in ranked.best]
+    keys = [candidate.row.key for candidate in ranked.best]
     hits = rank.make_hits(ranked, store.records(keys), query, day)
     terms = rank.matched_terms(ranked.words)
     return _FoundKeys(SearchResult(hits, ranked.total, (), terms), keys)
 
 
 def _own_memories(root: Path, records: Iterable[Record]) -> dict[str, Record]:
-    """Return the memories among these records that the index has, as it has them."""
+    """Return the index's versions of the memories among these records."""
     names = [record.id for record in records if record.family is Family.MEMORY]
 
     def find(connection: sqlite3.Connection) -> dict[str, Record]:
@@ -251,7 +255,7 @@ def _show(
     if query.layer is not Detail.INDEX:
         return tuple(shown)
     rendered = render.hit_lines(lines, fit=fit)
-    return tuple(replace(each, text=line) for each, line in zip(shown, rendered, strict=False))
+    return tuple(replace(item, text=line) for item, line in zip(shown, rendered, strict=False))
 
 
 def _member_in(record: Record) -> str:

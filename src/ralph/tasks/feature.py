@@ -1,7 +1,9 @@
-"""`ralph feature ...`: what several tasks build together, one folder each in `.ralph/features/` of the main checkout.
+"""The operations of `ralph feature`: what several tasks build together.
 
-`feature.json` is Ralph's, `spec.md` and `plan.md` are people's: they are made once, with headings to fill in, and
-never written again. Their text goes into the prompt of each task of the feature, private parts aside.
+Each feature has a folder in `.ralph/features/` of the main checkout. Ralph owns `feature.json`.
+People own `spec.md` and `plan.md`: Ralph creates them once, with headings to fill in, and never
+writes them again. Their text, without private parts, goes into the prompt of each task of the
+feature.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from ralph.storage.files import hide_state
 
 @dataclass(frozen=True, slots=True)
 class FeatureView:
-    """A feature and its folder; its tasks, how many are done, and its pages are empty where nobody asked for them."""
+    """A feature and its folder.
+
+    The tasks, the number of finished ones, and the pages are empty unless they were requested.
+    """
 
     feature: Feature
     folder: Path
@@ -44,91 +49,136 @@ def add(
     """Add a feature, with a spec.md and a plan.md to fill in."""
     from ralph.privacy import privacy
 
-    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = privacy.clean_description(
+    clean_title = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    clean_description = privacy.clean_description(
         description, "description", allow_secret=allow_secret, patterns=patterns
     )
-    folder = paths.features_folder(root)
-    state = paths.main_checkout(root)
-    files.make_folder(folder, root=state)
+    features_folder = paths.features_folder(root)
+    boundary = paths.main_checkout(root)
+    files.make_folder(features_folder, root=boundary)
     hide_state(root)
-    with files.lock(folder / "feature.json"):
-        taken = {each.feature.id for each in _read(root)[0]}
-        while (minted := ids.short("f")) in taken or (folder / minted).exists():
-            pass
+    with files.lock(features_folder / "feature.json"):
+        feature_id = _fresh_id(root, features_folder)
         now = board.stamp()
-        feature = Feature(minted, name.text, body.text, created_at=now, updated_at=now)
-        files.write(
-            folder / minted / "feature.json", render_feature(feature), root=state, expect=""
+        feature = Feature(
+            feature_id, clean_title.text, clean_description.text, created_at=now, updated_at=now
         )
-        for file, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
-            with contextlib.suppress(Conflict):  # somebody has written it already
-                files.write(folder / minted / file, text, root=state, expect="")
-    return FeatureView(feature, folder / minted, private_parts=name.private + body.private)
+        folder = features_folder / feature_id
+        files.write(folder / "feature.json", render_feature(feature), root=boundary, expect="")
+        for name, text in (("spec.md", new_spec(feature)), ("plan.md", new_plan(feature))):
+            with contextlib.suppress(Conflict):  # somebody has already written it
+                files.write(folder / name, text, root=boundary, expect="")
+    private_parts = clean_title.private + clean_description.private
+    return FeatureView(feature, folder, private_parts=private_parts)
+
+
+def _fresh_id(root: Path, features_folder: Path) -> str:
+    """Return an id that no feature and no folder has."""
+    features, _ = _read(root)
+    taken = {view.feature.id for view in features}
+    while True:
+        feature_id = ids.short("f")
+        if feature_id not in taken and not (features_folder / feature_id).exists():
+            return feature_id
 
 
 def list_(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    """Return every feature with its tasks, the oldest first, and the files that could not be read."""
+    """Return all features with their tasks, oldest first, and the files that cannot be read."""
     everything = board.read(root)
     features, unread = _read(root)
-    return [_with_tasks(each, everything) for each in features], unread
+    return [_with_tasks(view, everything) for view in features], unread
 
 
 def _with_tasks(view: FeatureView, everything: Board) -> FeatureView:
-    tasks = tuple(task for task in everything.tasks if task.feature == view.feature.id)
-    return replace(view, tasks=tasks, done=sum(task.id in everything.done for task in tasks))
+    tasks = [task for task in everything.tasks if task.feature == view.feature.id]
+    done = [task for task in tasks if task.id in everything.done]
+    return replace(view, tasks=tuple(tasks), done=len(done))
 
 
 def find(root: Path, feature_id: str) -> FeatureView:
-    """Return the feature with this id; NotFound when there is none."""
-    for each in _read(root)[0]:
-        if each.feature.id == feature_id:
-            return each
-    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` names them")
+    """Return the feature with this id.
+
+    Raises NotFound if there is none.
+    """
+    features, _ = _read(root)
+    for view in features:
+        if view.feature.id == feature_id:
+            return view
+    raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` lists them")
 
 
 def names(root: Path, *given: str) -> tuple[str, ...]:
-    """Return ids and titles of features, given by either; what is no feature's name stays as it is."""
-    wanted = dict.fromkeys(name.strip() for name in given if name.strip())
-    pairs = [(each.feature.id, each.feature.title) for each in _read(root)[0]] if wanted else []
+    """Return the given names, and both the id and the title of every feature that they name.
+
+    A name that no feature has is returned unchanged.
+    """
+    wanted = [name.strip() for name in given if name.strip()]
+    if not wanted:
+        return ()
     folded = {name.casefold() for name in wanted}
-    both = (name for pair in pairs if {each.casefold() for each in pair} & folded for name in pair)
-    return tuple(dict.fromkeys((*wanted, *both)))
+    found = list(wanted)
+    features, _ = _read(root)
+    for view in features:
+        feature = view.feature
+        if feature.id.casefold() in folded or feature.title.casefold() in folded:
+            found += [feature.id, feature.title]
+    return tuple(dict.fromkeys(found))
 
 
 def title_of(root: Path, name: str) -> str:
-    """Return the title of the feature with this id; a name that is no feature's id stays as it is."""
-    return next(
-        (each.feature.title for each in _read(root)[0] if name and each.feature.id == name), name
-    )
+    """Return the title of the feature with this id, or the name itself if there is none."""
+    features, _ = _read(root)
+    for view in features:
+        if name and view.feature.id == name:
+            return view.feature.title
+    return name
 
 
 def resolve_name(root: Path, name: str) -> str:
-    """Return the id or title of a feature, as it is spelled; a label of its own where a project keeps no features."""
-    features = [each.feature for each in _read(root)[0]] if name.strip() else []
-    folded = name.strip().casefold()
-    spelled = {word.casefold(): word for each in features for word in (each.id, each.title)}
-    if features and folded not in spelled:
-        raise UsageError(
-            f"there is no feature {name.strip()}", hint="`ralph feature list` names them"
-        )
-    return spelled.get(folded, name)
+    """Return the id or title of a feature in its exact spelling.
+
+    A project without features may use any label, which is returned unchanged. Raises UsageError if
+    the project has features, but none with this id or title.
+    """
+    stripped = name.strip()
+    if not stripped:
+        return name
+    features, _ = _read(root)
+    if not features:
+        return name
+    spellings: dict[str, str] = {}
+    for view in features:
+        spellings[view.feature.id.casefold()] = view.feature.id
+        spellings[view.feature.title.casefold()] = view.feature.title
+    spelling = spellings.get(stripped.casefold())
+    if spelling is None:
+        raise UsageError(f"there is no feature {stripped}", hint="`ralph feature list` lists them")
+    return spelling
 
 
 def show(root: Path, feature_id: str) -> FeatureView:
-    """Return one feature with its tasks, its spec and its plan; these are "" while nobody has written them."""
-    from ralph.privacy import privacy
+    """Return a feature with its tasks, its spec and its plan.
 
+    The spec and the plan are "" until somebody has written them.
+    """
     view = _with_tasks(find(root, feature_id), board.read(root))
-    texts = [
-        privacy.strip_private(files.read(view.folder / name) or "")[0]
-        for name in ("spec.md", "plan.md")
-    ]
-    spec, plan = ("" if is_unwritten(text) else text for text in texts)
+    spec = _read_page(view.folder / "spec.md")
+    plan = _read_page(view.folder / "plan.md")
     return replace(view, spec=spec, plan=plan)
 
 
+def _read_page(path: Path) -> str:
+    """Return the text of a page without private parts, or "" if nobody has written it."""
+    from ralph.privacy import privacy
+
+    text, _ = privacy.strip_private(files.read(path) or "")
+    if is_unwritten(text):
+        return ""
+    return text
+
+
 def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
+    """Return the features, oldest first, and the files that could not be read."""
     views = dict[str, FeatureView]()
     unread = list[UnreadableFile]()
     for path in sorted(paths.features_folder(root).glob("*/feature.json")):
@@ -138,17 +188,15 @@ def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
             unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
             continue
         if feature is None:
-            why = (
-                f"line {problems[0].line}: {problems[0].what}"
-                if problems
-                else "it holds no feature"
-            )
-            unread.append(UnreadableFile(path, why))
+            reason = "it contains no feature"
+            if problems:
+                reason = f"line {problems[0].line}: {problems[0].what}"
+            unread.append(UnreadableFile(path, reason))
         elif feature.id in views:
             unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))
         else:
             views[feature.id] = FeatureView(feature, path.parent)
     ordered = sorted(
-        views.values(), key=lambda each: (parse_time(each.feature.created_at), each.feature.id)
+        views.values(), key=lambda view: (parse_time(view.feature.created_at), view.feature.id)
     )
     return ordered, tuple(unread)

@@ -1,15 +1,17 @@
-"""A task's PRD and progress.txt, and what it leaves to the project when it is done.
+"""A task's PRD and progress.txt, and what a finished task contributes to the project.
 
-After each iteration the loop appends a redacted block to progress.txt. What was learned twice, or was given as
-knowledge, is put among the patterns at the top; lines of people stay as they are.
+After each iteration the loop appends a redacted block to progress.txt. A learning that occurs
+twice, or that was given as knowledge, joins the patterns at the top of the file. Lines that people
+wrote stay unchanged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError, Refused
@@ -32,14 +34,22 @@ from ralph.storage import board, files, queries
 from ralph.tasks import worktree
 
 BUDGET = 2_000  # tokens of progress.txt in the prompt of an iteration
+_HEADING_TOKENS = 40  # reserved for the headings and the note on older blocks
 _MAX_BULLETS = 12
-_MAX_LINE = 400
 _MAX_FILES = 20
-_MAX_PATTERN = 300
-_LABEL = "- **Learnings for future iterations:**"
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_MARKS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
-_NOISE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
+_MAX_LINE_CHARACTERS = 400
+_MAX_PATTERN_CHARACTERS = 300
+_MAX_LABEL_CHARACTERS = 60  # a longer line that begins with "learning" is a sentence
+_MINUTE_CHARACTERS = len("2026-01-31T12:00")  # a timestamp up to its minutes
+_LEARNINGS_LABEL = "- **Learnings for future iterations:**"
+_UNSAFE_IN_URI = re.compile(r"[^A-Za-z0-9._-]+")
+_LIST_MARKERS = re.compile(r"^(?:[-*+>#]+[ \t]+|[0-9]{1,3}[.)][ \t]+|\[[ xX]\][ \t]+)+")
+_MARKUP_LINE = re.compile(r"^(?:```.*|~~~.*|-{3,}|={3,}|\*{3,}|<!--|-->)$")
+
+_Cleaner = Callable[[str], str]  # returns a text without secrets and invisible characters
+
+
+# --- files of a task -----------------------------------------------------------------------------
 
 
 def folder(root: Path, task_id: str) -> Path:
@@ -55,33 +65,37 @@ def set_up(
     in_worktree: bool,
     tell: Callable[[str], None] = ignore_text,
 ) -> Task:
-    """Give a new task its PRD, its progress.txt and, where wanted, its worktree."""
+    """Give a new task its PRD, its progress.txt and, if requested, its worktree."""
     if prd is not None:
         files.write(folder(root, task_id) / "prd.json", prd.text, root=paths.main_checkout(root))
         board.change(root, task_id, lambda task: replace(task, branch=prd.branch or None))
     begin(root, task_id)
-    return (
-        worktree.create(root, task_id, tell=tell).task
-        if in_worktree
-        else board.find(root, task_id).task
-    )
+    if in_worktree:
+        return worktree.create(root, task_id, tell=tell).task
+    return board.find(root, task_id).task
 
 
 def read_prd(text: str, allow_secret: bool, patterns: Sequence[str]) -> PrdDocument:
-    """Return a PRD as it may be stored; Refused when it cannot be read."""
+    """Return a PRD as it may be stored.
+
+    Raises Refused if the PRD is empty, contains a secret, or cannot be parsed.
+    """
     if not text.strip():
         raise Refused(
-            "the PRD is empty", hint="name a prd.json with its userStories; nothing was changed"
+            "the PRD is empty", hint="name a prd.json with userStories; nothing was changed"
         )
     clean = privacy.clean_description(text, "PRD", allow_secret=allow_secret, patterns=patterns)
     document = parse_prd(clean.text + "\n")
-    if wrong := next((each for each in document.problems if each.level == "error"), None):
-        raise Refused(f"the PRD cannot be taken: line {wrong.line}: {wrong.what}", hint=wrong.hint)
+    for problem in document.problems:
+        if problem.level == "error":
+            raise Refused(
+                f"the PRD cannot be used: line {problem.line}: {problem.what}", hint=problem.hint
+            )
     return document
 
 
 def begin(root: Path, task_id: str) -> None:
-    """Make sure that a task has a progress.txt."""
+    """Create a task's progress.txt unless it exists."""
     path = folder(root, task_id) / "progress.txt"
     files.update(path, lambda old: old or pages.progress_template(), root=paths.main_checkout(root))
 
@@ -89,63 +103,106 @@ def begin(root: Path, task_id: str) -> None:
 def start_in_worktree(
     root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text
 ) -> worktree.Worktree:
-    """Give a task a worktree, and the files that it remembers with."""
+    """Give a task a worktree, and a progress.txt unless it has one."""
     begin(root, task_id)
     return worktree.create(root, task_id, tell=tell)
+
+
+# --- stories -------------------------------------------------------------------------------------
 
 
 def stories(root: Path, task_id: str) -> list[Story]:
     """Return the stories of a task's PRD, the next one first; those that pass come last."""
     text = files.read(folder(root, task_id) / "prd.json")
-    found = parse_prd(text).stories if text is not None else ()
-    return sorted(found, key=lambda story: (story.passes, story.priority <= 0, story.priority))
+    if text is None:
+        return []
+
+    def sort_key(story: Story) -> tuple[bool, bool, int]:
+        has_no_priority = story.priority <= 0
+        return story.passes, has_no_priority, story.priority
+
+    return sorted(parse_prd(text).stories, key=sort_key)
 
 
 def current_story(root: Path, task_id: str) -> str:
-    """Return what is worked on now: the next story, else the task itself."""
-    return next((story.id for story in stories(root, task_id) if not story.passes), task_id)
+    """Return the id of the story to work on now, or of the task if no story is open."""
+    for story in stories(root, task_id):
+        if not story.passes:
+            return story.id
+    return task_id
 
 
 def stories_section(root: Path, task_id: str) -> str:
-    """Return the stories for a prompt: the open ones with their criteria."""
+    """Return the stories for a prompt, the open ones with their criteria; "" if there are none."""
     path = folder(root, task_id) / "prd.json"
     lines = []
     for story in stories(root, task_id):
-        lines.append(f"- [{'x' if story.passes else ' '}] {story.id}: {story.title}")
-        if not story.passes:
-            lines += [f"  {line}" for line in story.description.splitlines() if line.strip()]
-            lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
-    head = "Work on the first open one; set its `passes` to true there once its criteria hold."
-    return "\n".join([f"The stories are in {path}. {head}", "", *lines]) if lines else ""
+        if story.passes:
+            lines.append(f"- [x] {story.id}: {story.title}")
+            continue
+        lines.append(f"- [ ] {story.id}: {story.title}")
+        lines += [f"  {line}" for line in story.description.splitlines() if line.strip()]
+        lines += [f"  - {criterion}" for criterion in story.acceptance_criteria]
+    if not lines:
+        return ""
+    instruction = (
+        f"The stories are in {path}. Work on the first open one; "
+        "set its `passes` to true there once its criteria hold."
+    )
+    return "\n".join([instruction, "", *lines])
+
+
+# --- progress.txt in a prompt --------------------------------------------------------------------
 
 
 def prompt_section(
     root: Path, task_id: str, budget: int = BUDGET, *, told: Collection[str] = ()
 ) -> str:
-    """Return progress.txt for a prompt: patterns, then the newest blocks that fit, without those `told` elsewhere."""
+    """Return progress.txt for a prompt: its patterns, then the newest blocks that fit the budget.
+
+    `told` are the journal ids of the blocks that the prompt has elsewhere; they are left out.
+    """
     path = folder(root, task_id) / "progress.txt"
-    records = [entry.record for entry in pages.parse_progress(files.read(path) or "").entries]
-    patterns = list[str]()
-    room = budget - 40
+    document = pages.parse_progress(files.read(path) or "")
+    records = [entry.record for entry in document.entries]
+    room = budget - _HEADING_TOKENS
+    patterns: list[str] = []
     for record in filter(pages.is_progress_pattern, records):
         line = "- " + record.text.replace("\n", "\n  ")
-        if (cost := estimate(line) + 1) <= room:
+        cost = estimate(line) + 1
+        if cost <= room:
             room -= cost
             patterns.append(line)
-    blocks = [record for record in records if record.family is Family.JOURNAL]
-    blocks = [record for record in blocks if record.extra.get(pages.JOURNAL_KEY) not in told]
+    blocks = [record for record in records if _is_block_to_show(record, told)]
+    newest = _newest_blocks(blocks, room)
+    sections = []
+    if patterns:
+        sections.append("\n".join(["### Codebase Patterns", *patterns]))
+    older = len(blocks) - len(newest)
+    if older:
+        sections.append(f"({older} older blocks: {path})")
+    return "\n\n".join([*sections, *newest])
+
+
+def _is_block_to_show(record: Record, told: Collection[str]) -> bool:
+    return record.family is Family.JOURNAL and record.extra.get(pages.JOURNAL_KEY) not in told
+
+
+def _newest_blocks(blocks: Sequence[Record], room: int) -> list[str]:
+    """Return the newest blocks that fit into `room` tokens, oldest first."""
     newest: list[str] = []
     for record in reversed(blocks):
         block = "\n".join([f"### {record.title}", f"({record.kind.value})", record.text])
-        if (cost := estimate(block) + 2) > room:
+        cost = estimate(block) + 2
+        if cost > room:
             break
         room -= cost
-        newest.insert(0, block)
-    older = len(blocks) - len(newest)
-    head = "\n".join(["### Codebase Patterns", *patterns]) if patterns else ""
-    return "\n\n".join(
-        filter(None, [head, f"({older} older blocks: {path})" if older else "", *newest])
-    )
+        newest.append(block)
+    newest.reverse()
+    return newest
+
+
+# --- the block of an iteration -------------------------------------------------------------------
 
 
 def append_iteration(
@@ -155,137 +212,197 @@ def append_iteration(
     story: str = "",
     patterns: Sequence[str] = (),
 ) -> list[Record]:
-    """Append the block of an iteration, once; return the new patterns that it brings."""
+    """Append the block of an iteration unless it is there; return the patterns that are new."""
 
     def clean(text: str) -> str:
         return queries.safe(redact(clean_text(text), patterns).text)
 
     block = _block(entry, story or entry.task, clean)
-    known = [
-        pages.with_pointer(f"{_line(clean(each.title))}: {_sentence(clean(each.text))}", each.slug)
-        for each in learned
-        if each.slug
-    ]
+    knowledge = []
+    for learning in learned:
+        if learning.slug:
+            text = f"{_line(clean(learning.title))}: {_sentence(clean(learning.text))}"
+            knowledge.append(pages.with_pointer(text, learning.slug))
 
     def edit(text: str) -> tuple[str, list[Record]]:
         document = pages.parse_progress(text or pages.progress_template())
-        name = block.extra[pages.JOURNAL_KEY]
-        if all(each.record.extra.get(pages.JOURNAL_KEY) != name for each in document.entries):
-            try:
-                document = document.add(block)
-            except Refused:  # the text would break the file
-                short = f"- {Outcome(block.kind).value}; what was noted is in the journal"
-                document = document.add(replace(block, text=short))
-        document, added = _with_patterns(document, known)
+        document = _with_block(document, block)
+        document, added = _with_patterns(document, knowledge)
         return str(document), added
 
-    return files.update(
-        folder(root, entry.task) / "progress.txt", edit, root=paths.main_checkout(root)
-    )[1]
+    path = folder(root, entry.task) / "progress.txt"
+    return files.update(path, edit, root=paths.main_checkout(root))[1]
 
 
-def _block(entry: JournalEntry, story: str, clean: Callable[[str], str]) -> Record:
-    notes = clean(entry.notes)  # whole: a key may be spread over lines
-    lessons = [_line(each.text) for each in pages.read_learnings("", list(scan_lines(notes)))]
-    bullets = []
-    for line in (
-        notes.splitlines()
-    ):  # without the learnings and without marks that mean something in this file
-        text = _line(_MARKS.sub("", line.strip()))
-        is_label = text.lower().strip("*_: ").startswith("learning") and len(text) < 60
-        if text and not _NOISE.match(text) and text not in lessons and not is_label:
-            bullets.append(text)
-    if len(bullets) > _MAX_BULLETS:
-        bullets = [*bullets[:_MAX_BULLETS], "(more in the journal)"]
-    body = [f"- {each}" for each in bullets or [_line(clean(entry.title))]]
+def _with_block(document: pages.ProgressDocument, block: Record) -> pages.ProgressDocument:
+    """Return the document with a block, added unless a block of the same iteration exists."""
+    iteration = block.extra[pages.JOURNAL_KEY]
+    for entry in document.entries:
+        if entry.record.extra.get(pages.JOURNAL_KEY) == iteration:
+            return document
+    try:
+        return document.add(block)
+    except Refused:  # the text would break the file
+        pointer = f"- {Outcome(block.kind).value}; the notes are in the journal"
+        return document.add(replace(block, text=pointer))
+
+
+def _block(entry: JournalEntry, story: str, clean: _Cleaner) -> Record:
+    """Return the record of an iteration's block."""
+    notes = clean(entry.notes)  # as a whole: a key may span several lines
+    lessons = [_line(bullet.text) for bullet in pages.read_learnings("", list(scan_lines(notes)))]
+    bullets = _note_bullets(notes, lessons) or [_line(clean(entry.title))]
+    body = [f"- {bullet}" for bullet in bullets]
     if entry.files:
-        more = f" and {len(entry.files) - _MAX_FILES} more" if len(entry.files) > _MAX_FILES else ""
-        body.append(
-            f"- Files changed: {', '.join(_line(clean(each)) for each in entry.files[:_MAX_FILES])}{more}"
-        )
+        body.append(f"- Files changed: {_list_files(entry.files, clean)}")
     if any(lessons):
-        body += [_LABEL, *(f"  - {each}" for each in dict.fromkeys(lessons) if each)]
-    at = (entry.created_at or ids.timestamp())[:16].replace("T", " ")
+        body.append(_LEARNINGS_LABEL)
+        body += [f"  - {lesson}" for lesson in dict.fromkeys(lessons) if lesson]
+    created_at = (entry.created_at or ids.timestamp())[:_MINUTE_CHARACTERS].replace("T", " ")
+    title = f"{created_at} - {_line(clean(story))}"
     extra = {pages.JOURNAL_KEY: journal_id(entry.run, entry.iteration)}
     if entry.session:
-        extra["thread"] = "ralph://session/" + _UNSAFE.sub("-", clean(entry.session))
-    title = f"{at} - {_line(clean(story))}"
+        extra["thread"] = "ralph://session/" + _UNSAFE_IN_URI.sub("-", clean(entry.session))
     return Record("", entry.outcome, "\n".join(body), Family.JOURNAL, title=title, extra=extra)
 
 
+def _note_bullets(notes: str, lessons: Collection[str]) -> list[str]:
+    """Return the lines of the notes as bullets, without the learnings and without markup.
+
+    List markers and rules have a meaning in progress.txt, so they are removed.
+    """
+    bullets = []
+    for line in notes.splitlines():
+        text = _line(_LIST_MARKERS.sub("", line.strip()))
+        if not text or _MARKUP_LINE.match(text) or text in lessons:
+            continue
+        if not _is_learnings_label(text):
+            bullets.append(text)
+    if len(bullets) > _MAX_BULLETS:
+        return [*bullets[:_MAX_BULLETS], "(more in the journal)"]
+    return bullets
+
+
+def _is_learnings_label(text: str) -> bool:
+    is_short = len(text) < _MAX_LABEL_CHARACTERS
+    return is_short and text.lower().strip("*_: ").startswith("learning")
+
+
+def _list_files(names: Sequence[str], clean: _Cleaner) -> str:
+    listed = ", ".join(_line(clean(name)) for name in names[:_MAX_FILES])
+    if len(names) > _MAX_FILES:
+        return f"{listed} and {len(names) - _MAX_FILES} more"
+    return listed
+
+
 def _line(text: str) -> str:
+    """Return a text on one line, shortened if it is too long."""
     line = " ".join(text.split())
-    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1].rstrip()}…"
+    if len(line) <= _MAX_LINE_CHARACTERS:
+        return line
+    return f"{line[: _MAX_LINE_CHARACTERS - 1].rstrip()}…"
 
 
 def _sentence(text: str) -> str:
-    first = " ".join(text.strip().split("\n\n", 1)[0].split())
-    return (
-        first if len(first) <= _MAX_PATTERN else first[: _MAX_PATTERN - 1].rsplit(" ", 1)[0] + "…"
-    )
+    """Return the first paragraph of a text on one line, shortened at a word if it is too long."""
+    paragraph = text.strip().split("\n\n", 1)[0]
+    line = " ".join(paragraph.split())
+    if len(line) <= _MAX_PATTERN_CHARACTERS:
+        return line
+    return line[: _MAX_PATTERN_CHARACTERS - 1].rsplit(" ", 1)[0] + "…"
+
+
+# --- patterns ------------------------------------------------------------------------------------
 
 
 def _with_patterns(
-    document: pages.ProgressDocument, known: Sequence[str]
+    document: pages.ProgressDocument, knowledge: Iterable[str]
 ) -> tuple[pages.ProgressDocument, list[Record]]:
-    records = (entry.record for entry in document.entries)
-    texts = [
-        pages.without_pointer(record.text)
-        for record in records
-        if pages.is_progress_pattern(record)
-    ]
-    patterns = TextMatcher(texts)
-    added = list[Record]()
-    for text in [*known, *_repeated_learnings(document)]:
-        short = pages.without_pointer(text)
-        if short in texts or patterns.nearest(short) is not None:
+    """Add knowledge and repeated learnings as patterns; return the document and the new ones."""
+    texts = []
+    for entry in document.entries:
+        if pages.is_progress_pattern(entry.record):
+            texts.append(pages.without_pointer(entry.record.text))
+    matcher = TextMatcher(texts)
+    added: list[Record] = []
+    for text in [*knowledge, *_repeated_learnings(document)]:
+        bare_text = pages.without_pointer(text)
+        if bare_text in texts or matcher.nearest(bare_text) is not None:
             continue
         record = Record(ids.derived("found", text), MemoryKind.PATTERN, text)
         try:
             document = document.add(record)
-        except Refused:  # it cannot stand as a bullet; the block or the knowledge entry has it
+        except Refused:  # it cannot be a bullet; the block or the knowledge entry has it
             continue
-        patterns.add(short)
-        texts.append(short)
-        added.append(replace(record, text=short))
+        matcher.add(bare_text)
+        texts.append(bare_text)
+        added.append(replace(record, text=bare_text))
     return document, added
 
 
+class _Learning(NamedTuple):
+    """A learning, and the block that it was learned in."""
+
+    text: str
+    block: str
+
+
 def _repeated_learnings(document: pages.ProgressDocument) -> Iterator[str]:
+    """Yield the learnings that occur in more than one block, in their first wording."""
     matcher = TextMatcher()
-    first = list[tuple[str, str]]()
-    links = [(entry.record, link) for entry in document.entries for link in entry.record.links]
-    for record, block in [
-        (record, link.target) for record, link in links if link.relation == "learned_in"
-    ]:
-        text = " ".join(record.text.split())
-        at = matcher.nearest(text)
-        if at is None:  # texts that are too short to be compared
-            at = next((row for row, (other, _) in enumerate(first) if other == text), None)
-        if at is None:
-            matcher.add(text)
-            first.append((text, block))
-        elif first[at][1] != block:
-            yield first[at][0]
+    distinct: list[_Learning] = []
+    for learning in _learnings(document):
+        number = matcher.nearest(learning.text)
+        if number is None:
+            number = _position_of(learning.text, distinct)
+        if number is None:
+            matcher.add(learning.text)
+            distinct.append(learning)
+        elif distinct[number].block != learning.block:
+            yield distinct[number].text
+
+
+def _learnings(document: pages.ProgressDocument) -> Iterator[_Learning]:
+    for entry in document.entries:
+        for link in entry.record.links:
+            if link.relation == "learned_in":
+                yield _Learning(" ".join(entry.record.text.split()), link.target)
+
+
+def _position_of(text: str, learnings: Sequence[_Learning]) -> int | None:
+    """Return the position of an equal text: the matcher cannot compare very short ones."""
+    for number, learning in enumerate(learnings):
+        if learning.text == text:
+            return number
+    return None
+
+
+# --- insights of a finished task -----------------------------------------------------------------
 
 
 def promote_insights(
     root: Path, task: Task, *, patterns: Sequence[str] = ()
 ) -> tuple[Promotion | None, str]:
-    """Promote what a finished task taught, and write its graph; the second value says why that failed."""
-    at = worktree.folder_of(root, task)
+    """Promote the insights of a finished task, and write its graph.
+
+    Returns the promotion, or None if it failed, and a message about what went wrong or "".
+    """
+    checkout = worktree.folder_of(root, task)
+    if checkout is None or not checkout.is_dir():
+        checkout = root
     try:
         prd = folder(root, task.id) / "prd.json"
         if prd.exists():
             files.update(prd, pass_stories, root=paths.main_checkout(root))
-        insights.extract(at if at is not None and at.is_dir() else root, task.id, patterns=patterns)
+        insights.extract(checkout, task.id, patterns=patterns)
         promotion = review.promote_task(paths.main_checkout(root), task.id, patterns=patterns)
         graph.export(root, task=task.id)
         problems = insights.find_problems(root, task.id)
-        return (
-            promotion,
-            f"not everything that {task.id} taught can be read: {problems[0]}" if problems else "",
-        )
     except RalphError as error:
-        hint = f"; {error.hint}" if error.hint else ""
-        return None, f"what {task.id} taught was not promoted: {error.message}{hint}"
+        reason = error.message
+        if error.hint:
+            reason = f"{error.message}; {error.hint}"
+        return None, f"the insights of {task.id} were not promoted: {reason}"
+    if problems:
+        return promotion, f"some insights of {task.id} cannot be read: {problems[0]}"
+    return promotion, ""

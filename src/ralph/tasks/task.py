@@ -1,7 +1,7 @@
-"""The verbs of `ralph task`, and the claims of runs.
+"""The operations of `ralph task`, and the claims of runs.
 
-A claim counts until it expires or its process dies. A person's `start` makes no claim, and no run takes such a task by
-itself.
+A claim is valid until it expires or its process dies. A person who starts a task makes no claim,
+and no run picks such a task automatically.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError, Refused
-from ralph.core.record import Family
+from ralph.core.record import Family, Record
 from ralph.core.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.formats.work import parse_prd
 from ralph.storage import board, files, queries
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from ralph.learning.review import Promotion
 
-LEASE = 1800.0  # seconds that a claim counts unless it is renewed
+LEASE = 1800.0  # seconds that a claim is valid unless it is renewed
 _ENDED = (TaskStatus.DONE, TaskStatus.FAILED)
 
 
 class ListedTask(NamedTuple):
-    """A task in a listing: what it waits for, and whether it can be begun."""
+    """A task in a listing: what it waits for, and whether it can be started."""
 
     task: Task
     waits_for: tuple[str, ...] = ()
@@ -38,7 +40,7 @@ class ListedTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """A task in its new state, whether that is new, and the parents that changed with it."""
+    """A task after an operation, whether it changed, and the parents that changed with it."""
 
     task: Task
     changed: bool = True
@@ -47,7 +49,7 @@ class TaskChange:
 
 
 class TaskView(NamedTuple):
-    """One task with its blockers, children and stories."""
+    """A task with its blockers, subtasks and stories."""
 
     listed: ListedTask
     path: Path
@@ -56,10 +58,13 @@ class TaskView(NamedTuple):
     stories: tuple[Story, ...] = ()
 
 
+# --- claims --------------------------------------------------------------------------------------
+
+
 def claim_of(run: str, *, now: datetime | None = None, lease: float = LEASE) -> Claim:
     """Return the claim of a run that this process executes."""
-    until = (now or ids.now()) + timedelta(seconds=lease)
-    return Claim(run, board.host_name(), os.getpid(), ids.timestamp(until))
+    expires_at = (now or ids.now()) + timedelta(seconds=lease)
+    return Claim(run, board.host_name(), os.getpid(), ids.timestamp(expires_at))
 
 
 def _holds(run: str, task: Task) -> bool:
@@ -69,9 +74,10 @@ def _holds(run: str, task: Task) -> bool:
 def claim(
     root: Path, task_id: str, claim: Claim, *, now: datetime | None = None, named: bool = False
 ) -> Task | None:
-    """Claim a task; None when it has ended, is blocked, or somebody else works on it.
+    """Claim a task; return None if it has ended, is blocked, or somebody else works on it.
 
-    `named`: a person chose it; then it may also have failed, be blocked or begun by hand. Blockers are not checked.
+    `named` means that a person chose the task. It may then also have failed, be blocked, or have
+    been started by hand. Blockers are not checked.
     """
 
     def edit(task: Task) -> Task:
@@ -81,10 +87,7 @@ def claim(
             return replace(task, claim=claim)
         if holder not in ("", claim.run) and board.is_live(task.claim, now or ids.now()):
             return task
-        is_free = status is TaskStatus.PENDING or (
-            status is TaskStatus.IN_PROGRESS and holder
-        )  # a dead run's
-        if not is_free and (not named or status in (None, TaskStatus.DONE)):
+        if not _can_be_claimed(status, holder, named):
             return task
         if status is TaskStatus.IN_PROGRESS:
             task = replace(task, status=TaskStatus.PENDING.value)
@@ -92,22 +95,36 @@ def claim(
         return board.with_status(task, TaskStatus.IN_PROGRESS, by=claim.run, note=note, claim=claim)
 
     after = board.change(root, task_id, edit)
-    return after if after.claim == claim else None
+    if after.claim != claim:
+        return None
+    return after
+
+
+def _can_be_claimed(status: TaskStatus | None, holder: str, named: bool) -> bool:
+    """Return whether the state of a task without a live claim lets a run take it."""
+    if status is TaskStatus.PENDING:
+        return True
+    if status is TaskStatus.IN_PROGRESS and holder:  # its run died
+        return True
+    return named and status not in (None, TaskStatus.DONE)
 
 
 def renew(
     root: Path, task_id: str, run: str, *, now: datetime | None = None, lease: float = LEASE
 ) -> bool:
-    """Extend the run's claim; False when the task is no longer its own."""
+    """Extend a run's claim; return False if the run no longer holds the task."""
     extended = claim_of(run, now=now, lease=lease)
-    after = board.change(
-        root, task_id, lambda task: replace(task, claim=extended) if _holds(run, task) else task
-    )
-    return _holds(run, after)
+
+    def edit(task: Task) -> Task:
+        if not _holds(run, task):
+            return task
+        return replace(task, claim=extended)
+
+    return _holds(run, board.change(root, task_id, edit))
 
 
 def release_run(root: Path, run: str) -> list[str]:
-    """Release all tasks of a dead run, and end parents; return the released ids."""
+    """Release all tasks of a dead run, finish complete parents, and return the released ids."""
 
     def release(task: Task) -> Task:
         if not _holds(run, task):
@@ -116,8 +133,13 @@ def release_run(root: Path, run: str) -> list[str]:
             return replace(task, claim=None)
         return board.with_status(task, TaskStatus.PENDING, by=run, note="its run ended")
 
-    claimed = [task.id for task in board.read(root).tasks if _holds(run, task)]
-    released = [name for name in claimed if _holds(run, board.update(root, name, release)[0])]
+    released = []
+    for task in board.read(root).tasks:
+        if not _holds(run, task):
+            continue
+        before, _ = board.update(root, task.id, release)
+        if _holds(run, before):  # else another process was faster
+            released.append(task.id)
     close_parents(root)
     return released
 
@@ -131,16 +153,18 @@ def finish(
     note: str = "",
     patterns: Sequence[str] = (),
 ) -> Task:
-    """Store how a run's work on a task ended, and release it; another run's or an ended task stays as it is."""
+    """Store how a run's work on a task ended, and release the task.
+
+    A task that another run holds, or that has ended, is left unchanged.
+    """
     from ralph.privacy import privacy
 
     note = privacy.redact_note(note, patterns)
 
     def edit(task: Task) -> Task:
         current = board.status_of(task)
-        if not _holds(run, task) and (
-            task.claim is not None or current in _ENDED or current is status
-        ):
+        is_settled = task.claim is not None or current in _ENDED or current is status
+        if is_settled and not _holds(run, task):
             return task
         if current is status and status is not TaskStatus.PENDING:
             return replace(task, claim=None)
@@ -148,9 +172,9 @@ def finish(
         if status is TaskStatus.DONE:
             return after
         after = board.with_member(after, board.FAILURE, note)
-        return (
-            board.with_member(after, board.REASON, note) if status is TaskStatus.BLOCKED else after
-        )
+        if status is TaskStatus.BLOCKED:
+            after = board.with_member(after, board.REASON, note)
+        return after
 
     task = board.change(root, task_id, edit)
     if task.parent and board.status_of(task) is TaskStatus.DONE:
@@ -167,17 +191,16 @@ def count_attempt(
     note: str = "",
     patterns: Sequence[str] = (),
 ) -> int:
-    """Count one more attempt, of an iteration once, with why it failed; return how many there are."""
+    """Count a failed attempt with its reason, once per iteration; return the number of attempts."""
     from ralph.privacy import privacy
 
     note = privacy.redact_note(note, patterns)
     attempt = f"{run}/{iteration}" if iteration else ""
 
     def edit(task: Task) -> Task:
-        is_counted = (
-            attempt and task.extra.get(board.ATTEMPT) == attempt
-        )  # then a kill came before this was noted
-        if is_counted or (task.claim is not None and not _holds(run, task)):
+        if attempt and task.extra.get(board.ATTEMPT) == attempt:
+            return task  # counted before: the process was killed before it could note that
+        if task.claim is not None and not _holds(run, task):
             return task
         after = board.with_member(replace(task, attempts=task.attempts + 1), board.FAILURE, note)
         return board.with_member(after, board.ATTEMPT, attempt)
@@ -186,23 +209,30 @@ def count_attempt(
 
 
 def close_parents(root: Path, *, by: str = "") -> list[Task]:
-    """End the parents whose last child is done, upward, unless a run works on them."""
+    """Mark the parents whose subtasks are all done as done, up the tree; return them.
+
+    Parents that a run works on are left alone.
+    """
 
     def end(task: Task) -> Task:
         is_open = board.status_of(task) in (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
-        is_open = is_open and not board.is_live(task.claim, ids.now())
-        return (
-            board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done")
-            if is_open
-            else task
-        )
+        if not is_open or board.is_live(task.claim, ids.now()):
+            return task
+        return board.with_status(task, TaskStatus.DONE, by=by, note="its last child is done")
 
     closed: list[Task] = []
     while True:
-        changes = [board.update(root, task.id, end) for task in board.read(root).late()]
-        if not (ended := [after for before, after in changes if after != before]):
+        ended = []
+        for task in board.read(root).late():
+            before, after = board.update(root, task.id, end)
+            if after != before:
+                ended.append(after)
+        if not ended:
             return closed
         closed += ended
+
+
+# --- add and list --------------------------------------------------------------------------------
 
 
 def add(
@@ -221,59 +251,80 @@ def add(
     tell: Callable[[str], None] = ignore_text,
     by: str = "",
 ) -> TaskChange:
-    """Add a task, optionally with a PRD and a worktree; when one of these fails, nothing is added."""
+    """Add a task, optionally with a PRD and a worktree.
+
+    Raises Refused if the PRD, the priority, the parent or a blocker is not valid. If the PRD or the
+    worktree cannot be created, no task is added.
+    """
     from ralph.memory import quarantine
     from ralph.privacy import privacy
     from ralph.tasks import feature, progress
 
-    about = progress.read_prd(prd, allow_secret, patterns) if prd is not None else None
-    description = description or (about.description if about is not None else "")
-    name = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
-    body = privacy.clean_description(
+    requirements = None
+    if prd is not None:
+        requirements = progress.read_prd(prd, allow_secret, patterns)
+        description = description or requirements.description
+    clean_title = privacy.clean_title(title, allow_secret=allow_secret, patterns=patterns)
+    clean_description = privacy.clean_description(
         description, "description", allow_secret=allow_secret, patterns=patterns
     )
     if priority < 0:
         raise Refused(
-            f"{priority} is no priority", hint="1 is the most urgent; 0 is none and comes last"
+            f"{priority} is not a valid priority",
+            hint="1 is the most urgent; 0 means none and comes last",
         )
     if feature_id:
         feature.find(root, feature_id)
     with board.lock_all(root) as everything:
-        above = everything.get(parent) if parent else None
-        if above is not None and board.status_of(above) in _ENDED:
-            hint = f"`ralph task reset {above.id}` first, or leave the parent out"
-            raise Refused(f"{above.id} is {above.status}: it gets no more children", hint=hint)
-        task_id = board.fresh_id(everything, paths.tasks_folder(root))
+        _check_parent(everything, parent)
         now = board.stamp()
         task = Task(
-            task_id, name.text, body.text, priority=priority, created_at=now, updated_at=now
+            board.fresh_id(everything, paths.tasks_folder(root)),
+            clean_title.text,
+            clean_description.text,
+            priority=priority,
+            blocked_by=tuple(dict.fromkeys(blocked_by)),
+            parent=parent or None,
+            feature=feature_id or None,
+            created_at=now,
+            updated_at=now,
         )
-        blockers = tuple(dict.fromkeys(blocked_by))
-        task = replace(task, blocked_by=blockers, parent=parent or None, feature=feature_id or None)
         board.check_links(everything, task)
         board.create(root, task)
-    if about is not None or in_worktree:
+    if requirements is not None or in_worktree:
         try:
-            task = progress.set_up(root, task.id, about, in_worktree=in_worktree, tell=tell)
+            task = progress.set_up(root, task.id, requirements, in_worktree=in_worktree, tell=tell)
         except RalphError:
             board.delete_task(root, task.id)
             raise
     quarantine.accept_titles(root, by, task.title)
-    return TaskChange(task, private_parts=name.private + body.private)
+    return TaskChange(task, private_parts=clean_title.private + clean_description.private)
+
+
+def _check_parent(everything: board.Board, parent_id: str | None) -> None:
+    """Raise Refused if a parent has ended."""
+    parent = everything.get(parent_id) if parent_id else None
+    if parent is not None and board.status_of(parent) in _ENDED:
+        raise Refused(
+            f"{parent.id} is {parent.status} and cannot get more subtasks",
+            hint=f"run `ralph task reset {parent.id}` first, or omit the parent",
+        )
 
 
 def list_(
     root: Path, *, status: TaskStatus | None = None, feature_id: str = "", only_ready: bool = False
 ) -> tuple[list[ListedTask], tuple[board.UnreadableFile, ...]]:
-    """List the tasks in the order in which they should be done, and the files that could not be read."""
+    """List the tasks in the order to do them, and the files that could not be read."""
     everything = board.read(root)
-    tasks = [
-        listed
-        for listed in _list_board(everything)
-        if (status is None or board.status_of(listed.task) is status)
-        and (not feature_id or listed.task.feature == feature_id)
-        and (not only_ready or listed.is_ready)
-    ]
+    tasks = []
+    for listed in _list_board(everything):
+        if status is not None and board.status_of(listed.task) is not status:
+            continue
+        if feature_id and listed.task.feature != feature_id:
+            continue
+        if only_ready and not listed.is_ready:
+            continue
+        tasks.append(listed)
     return tasks, everything.unread
 
 
@@ -286,76 +337,92 @@ def _list_board(everything: board.Board) -> Iterator[ListedTask]:
 
 
 def ready(root: Path, *, now: datetime | None = None) -> list[Task]:
-    """Return the tasks that may be begun now, the next one first, after ending late parents."""
+    """Return the tasks that can be started now, the next one first.
+
+    Parents whose subtasks are all done are marked done first.
+    """
     close_parents(root)
     return board.read(root).ready(now or ids.now())
 
 
 def show(root: Path, task_id: str) -> TaskView:
-    """Return one task with its blockers, its children and its stories."""
+    """Return a task with its blockers, subtasks and stories."""
     location = board.find(root, task_id)
     everything = board.read(root)
-    text = files.read(location.path.with_name("prd.json"))
+    prd = files.read(location.path.with_name("prd.json"))
     return TaskView(
-        next(listed for listed in _list_board(everything) if listed.task.id == task_id),
-        location.path,
-        tuple((blocker, everything.get(blocker)) for blocker in location.task.blocked_by),
-        tuple(other for other in everything.tasks if other.parent == task_id),
-        parse_prd(text).stories if text is not None else (),
+        listed=next(item for item in _list_board(everything) if item.task.id == task_id),
+        path=location.path,
+        blockers=tuple((blocker, everything.get(blocker)) for blocker in location.task.blocked_by),
+        children=tuple(other for other in everything.tasks if other.parent == task_id),
+        stories=parse_prd(prd).stories if prd is not None else (),
     )
 
 
+# --- change the state ----------------------------------------------------------------------------
+
+
 def start(root: Path, task_id: str) -> TaskChange:
-    """Begin a task by hand; Refused while it waits for another, or while a run works on it."""
+    """Start a task by hand.
+
+    Raises Refused while the task waits for another one, or while a run works on it.
+    """
     everything = board.read(root)
 
     def edit(task: Task) -> Task:
         _check_free(task)
         if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return replace(task, claim=None)
-        if blockers := [blocker for blocker in task.blocked_by if blocker not in everything.done]:
-            hint = (
-                f"do that first, or take it out of `blocked_by` in {board.find(root, task_id).path}"
+        blockers = [blocker for blocker in task.blocked_by if blocker not in everything.done]
+        if blockers:
+            path = board.find(root, task_id).path
+            raise Refused(
+                f"{task_id} waits for {', '.join(blockers)}",
+                hint=f"finish that first, or remove it from `blocked_by` in {path}",
             )
-            raise Refused(f"{task_id} waits for {', '.join(blockers)}", hint=hint)
         return board.with_status(task, TaskStatus.IN_PROGRESS)
 
     return _change(root, task_id, edit)
 
 
 def done(root: Path, task_id: str) -> TaskChange:
-    """Mark a task as done; its parent is, too, when this was the last child."""
+    """Mark a task done, and its parent once every subtask is done.
+
+    Raises Refused while the task has subtasks that are not done.
+    """
     everything = board.read(root)
 
     def edit(task: Task) -> Task:
-        children = [
-            child for child in everything.children.get(task_id, ()) if child not in everything.done
-        ]
-        if children:
-            hint = (
-                f"do them first: then {task_id} is done by itself; `ralph task fail` gives one up"
-            )
+        children = everything.children.get(task_id, ())
+        unfinished = [child for child in children if child not in everything.done]
+        if unfinished:
             raise Refused(
-                f"{task_id} has parts that are not done: {', '.join(children)}", hint=hint
+                f"{task_id} has subtasks that are not done: {', '.join(unfinished)}",
+                hint=f"finish them, and {task_id} is done automatically; "
+                "`ralph task fail` gives one up",
             )
-        return (
-            task
-            if board.status_of(task) is TaskStatus.DONE
-            else board.with_status(task, TaskStatus.DONE)
-        )
+        if board.status_of(task) is TaskStatus.DONE:
+            return task
+        return board.with_status(task, TaskStatus.DONE)
 
     after = _change(root, task_id, edit)
-    return replace(after, parents=tuple(close_parents(root)) if after.task.parent else ())
+    if not after.task.parent:
+        return after
+    return replace(after, parents=tuple(close_parents(root)))
 
 
 def complete(
     root: Path, task_id: str, *, patterns: Sequence[str] = ()
 ) -> tuple[TaskChange, Promotion | None, str]:
-    """Mark a task as done, and promote its insights to the project; return what of that failed, too."""
+    """Mark a task done, and promote its insights to the project.
+
+    Returns the change, the promotion, and the reason if the promotion failed.
+    """
     from ralph.tasks import progress
 
     after = done(root, task_id)
-    return after, *progress.promote_insights(root, after.task, patterns=patterns)
+    promotion, problem = progress.promote_insights(root, after.task, patterns=patterns)
+    return after, promotion, problem
 
 
 def fail(
@@ -366,7 +433,7 @@ def fail(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> TaskChange:
-    """Give a task up; the reason is in the prompt of the next attempt."""
+    """Give up a task; the prompt of the next attempt contains the reason."""
     return _stop(root, task_id, TaskStatus.FAILED, reason, allow_secret, patterns)
 
 
@@ -379,7 +446,10 @@ def block(
     allow_secret: bool = False,
     patterns: Sequence[str] = (),
 ) -> TaskChange:
-    """Hold a task back: until other tasks are done (`by`), or until somebody starts or resets it."""
+    """Block a task until the tasks `by` are done, or until somebody starts or resets it.
+
+    Raises Refused for a task that is done if `by` names tasks.
+    """
     if not by:
         return _stop(root, task_id, TaskStatus.BLOCKED, reason, allow_secret, patterns)
 
@@ -387,8 +457,8 @@ def block(
         after = replace(task, blocked_by=tuple(dict.fromkeys([*task.blocked_by, *by])))
         if board.status_of(task) is TaskStatus.DONE:
             raise Refused(
-                f"{task_id} is done: it waits for nothing",
-                hint=f"`ralph task reset {task_id}` first",
+                f"{task_id} is done and cannot wait for another task",
+                hint=f"run `ralph task reset {task_id}` first",
             )
         if board.status_of(task) is TaskStatus.IN_PROGRESS:
             return board.with_status(after, TaskStatus.PENDING, note=f"waits for {', '.join(by)}")
@@ -400,65 +470,79 @@ def block(
 
 
 def _stop(
-    root: Path, task_id: str, status: TaskStatus, reason: str, allow: bool, patterns: Sequence[str]
+    root: Path,
+    task_id: str,
+    status: TaskStatus,
+    reason: str,
+    allow_secret: bool,
+    patterns: Sequence[str],
 ) -> TaskChange:
     from ralph.privacy import privacy
 
-    why = privacy.clean_description(reason, "reason", allow_secret=allow, patterns=patterns)
+    clean_reason = privacy.clean_description(
+        reason, "reason", allow_secret=allow_secret, patterns=patterns
+    )
     member = board.FAILURE if status is TaskStatus.FAILED else board.REASON
 
     def edit(task: Task) -> Task:
-        after = (
-            task
-            if board.status_of(task) is status
-            else board.with_status(task, status, note=why.text)
-        )
-        return board.with_member(after, member, why.text)
+        if board.status_of(task) is not status:
+            task = board.with_status(task, status, note=clean_reason.text)
+        return board.with_member(task, member, clean_reason.text)
 
-    return replace(_change(root, task_id, edit), private_parts=why.private)
+    return replace(_change(root, task_id, edit), private_parts=clean_reason.private)
 
 
 def reset(root: Path, task_id: str, *, force: bool = False) -> TaskChange:
-    """Make a task and its done parents pending again without attempts; from a live run only by force."""
+    """Make a task and its finished parents pending again, and clear the task's attempts.
+
+    Raises Refused if the task and all its subtasks are done. Also raises Refused if a run works on
+    the task, unless `force` is set.
+    """
     everything = board.read(root)
     if task_id in everything.done and everything.has_done_all(task_id):
         raise Refused(
-            f"{task_id} is done with its parts",
-            hint="reset the part that is not, or add another one",
+            f"{task_id} and all its subtasks are done",
+            hint="reset the subtask that is not finished, or add another one",
         )
 
     def edit(task: Task) -> Task:
         if not force:
             _check_free(task)
         after = replace(task, attempts=0, claim=None)
-        is_pending = board.status_of(task) is TaskStatus.PENDING
-        return after if is_pending else board.with_status(after, TaskStatus.PENDING)
-
-    def reopen(task: Task) -> Task:
-        is_done = board.status_of(task) is TaskStatus.DONE
-        return (
-            board.with_status(task, TaskStatus.PENDING, note=f"{task_id} was reset")
-            if is_done
-            else task
-        )
+        if board.status_of(task) is TaskStatus.PENDING:
+            return after
+        return board.with_status(after, TaskStatus.PENDING)
 
     after = _change(root, task_id, edit)
+    return replace(after, parents=tuple(_reopen_parents(root, after.task)))
+
+
+def _reopen_parents(root: Path, task: Task) -> list[Task]:
+    """Make the finished parents above a task pending again."""
+
+    def reopen(parent: Task) -> Task:
+        if board.status_of(parent) is not TaskStatus.DONE:
+            return parent
+        return board.with_status(parent, TaskStatus.PENDING, note=f"{task.id} was reset")
+
     everything = board.read(root)
-    parents = list[Task]()
-    above = everything.get(after.task.parent or "")
-    while above is not None and board.status_of(above) is TaskStatus.DONE:
-        parents.append(board.change(root, above.id, reopen))
-        above = (
-            everything.get(above.parent or "") if len(parents) < len(everything.placed) else None
-        )
-    return replace(after, parents=tuple(parents))
+    reopened: list[Task] = []
+    parent = everything.get(task.parent or "")
+    while parent is not None and board.status_of(parent) is TaskStatus.DONE:
+        reopened.append(board.change(root, parent.id, reopen))
+        if len(reopened) >= len(everything.placed):  # the parents form a cycle
+            break
+        parent = everything.get(parent.parent or "")
+    return reopened
 
 
 def _check_free(task: Task) -> None:
+    """Raise Refused if a run is working on a task."""
     if task.claim is not None and board.is_live(task.claim, ids.now()):
-        what = f"{task.id} is being worked on by {task.claim.run} (process {task.claim.pid} on {task.claim.host})"
+        process = f"process {task.claim.pid} on {task.claim.host}"
         raise Refused(
-            what, hint="stop that run first; `ralph task reset --force` takes the task away from it"
+            f"{task.id} is being worked on by {task.claim.run} ({process})",
+            hint="stop that run first; `ralph task reset --force` takes the task away from it",
         )
 
 
@@ -467,45 +551,69 @@ def _change(root: Path, task_id: str, edit: board.Edit) -> TaskChange:
     return TaskChange(after, changed=after != before)
 
 
+# --- history -------------------------------------------------------------------------------------
+
+
 def prerequisites(root: Path, task: Task) -> list[Task]:
-    """Return the blockers of a task that are done, in its own order."""
-    everything = board.read(root) if task.blocked_by else board.Board({})
+    """Return the finished blockers of a task, in the order in which it names them."""
+    if not task.blocked_by:
+        return []
+    everything = board.read(root)
     return [everything.placed[name].task for name in task.blocked_by if name in everything.done]
 
 
 def retry_note(task: Task) -> str:
-    """Return why the last attempt at a task failed; "" when none did."""
+    """Return why the last attempt at a task failed, or "" if none did."""
     note = task.extra.get(board.FAILURE)
-    return note if isinstance(note, str) else ""
+    if isinstance(note, str):
+        return note
+    return ""
 
 
 def log(root: Path, task_id: str) -> list[dict[str, str]]:
     """Return the events of a task, oldest first; `by` is a run, or "" for a person."""
-    from ralph.search import index
-
     task = board.find(root, task_id).task
-    events = (
-        [{"at": task.created_at, "what": "added", "by": "", "note": ""}] if task.created_at else []
-    )
-    history = task.extra.get(board.HISTORY)
-    for line in history if isinstance(history, list) else []:
-        if isinstance(line, dict):
-            text = {key: str(line.get(key, "")) for key in ("at", "from", "to", "by", "note")}
-            events.append(
-                {"at": text["at"], "what": f"{text.pop('from')} -> {text.pop('to')}", **text}
-            )
-    where, values = queries.iterations(task=task_id)
-    iterations = index.ask(
-        root,
-        lambda connection: list(
-            queries.select_records(connection, Family.JOURNAL, where, tuple(values))
-        ),
-    )
-    for _, record in sorted(
-        iterations, key=lambda row: (row[1].created_at, row[1].origin.iteration or 0)
-    ):
-        what = f"iteration {record.origin.iteration}: {record.kind.value}"
+    events = []
+    if task.created_at:
+        events.append({"at": task.created_at, "what": "added", "by": "", "note": ""})
+    events += _status_changes(task)
+    for record in _iterations(root, task_id):
         events.append(
-            {"at": record.created_at, "what": what, "by": record.origin.run, "note": record.text}
+            {
+                "at": record.created_at,
+                "what": f"iteration {record.origin.iteration}: {record.kind.value}",
+                "by": record.origin.run,
+                "note": record.text,
+            }
         )
     return sorted(events, key=lambda event: board.parse_time(event["at"]))
+
+
+def _status_changes(task: Task) -> Iterator[dict[str, str]]:
+    """Yield the valid entries of a task's history as events."""
+    history = task.extra.get(board.HISTORY)
+    if not isinstance(history, list):
+        return
+    for change in history:
+        if not isinstance(change, dict):
+            continue
+        yield {
+            "at": str(change.get("at", "")),
+            "what": f"{change.get('from', '')} -> {change.get('to', '')}",
+            "by": str(change.get("by", "")),
+            "note": str(change.get("note", "")),
+        }
+
+
+def _iterations(root: Path, task_id: str) -> list[Record]:
+    """Return the journal's records of a task, oldest first."""
+    from ralph.search import index
+
+    where, values = queries.iterations(task=task_id)
+
+    def select(connection: sqlite3.Connection) -> list[Record]:
+        rows = queries.select_records(connection, Family.JOURNAL, where, tuple(values))
+        return [record for _, record in rows]
+
+    records = index.ask(root, select)
+    return sorted(records, key=lambda record: (record.created_at, record.origin.iteration or 0))

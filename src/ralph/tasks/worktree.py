@@ -1,8 +1,11 @@
-"""Create, check, merge and drop the worktrees of tasks: checkouts in `.worktrees/<id>/` on the branch `ralph/<id>`.
+"""Create, check, merge and drop task worktrees.
 
-What a person or git did to a worktree is reported with the command that repairs it. One process at a time creates,
-merges or drops a worktree. A merge runs the user's hooks; Ralph's files are merged by their entries
-(`formats/merge.py`), and after any other conflict, or when a hook refuses, the merge is aborted.
+The worktree of a task is a checkout in `.worktrees/<id>/` on the branch `ralph/<id>`. If a person
+or git changed it, the problem is reported together with the command that repairs it. A lock ensures
+that only one process at a time creates, merges or drops a worktree.
+
+A merge runs the user's hooks. Ralph's own files are merged entry by entry (`formats/merge.py`). Any
+other conflict, or a hook that refuses the commit, aborts the merge.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,24 +37,30 @@ from ralph.storage.board import is_live
 from ralph.storage.config import hide_from_git
 
 FOLDER = ".worktrees"
-BRANCH = "ralph/"
+BRANCH = "ralph/"  # prefix of the branches that Ralph creates
 PAGE = "AGENTS.md"
-PATIENCE = 120.0  # seconds to wait for another process that merges; it may run hooks
-_PAUSE = 0.05
-_BRANCH_BY = "branch_by"  # the member of task.json: who made its branch
-_MEMORY = re.compile(
-    r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
+NO_VERIFY = "--no-verify"
+
+PATIENCE = 120.0  # seconds to wait for another process; a merge may run slow hooks
+_LOCK_POLL_SECONDS = 0.05
+
+_BRANCH_CREATOR = "branch_by"  # member of task.json, present if Ralph created the task's branch
+_MEMORY_PATH = re.compile(
+    r"(\.agent|\.ralph/agent|\.ralph/guardrails\.md|\.ralph/knowledge"
+    r"|\.ralph/global-patterns\.md|guardrails\.md)(/.*)?",
     re.DOTALL,
 )
-_CACHES = frozenset(
-    ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
-)  # tools make them again
-_OUR_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
-_OUR_FILES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
-NO_VERIFY = "--no-verify"
-# how much of a hook's output or of a conflict a message quotes
-_LINES = 30
-_WIDTH = 300
+# Ignored files that are no loss: tools rebuild their caches, and Ralph rebuilds its own files.
+_TOOL_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+_RALPH_FOLDERS = (".ralph/cache/", ".ralph/local/", ".ralph/tasks/", ".ralph/ralph.db")
+_RALPH_FILE_SUFFIXES = ("scratchpad.md", ".gitignore", ".ralph-lock", files.TEMP_SUFFIX)
+_RALPH_STATE = (".ralph/", ".agent/")
+
+# Limits on the hook output or conflict that a message quotes.
+_MAX_QUOTED_LINES = 30
+_MAX_QUOTED_COLUMNS = 300
+_UNDECODABLE = "\ufffd"  # stands for bytes that are not UTF-8
+_DIFF_HEADERS = ("diff ", "index ", "--- ", "* Unmerged")
 
 
 class Worktree(NamedTuple):
@@ -64,25 +73,30 @@ class Worktree(NamedTuple):
 
 
 class WorktreeProblem(NamedTuple):
-    """What is wrong with a task's worktree, and what to do about it."""
+    """A problem with a task's worktree, and how to repair it."""
 
     task: str
     what: str
     hint: str
 
     def __str__(self) -> str:
-        return f"{f'{self.task}: ' if self.task else ''}{self.what}; {self.hint}"
+        if self.task:
+            return f"{self.task}: {self.what}; {self.hint}"
+        return f"{self.what}; {self.hint}"
 
 
 @contextmanager
 def repository_lock(
     root: Path, what: str, *, tell: Callable[[str], None] = ignore_text, patience: float = PATIENCE
 ) -> Iterator[None]:
-    """Lock the project's repository while `what` is done; Conflict when another process has it for too long."""
+    """Hold the lock of the project's repository while doing `what`.
+
+    Raises Conflict if another process still holds the lock after `patience` seconds.
+    """
     owner = f"{what}, process {os.getpid()}, since {ids.timestamp()}"
     path = paths.cache_folder(paths.main_checkout(root)) / "repository"
-    until = time.monotonic() + patience
-    waiting = False
+    deadline = time.monotonic() + patience
+    announced = False
     with ExitStack() as stack:
         while True:
             try:
@@ -91,23 +105,30 @@ def repository_lock(
                 )
                 break
             except files.LockTaken as taken:
-                if time.monotonic() > until:
-                    hint = "nothing was changed; run it again when that one has ended"
+                if time.monotonic() > deadline:
                     raise Conflict(
-                        f"another process is at this repository's worktrees{taken.by}", hint=hint
+                        f"another process is using this repository's worktrees{taken.by}",
+                        hint="nothing was changed; try again when that process has ended",
                     ) from taken
-                if not waiting and taken.by:
+                if not announced and taken.by:
                     tell(f"waiting for another process{taken.by}")
-                    waiting = True
-                time.sleep(_PAUSE)  # a wait in the kernel has no time limit
+                    announced = True
+                # Poll, because waiting for the lock in the kernel has no time limit.
+                time.sleep(_LOCK_POLL_SECONDS)
         yield
 
 
+# --- find and check ------------------------------------------------------------------------------
+
+
 def folder_of(root: Path, task: Task) -> Path | None:
-    """Return the folder where an agent works on a task that has a worktree, whether it exists or not."""
-    return (
-        Path(os.path.normpath(paths.main_checkout(root) / task.worktree)) if task.worktree else None
-    )
+    """Return the folder where an agent works on a task, or None if the task has no worktree.
+
+    The folder need not exist.
+    """
+    if not task.worktree:
+        return None
+    return Path(os.path.normpath(paths.main_checkout(root) / task.worktree))
 
 
 def checkout_folder(root: Path, task_id: str) -> Path:
@@ -116,159 +137,239 @@ def checkout_folder(root: Path, task_id: str) -> Path:
 
 
 def working_folder(root: Path, task: Task) -> Path:
-    """Return where to work on a task; Refused when its worktree cannot be used."""
-    if (problem := problem_of(root, task, quick=True)) is not None:
+    """Return the folder to work in on a task.
+
+    Raises Refused if its worktree cannot be used.
+    """
+    problem = problem_of(root, task, quick=True)
+    if problem is not None:
         raise Refused(f"{task.id}: {problem.what}", hint=problem.hint)
     return folder_of(root, task) or root
 
 
 def problem_of(root: Path, task: Task, *, quick: bool = False) -> WorktreeProblem | None:
-    """Return what is wrong with the worktree of a task; `quick` does not start git."""
+    """Return the problem with a task's worktree, or None.
+
+    `quick` skips the checks that need to start git.
+    """
     folder = folder_of(root, task)
-    main = paths.main_checkout(root)
-    branch = task.branch or ""
     if folder is None:
         return None
-    again = f"`ralph task start {task.id} --worktree`"
-    lost_branch = not quick and bool(branch) and not Repository(main).is_branch(branch)
-    what = hint = ""
-    if not folder.is_dir() and lost_branch:
-        what = f"its worktree {task.worktree} and its branch {branch} are gone"
-        hint = f"{again} makes both again"
-    elif not folder.is_dir():
-        what = f"its worktree {task.worktree} is gone; what was committed is in the branch {branch}"
-        hint = f"{again} makes it again; `git worktree prune` forgets it, `ralph task drop` both"
-    elif not _belongs_to(folder, main):
-        what = f"its worktree {task.worktree} leads to another place than this repository, which was moved or copied"
-        hint = f"{again} repairs it (`git worktree repair {task.worktree}`); nothing is lost"
-    elif quick:
+    main = paths.main_checkout(root)
+    branch = task.branch or ""
+    recreate = f"`ralph task start {task.id} --worktree`"
+    branch_is_gone = not quick and bool(branch) and not Repository(main).is_branch(branch)
+    if not folder.is_dir():
+        if branch_is_gone:
+            return WorktreeProblem(
+                task.id,
+                f"its worktree {task.worktree} and its branch {branch} are gone",
+                f"{recreate} creates both again",
+            )
+        return WorktreeProblem(
+            task.id,
+            f"its worktree {task.worktree} is gone; its commits are still in the branch {branch}",
+            f"{recreate} creates it again; `git worktree prune` forgets the worktree, "
+            "`ralph task drop` removes the worktree and the branch",
+        )
+    if not _belongs_to(folder, main):
+        return WorktreeProblem(
+            task.id,
+            f"its worktree {task.worktree} does not point to this repository, "
+            "which was moved or copied",
+            f"{recreate} repairs it (`git worktree repair {task.worktree}`); nothing is lost",
+        )
+    if quick:
         return None
-    elif lost_branch:
-        what = f"its branch {branch} is gone"
-        hint = f"`git branch {branch} COMMIT` brings it back"
-    elif (other := Repository(folder).branch() or "no branch") != branch:
-        what = f"its worktree {task.worktree} is on {other} instead of {branch}"
-        hint = f"`git switch {branch}` there goes back; `git merge` then takes its commits along"
-    return WorktreeProblem(task.id, what, hint) if what else None
+    if branch_is_gone:
+        return WorktreeProblem(
+            task.id, f"its branch {branch} is gone", f"`git branch {branch} COMMIT` restores it"
+        )
+    checked_out = Repository(folder).branch() or "no branch"
+    if checked_out != branch:
+        return WorktreeProblem(
+            task.id,
+            f"its worktree {task.worktree} is on {checked_out} instead of {branch}",
+            f"`git switch {branch}` there switches back; `git merge` then brings its commits along",
+        )
+    return None
 
 
 def _belongs_to(folder: Path, main: Path) -> bool:
     try:
         return paths.main_checkout(folder) == main
-    except Unreadable:  # its pointer file leads to where the repository was before
+    except Unreadable:  # its `.git` file points to the repository's former location
         return False
 
 
 def problems(root: Path) -> list[WorktreeProblem]:
-    """Return what is wrong with any task's worktree, and folders in `.worktrees/` that are no task's."""
+    """Return the problems with all task worktrees, and the folders that belong to no task."""
     tasks = [task for task in board.read(root).tasks if task.worktree]
-    results = [problem for task in tasks if (problem := problem_of(root, task)) is not None]
+    found = []
+    for task in tasks:
+        problem = problem_of(root, task)
+        if problem is not None:
+            found.append(problem)
     folder = paths.main_checkout(root) / FOLDER
     try:
         files.target(folder, folder.parent, folder=True)
     except RalphError as error:
-        return [*results, WorktreeProblem("", error.message, error.hint)]
-    names = {
-        Path(task.worktree or "").parts[1]
-        for task in tasks
-        if len(Path(task.worktree or "").parts) > 1
-    }
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_dir() and path.name not in names:
-            hint = f"look into it; `git worktree remove {FOLDER}/{path.name}` removes it"
-            results.append(
-                WorktreeProblem("", f"{FOLDER}/{path.name} is the worktree of no task", hint)
-            )
-    return results
+        found.append(WorktreeProblem("", error.message, error.hint))
+        return found
+    for name in _orphaned_folders(folder, tasks):
+        what = f"{FOLDER}/{name} belongs to no task"
+        hint = f"look into it; `git worktree remove {FOLDER}/{name}` removes it"
+        found.append(WorktreeProblem("", what, hint))
+    return found
+
+
+def _orphaned_folders(folder: Path, tasks: Iterable[Task]) -> list[str]:
+    """Return the names of the folders in `.worktrees/` that no task uses."""
+    if not folder.is_dir():
+        return []
+    used = set()
+    for task in tasks:
+        parts = Path(task.worktree or "").parts
+        if len(parts) > 1:
+            used.add(parts[1])  # .worktrees/<name>/...
+    return [
+        path.name for path in sorted(folder.iterdir()) if path.is_dir() and path.name not in used
+    ]
+
+
+# --- create --------------------------------------------------------------------------------------
 
 
 def create(root: Path, task_id: str, *, tell: Callable[[str], None] = ignore_text) -> Worktree:
-    """Create a task's worktree; one that exists is used, and repaired where it has to be."""
-    with repository_lock(root, f"making the worktree of {task_id}", tell=tell):
+    """Create a task's worktree, or reuse and repair an existing one.
+
+    Raises Refused if there is no commit to start from, if the branch cannot be used, or if the
+    folder exists but is not a worktree.
+    """
+    with repository_lock(root, f"creating the worktree of {task_id}", tell=tell):
         main = paths.main_checkout(root)
         git = Repository(main)
-        head = git.commit("HEAD")
-        top = git.top
-        if top is None:
-            raise Refused(
-                f"{main}: is not in a git repository", hint="`git init`, and commit something first"
-            )
-        if not head:
-            raise Refused(
-                f"{main}: there is no commit to begin a worktree at", hint="commit something first"
-            )
+        top = _repository_with_commit(git)
         task = board.find(root, task_id).task
         branch = task.branch or f"{BRANCH}{task.id}"
-        if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
-            raise Refused(
-                f"{branch!r} cannot be the name of a branch",
-                hint='mend "branchName" in its prd.json',
-            )
-        if branch == git.branch():
-            hint = "check out another one there, or name another one in its prd.json"
-            raise Refused(f"the branch {branch} is checked out in the main checkout", hint=hint)
+        _check_branch_is_usable(git, branch)
         folder = checkout_folder(root, task_id)
-        files.target(
-            main / FOLDER, main, folder=True
-        )  # Refused: a link that leads out of the project
+        files.target(main / FOLDER, main, folder=True)  # refuses a symlink out of the project
         hide_from_git(main / FOLDER, main)
         is_new = not _repair(git, folder)
-        is_our_branch = is_new and not git.is_branch(branch)
+        creates_branch = is_new and not git.is_branch(branch)
         if is_new:
-            words = ("-b", branch, str(folder), "HEAD") if is_our_branch else (str(folder), branch)
-            result = git.tell("worktree", "add", "--quiet", *words)
-            if result.code != 0:
-                hint = f"look at `git worktree list` and `git branch {branch}`"
-                raise Refused(f"git made no worktree: {first_line(result)}", hint=hint)
-        where = (folder / main.resolve().relative_to(top.resolve())).relative_to(main).as_posix()
+            _add_worktree(git, folder, branch, creates_branch=creates_branch)
+        project = folder / main.resolve().relative_to(top.resolve())
+        worktree = project.relative_to(main).as_posix()
 
         def edit(old: Task) -> Task:
-            is_ours = is_our_branch or (old.branch == branch and old.extra.get(_BRANCH_BY))
-            owner = {_BRANCH_BY: "ralph"} if is_ours else {}
-            extra = {key: value for key, value in old.extra.items() if key != _BRANCH_BY} | owner
-            return replace(old, worktree=where, branch=branch, extra=extra)
+            extra = _without_branch_creator(old)
+            was_created = old.branch == branch and old.extra.get(_BRANCH_CREATOR)
+            if creates_branch or was_created:
+                extra[_BRANCH_CREATOR] = "ralph"
+            return replace(old, worktree=worktree, branch=branch, extra=extra)
 
-        return Worktree(board.change(root, task_id, edit), main / where, branch, is_new)
+        return Worktree(board.change(root, task_id, edit), main / worktree, branch, is_new)
+
+
+def _repository_with_commit(git: Repository) -> Path:
+    """Return the top folder of a repository that has at least one commit."""
+    top = git.top
+    if top is None:
+        raise Refused(
+            f"{git.folder} is not in a git repository", hint="run `git init` and commit something"
+        )
+    if not git.commit("HEAD"):
+        raise Refused(
+            f"{git.folder} has no commit to start a worktree from", hint="commit something first"
+        )
+    return top
+
+
+def _check_branch_is_usable(git: Repository, branch: str) -> None:
+    if branch.startswith("-") or not git.holds("check-ref-format", "--branch", branch):
+        raise Refused(
+            f"{branch!r} is not a valid branch name",
+            hint='fix "branchName" in its prd.json',
+        )
+    if branch == git.branch():
+        raise Refused(
+            f"the branch {branch} is checked out in the main checkout",
+            hint="check out another branch there, or name another one in its prd.json",
+        )
+
+
+def _add_worktree(git: Repository, folder: Path, branch: str, *, creates_branch: bool) -> None:
+    if creates_branch:
+        arguments = ["-b", branch, str(folder), "HEAD"]
+    else:
+        arguments = [str(folder), branch]
+    result = git.tell("worktree", "add", "--quiet", *arguments)
+    if result.code != 0:
+        raise Refused(
+            f"git did not create the worktree: {first_line(result)}",
+            hint=f"look at `git worktree list` and `git branch {branch}`",
+        )
+
+
+def _without_branch_creator(task: Task) -> dict[str, object]:
+    """Return a task's extra members without the note that Ralph created its branch."""
+    return {key: value for key, value in task.extra.items() if key != _BRANCH_CREATOR}
 
 
 def _repair(git: Repository, folder: Path) -> bool:
-    """Return whether the worktree exists; a moved one is repaired, a deleted one forgotten."""
+    """Repair a moved worktree, or forget a deleted one; return whether the worktree exists."""
     registered = _registered(git)
     if not folder.exists():
-        if os.path.realpath(folder) in registered:  # deleted by hand: only git's note of it goes
+        if os.path.realpath(folder) in registered:
+            # Somebody deleted the folder: this removes only git's record of it.
             git.tell("worktree", "remove", "--force", str(folder))
         return False
     if folder.is_symlink() or not (folder / ".git").is_file():
-        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+        if _is_empty_folder(folder):
             return False
         raise Refused(
-            f"{folder}: is there and is no worktree", hint="move it away; nothing was changed"
+            f"{folder} exists but is not a worktree", hint="move it away; nothing was changed"
         )
-    if Repository(folder).top is None or os.path.realpath(folder) not in registered:
+    if not _is_connected(folder, registered):
         result = git.tell("worktree", "repair", str(folder))
-        if Repository(folder).top is None or os.path.realpath(folder) not in _registered(git):
-            hint = "its files are as they were: move the folder away and run the command again"
+        if not _is_connected(folder, _registered(git)):
             raise Refused(
-                f"{folder}: is no worktree of this repository any more: {first_line(result)}",
-                hint=hint,
+                f"{folder} is no longer a worktree of this repository: {first_line(result)}",
+                hint="its files are unchanged; move the folder away and run the command again",
             )
     return True
 
 
+def _is_empty_folder(folder: Path) -> bool:
+    return folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())
+
+
+def _is_connected(folder: Path, registered: set[str]) -> bool:
+    """Return whether a worktree and its repository point to each other."""
+    return Repository(folder).top is not None and os.path.realpath(folder) in registered
+
+
 def _registered(git: Repository) -> set[str]:
-    lines = git.names("worktree", "list", "--porcelain", "-z")
-    return {
-        os.path.realpath(line.removeprefix("worktree "))
-        for line in lines
-        if line.startswith("worktree ")
-    }
+    """Return the real paths of the worktrees that git has a record of."""
+    folders = set()
+    for line in git.names("worktree", "list", "--porcelain", "-z"):
+        if line.startswith("worktree "):
+            folders.add(os.path.realpath(line.removeprefix("worktree ")))
+    return folders
+
+
+# --- learnings -----------------------------------------------------------------------------------
 
 
 def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
-    """Put what was learned into a worktree's AGENTS.md, and commit a page without other changes; return what is new."""
-    records = [
-        record for record in learned if not looks_like_instructions(record.text)
-    ]  # agents trust this page
+    """Add learnings to a worktree's AGENTS.md, and return those that are new there.
+
+    The page is committed unless it already had uncommitted changes.
+    """
+    # Agents trust this page, so text that reads like instructions stays out of it.
+    records = [record for record in learned if not looks_like_instructions(record.text)]
     if not records:
         return []
 
@@ -277,42 +378,39 @@ def record_learnings(folder: Path, learned: Iterable[Record]) -> list[Record]:
         matcher = TextMatcher(entry.record.text for entry in document.entries)
         added = []
         for record in records:
-            if matcher.nearest(record.text) is None:
-                with suppress(
-                    Refused
-                ):  # it cannot be stored there, or the marks do not pair: progress.txt has it
-                    document = document.add(record)
-                    matcher.add(record.text)
-                    added.append(record)
+            if matcher.nearest(record.text) is not None:
+                continue
+            try:
+                document = document.add(record)
+            except Refused:
+                # The page cannot hold it, or its markers do not pair: progress.txt has it.
+                continue
+            matcher.add(record.text)
+            added.append(record)
         return str(document), added
 
     git = Repository(folder)
     status = git.ask("status", "--porcelain", "--", PAGE)
     added = files.update(folder / PAGE, edit, root=folder)[1]
     if added and status.code == 0 and not status.out:
-        git.tell("add", "--", PAGE)
-        options = (
-            "-c",
-            "core.hooksPath=/dev/null",
-            "-c",
-            "commit.gpgSign=false",
-        )  # Ralph's own text
-        git.tell(
-            *options,
-            "commit",
-            "--quiet",
-            "--only",
-            "-m",
-            f"Record what {folder.name} learned",
-            "--",
-            PAGE,
-        )
+        _commit_page(git, folder.name)
     return added
+
+
+def _commit_page(git: Repository, task_id: str) -> None:
+    git.tell("add", "--", PAGE)
+    # The text is Ralph's own, so neither hooks nor a signature are needed.
+    settings = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false")
+    message = f"Record what {task_id} learned"
+    git.tell(*settings, "commit", "--quiet", "--only", "-m", message, "--", PAGE)
+
+
+# --- drop ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What is only in a worktree: files that are not committed or that git ignores, and commits."""
+    """What exists only in a worktree: uncommitted files, ignored files, and commits."""
 
     uncommitted: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -324,62 +422,73 @@ class Losses:
 
     @property
     def description(self) -> str:
-        """The losses in a sentence."""
-        parts = {
-            f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}": self.uncommitted,
-            f"{len(self.ignored)} that git ignores: {join_names(self.ignored)}": self.ignored,
-            f"{len(self.commits)} unmerged commits: {join_names(self.commits)}": self.commits,
-            self.unknown: self.unknown,
-        }
-        return "; ".join(text for text, value in parts.items() if value)
+        """The losses as one sentence."""
+        parts = []
+        if self.uncommitted:
+            parts.append(f"{len(self.uncommitted)} uncommitted: {join_names(self.uncommitted)}")
+        if self.ignored:
+            parts.append(f"{len(self.ignored)} that git ignores: {join_names(self.ignored)}")
+        if self.commits:
+            parts.append(f"{len(self.commits)} unmerged commits: {join_names(self.commits)}")
+        if self.unknown:
+            parts.append(self.unknown)
+        return "; ".join(parts)
 
 
 def losses(root: Path, task_id: str) -> Losses:
-    """Return what would be lost with a task's worktree."""
+    """Return what would be lost with a task's worktree.
+
+    Raises NotFound if the task has no worktree.
+    """
     task = board.find(root, task_id).task
     main = Repository(paths.main_checkout(root))
     folder = checkout_folder(root, task_id)
     if not task.worktree and not folder.exists():
         raise NotFound(
-            f"{task_id} has no worktree", hint=f"`ralph task start {task_id} --worktree` makes one"
+            f"{task_id} has no worktree",
+            hint=f"`ralph task start {task_id} --worktree` creates one",
         )
-    git = Repository(folder)
-    top = git.top if folder.exists() else None
-    is_ours = top is not None and os.path.realpath(top) == os.path.realpath(folder)
-    goes = _branch_to_delete(main, task)
-    head = git.commit("HEAD") if is_ours else ""
-    heads = [name for name in (head, f"refs/heads/{goes}" if goes else "") if name]
-    others = (
-        *([f"--exclude=refs/heads/{goes}"] if goes else []),
-        "--glob=refs/heads",
-        "--remotes",
-        "--tags",
-    )
-    log = (
-        main.answer("log", "--format=%h %s", *heads, "--not", *others).splitlines() if heads else []
-    )
-    lost = Losses(commits=tuple(log))
     if not folder.exists():
-        return lost
-    if not is_ours:
+        return Losses(commits=_unmerged_commits(main, "", _branch_to_delete(main, task)))
+    git = Repository(folder)
+    top = git.top
+    is_checkout = top is not None and os.path.realpath(top) == os.path.realpath(folder)
+    head = git.commit("HEAD") if is_checkout else ""
+    lost = Losses(commits=_unmerged_commits(main, head, _branch_to_delete(main, task)))
+    if not is_checkout:
         return replace(
-            lost, unknown=f"{FOLDER}/{task_id} is no worktree of this repository any more"
+            lost, unknown=f"{FOLDER}/{task_id} is no longer a worktree of this repository"
         )
     try:
-        return replace(lost, uncommitted=tuple(uncommitted(git)), ignored=_ignored(git))
+        return replace(lost, uncommitted=tuple(_uncommitted(git)), ignored=_ignored(git))
     except RalphError as error:
         return replace(lost, unknown=error.message)
 
 
+def _unmerged_commits(main: Repository, head: str, branch_to_delete: str) -> tuple[str, ...]:
+    """Return the commits that only the worktree's HEAD or the branch to delete contains."""
+    tips = []
+    exclusions = []
+    if head:
+        tips.append(head)
+    if branch_to_delete:
+        tips.append(f"refs/heads/{branch_to_delete}")
+        exclusions.append(f"--exclude=refs/heads/{branch_to_delete}")
+    if not tips:
+        return ()
+    others = (*exclusions, "--glob=refs/heads", "--remotes", "--tags")
+    return tuple(main.answer("log", "--format=%h %s", *tips, "--not", *others).splitlines())
+
+
 def _branch_to_delete(main: Repository, task: Task) -> str:
-    return (
-        task.branch
-        if task.branch and task.extra.get(_BRANCH_BY) and main.is_branch(task.branch)
-        else ""
-    )
+    """Return the task's branch if Ralph created it and it still exists, else ""."""
+    if task.branch and task.extra.get(_BRANCH_CREATOR) and main.is_branch(task.branch):
+        return task.branch
+    return ""
 
 
 def _ignored(git: Repository) -> tuple[str, ...]:
+    """Return the files that git ignores and that nothing can rebuild."""
     status = git.names(
         "status",
         "--porcelain=v1",
@@ -388,8 +497,12 @@ def _ignored(git: Repository) -> tuple[str, ...]:
         "--untracked-files=all",
         "--ignored=matching",
     )
-    names = {line.removeprefix("!! ") for line in status if line.startswith("!! ")}
-    names = {name for name in names if not name.startswith((".ralph/", ".agent/"))}
+    names = set()
+    for line in status:
+        name = line.removeprefix("!! ")
+        if line.startswith("!! ") and not name.startswith(_RALPH_STATE):
+            names.add(name)
+    # `status` may name Ralph's folders as a whole; only some of the files in them are a loss.
     names.update(
         git.names(
             "ls-files",
@@ -402,34 +515,24 @@ def _ignored(git: Repository) -> tuple[str, ...]:
             ".agent",
         )
     )
-
-    def is_lost(name: str) -> bool:
-        parts = name.rstrip("/").split("/")
-        is_ours = parts[-1].endswith(_OUR_FILES) or any(
-            folder in f"{name}/" for folder in _OUR_FOLDERS
-        )
-        return _CACHES.isdisjoint(parts) and not (".ralph" in parts and is_ours)
-
-    return tuple(filter(is_lost, sorted(names)))
+    return tuple(name for name in sorted(names) if not _can_be_rebuilt(name))
 
 
-def uncommitted(git: Repository) -> list[str]:
-    """Return what is uncommitted in a checkout, but for the working memory of its iterations."""
+def _can_be_rebuilt(name: str) -> bool:
+    """Return whether an ignored file is a tool's cache or one that Ralph writes again."""
+    parts = name.rstrip("/").split("/")
+    if not _TOOL_CACHES.isdisjoint(parts):
+        return True
+    if ".ralph" not in parts:
+        return False
+    if parts[-1].endswith(_RALPH_FILE_SUFFIXES):
+        return True
+    return any(folder in f"{name}/" for folder in _RALPH_FOLDERS)
+
+
+def _uncommitted(git: Repository) -> list[str]:
+    """Return the uncommitted files of a checkout, except the scratchpad of its iterations."""
     return [path for path in git.uncommitted() if not path.endswith(".ralph/scratchpad.md")]
-
-
-def check_free(root: Path, task: Task) -> None:
-    """Refuse a task that a run claims, or works on though somebody ended the task."""
-    run_id = task.claim.run if task.claim is not None and is_live(task.claim, ids.now()) else ""
-    for run in runs.running(root) if not run_id else ():
-        is_open = task.id in run.only and task.id not in (*run.done, *run.failed)
-        if (run.task == task.id or is_open) and runs.lives(root, run):
-            run_id = run.id
-    if run_id:
-        raise Conflict(
-            f"{run_id} works on {task.id}",
-            hint=f"`ralph loop stop {run_id}` stops it; then try again",
-        )
 
 
 def drop(
@@ -439,58 +542,101 @@ def drop(
     agreed: Losses | None = None,
     tell: Callable[[str], None] = ignore_text,
 ) -> Task:
-    """Remove a task's worktree and its own branch; Refused when more is lost than `agreed`."""
+    """Remove a task's worktree, and its branch if Ralph created it.
+
+    Raises Refused if anything other than `agreed` would be lost, or if git refuses. Raises Conflict
+    if a run is working on the task.
+    """
     with repository_lock(root, f"dropping the worktree of {task_id}", tell=tell):
         task = board.find(root, task_id).task
-        check_free(root, task)
+        _check_free(root, task)
         main = paths.main_checkout(root)
         files.target(main / FOLDER, main, folder=True)
-        lost = losses(root, task_id)
-        if memory := [path for path in lost.uncommitted if _MEMORY.fullmatch(path)]:
-            hint = f"commit it in {FOLDER}/{task_id} and `ralph task merge {task_id}`, or undo it there with git"
-            raise Refused(
-                f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}", hint=hint
-            )
-        if lost and lost != agreed:
-            hint = f"`ralph task merge {task_id}` first; --yes drops it all the same"
-            raise Refused(
-                f"this would be lost with the worktree of {task_id}: {lost.description}", hint=hint
-            )
+        _check_losses(task_id, losses(root, task_id), agreed)
         git = Repository(main)
         folder = checkout_folder(root, task.id)
         name = paths.worktree_name(folder) if folder.exists() else ""
-        if folder.exists() or os.path.realpath(folder) in _registered(git):
-            if folder.exists():
-                git.tell("worktree", "repair", str(folder))
-            result = git.tell("worktree", "remove", "--force", str(folder))
-            if result.code != 0:
-                raise Refused(
-                    f"git did not remove the worktree: {first_line(result)}",
-                    hint=f"look at {folder}",
-                )
-        if branch := _branch_to_delete(git, task):
-            result = git.tell("branch", "--quiet", "-D", branch)
-            if result.code != 0:
-                raise Refused(
-                    f"git did not delete {branch}: {first_line(result)}",
-                    hint="look at `git worktree list`",
-                )
+        _remove_worktree(git, folder)
+        _delete_branch(git, _branch_to_delete(git, task))
         if name:
             index.remove_worktree_index(root, name)
 
-        def edit(old: Task) -> Task:  # a branch that its PRD names is the next worktree's, too
-            is_ours = old.extra.get(_BRANCH_BY) and old.branch == f"{BRANCH}{old.id}"
-            extra = {key: value for key, value in old.extra.items() if key != _BRANCH_BY}
-            return replace(old, worktree=None, branch=None if is_ours else old.branch, extra=extra)
+        def edit(old: Task) -> Task:
+            # A branch that the PRD names is kept: the next worktree uses it again.
+            branch = old.branch
+            if old.extra.get(_BRANCH_CREATOR) and branch == f"{BRANCH}{old.id}":
+                branch = None
+            return replace(old, worktree=None, branch=branch, extra=_without_branch_creator(old))
 
         return board.change(root, task_id, edit)
 
 
-# --- merge -----------------------------------------------------------------------------------------
+def _check_free(root: Path, task: Task) -> None:
+    """Raise Conflict if a run is working on a task."""
+    run_id = _run_working_on(root, task)
+    if run_id:
+        raise Conflict(
+            f"{run_id} is working on {task.id}",
+            hint=f"stop it with `ralph loop stop {run_id}`, then try again",
+        )
+
+
+def _run_working_on(root: Path, task: Task) -> str:
+    """Return the id of the run that works on a task, even if somebody ended the task, else ""."""
+    if task.claim is not None and is_live(task.claim, ids.now()):
+        return task.claim.run
+    run_id = ""
+    for run in runs.running(root):
+        is_planned = task.id in run.only and task.id not in (*run.done, *run.failed)
+        if (run.task == task.id or is_planned) and runs.lives(root, run):
+            run_id = run.id
+    return run_id
+
+
+def _check_losses(task_id: str, lost: Losses, agreed: Losses | None) -> None:
+    """Raise Refused if uncommitted memory, or more than was agreed to, would be lost."""
+    memory = [path for path in lost.uncommitted if _MEMORY_PATH.fullmatch(path)]
+    if memory:
+        raise Refused(
+            f"the worktree of {task_id} has uncommitted memory: {join_names(memory)}",
+            hint=f"commit it in {FOLDER}/{task_id} and run `ralph task merge {task_id}`, "
+            "or undo it there with git",
+        )
+    if lost and lost != agreed:
+        raise Refused(
+            f"this would be lost with the worktree of {task_id}: {lost.description}",
+            hint=f"run `ralph task merge {task_id}` first, or drop it anyway with --yes",
+        )
+
+
+def _remove_worktree(git: Repository, folder: Path) -> None:
+    if folder.exists():
+        git.tell("worktree", "repair", str(folder))
+    elif os.path.realpath(folder) not in _registered(git):
+        return
+    result = git.tell("worktree", "remove", "--force", str(folder))
+    if result.code != 0:
+        raise Refused(
+            f"git did not remove the worktree: {first_line(result)}", hint=f"look at {folder}"
+        )
+
+
+def _delete_branch(git: Repository, branch: str) -> None:
+    if not branch:
+        return
+    result = git.tell("branch", "--quiet", "-D", branch)
+    if result.code != 0:
+        raise Refused(
+            f"git did not delete {branch}: {first_line(result)}",
+            hint="look at `git worktree list`",
+        )
+
+
+# --- merge ---------------------------------------------------------------------------------------
 
 
 class MergeResult(NamedTuple):
-    """What a merge did."""
+    """The result of a merge."""
 
     branch: str
     into: str
@@ -506,6 +652,14 @@ class MergeResult(NamedTuple):
         return bool(self.commits or self.committed)
 
 
+class _Versions(NamedTuple):
+    """The text of a file in the three commits of a merge; "" where the file does not exist."""
+
+    base: str
+    ours: str
+    theirs: str
+
+
 class _Branches(NamedTuple):
     """A task's branch, and the branch of the main checkout that it is merged into."""
 
@@ -513,37 +667,52 @@ class _Branches(NamedTuple):
     main: Repository
     branch: str
     into: str
-    prefix: (
-        str  # the project's folder within the repository, with a slash at its end; "" at the top
-    )
+    prefix: str  # the project's folder in the repository, ending with "/"; "" at the top
 
     def base(self) -> str:
         return self.main.answer("merge-base", "HEAD", self.branch)
 
-    def versions(self, path: str) -> tuple[str, str, str]:
+    def versions(self, path: str) -> _Versions:
         base = self.base()
-        texts = (
-            self.main.text(f"{commit}:{path}") if commit else None
-            for commit in (base, "HEAD", self.branch)
+        return _Versions(
+            base=self._text(base, path) if base else "",
+            ours=self._text("HEAD", path),
+            theirs=self._text(self.branch, path),
         )
-        base_text, ours, theirs = (text or "" for text in texts)
-        return base_text, ours, theirs
+
+    def _text(self, commit: str, path: str) -> str:
+        return self.main.text(f"{commit}:{path}") or ""
 
     def changed(self) -> list[str]:
         return self.main.names(
             "diff", "--name-only", "-z", "--no-renames", self.base() or "HEAD", self.branch
         )
 
+    def new_learnings(self) -> tuple[str, ...]:
+        """Return the entries of AGENTS.md that only the task's branch has."""
+        versions = self.versions(f"{self.prefix}{PAGE}")
+        existing = set()
+        for text in (versions.base, versions.ours):
+            for entry in parse_region(text).entries:
+                existing.add(normalise_text(entry.record.text))
+        learned = [entry.record.text for entry in parse_region(versions.theirs).entries]
+        return tuple(text for text in learned if normalise_text(text) not in existing)
+
     def merged_entries(self, path: str) -> str | None:
-        """Return a memory file merged by its entries; None for others, and when a conflict is left."""
+        """Merge a memory file entry by entry.
+
+        Returns None for any other file, and if a conflict remains.
+        """
         name = path.removeprefix(self.prefix)
+        if not path.startswith(self.prefix) or not merging.can_merge(name):
+            return None
         versions = self.versions(path)
-        if not (path.startswith(self.prefix) and merging.can_merge(name)) or "\ufffd" in "".join(
-            versions
-        ):
+        if any(_UNDECODABLE in text for text in versions):
             return None
         merged = merging.merge(name, *versions, merge_lines)
-        return None if merged.conflicts else merged.text
+        if merged.conflicts:
+            return None
+        return merged.text
 
 
 def merge(
@@ -554,63 +723,56 @@ def merge(
     verify: bool = True,
     tell: Callable[[str], None] = ignore_text,
 ) -> MergeResult:
-    """Merge a task's branch (`commit`: commit its worktree first)."""
+    """Merge a task's branch into the branch of the main checkout.
+
+    `commit` commits the worktree's changes first. Without `verify`, git skips its hooks. Raises
+    NotFound if the task has no branch, Conflict if both sides changed the same text or a run is
+    working on the task, and Refused if anything else prevents the merge. In each case nothing is
+    merged.
+    """
     with repository_lock(root, f"merging {task_id}", tell=tell):
-        sides = _find_branches(root, task_id)
-        problem = problem_of(root, sides.task)
-        folder = checkout_folder(root, task_id)
-        own = Repository(folder)
-        dirty = uncommitted(own) if folder.is_dir() and own.branch() == sides.branch else []
+        branches = _find_branches(root, task_id)
+        problem = problem_of(root, branches.task)
+        worktree = Repository(checkout_folder(root, task_id))
+        dirty = _files_to_commit(worktree, branches)
         if dirty and not commit:
-            hint = f"commit them in {FOLDER}/{task_id}, or use --commit"
             raise Refused(
-                f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}", hint=hint
+                f"the worktree of {task_id} has uncommitted changes: {join_names(dirty)}",
+                hint=f"commit them in {FOLDER}/{task_id}, or use --commit",
             )
-        written = {*sides.changed(), *dirty}
-        if in_the_way := [path for path in sides.main.uncommitted() if path in written]:
-            what = f"the main checkout has uncommitted changes where {sides.branch} writes: {join_names(in_the_way)}"
-            raise Refused(what, hint="commit them first; nothing was merged")
+        _check_main_checkout(branches, {*branches.changed(), *dirty})
         flags = () if verify else (NO_VERIFY,)
-        names = [f":(top,literal){path}" for path in dirty]
-        for words in (
-            (("add",), ("commit", "--quiet", *flags, "-m", sides.task.title)) if dirty else ()
-        ):
-            ran = own.tell(*words, "--", *names)
-            if ran.code != 0:
-                raise _refused(ran, f"git did not commit {join_names(dirty)} in {own.folder}")
-        commits = sides.main.answer("log", "--format=%h %s", f"HEAD..{sides.branch}").splitlines()
-        pages = map(parse_region, sides.versions(f"{sides.prefix}{PAGE}"))
-        base, ours, theirs = ([entry.record.text for entry in page.entries] for page in pages)
-        known = set(map(normalise_text, (*base, *ours)))
-        learned = tuple(text for text in theirs if normalise_text(text) not in known)
-        changed = tuple(sides.changed())
-        if commits:
-            _merge(sides, flags)
-        notes = (str(problem),) if problem is not None else ()
-        return MergeResult(
-            sides.branch, sides.into, tuple(commits), changed, learned, tuple(dirty), notes
+        if dirty:
+            _commit_worktree(worktree, dirty, branches.task.title, flags)
+        commits = branches.main.answer("log", "--format=%h %s", f"HEAD..{branches.branch}")
+        result = MergeResult(
+            branches.branch,
+            branches.into,
+            commits=tuple(commits.splitlines()),
+            files=tuple(branches.changed()),
+            learned=branches.new_learnings(),
+            committed=tuple(dirty),
+            notes=(str(problem),) if problem is not None else (),
         )
+        if result.commits:
+            _merge(branches, flags)
+        return result
 
 
 def _find_branches(root: Path, task_id: str) -> _Branches:
     task = board.find(root, task_id).task
-    check_free(root, task)
-    at = paths.main_checkout(root)
-    if (top := Repository(at).top) is None:
-        raise Refused(f"{at}: is not in a git repository", hint="a merge needs one")
+    _check_free(root, task)
+    checkout = paths.main_checkout(root)
+    top = Repository(checkout).top
+    if top is None:
+        raise Refused(f"{checkout} is not in a git repository", hint="a merge needs one")
     main = Repository(top)
     branch = task.branch or ""
     into = main.branch()
-    if not branch or not main.is_branch(branch):
-        what = (
-            f"the branch {branch} of {task_id} does not exist"
-            if branch
-            else f"{task_id} has no branch"
-        )
-        raise NotFound(what, hint=f"`ralph task start {task_id} --worktree` makes one")
+    _check_branch_exists(main, branch, task_id)
     if not into:
         raise Refused(
-            "the main checkout is on no branch", hint="check out the branch to merge into"
+            "the main checkout is not on a branch", hint="check out the branch to merge into"
         )
     if branch == into:
         raise Refused(
@@ -619,70 +781,135 @@ def _find_branches(root: Path, task_id: str) -> _Branches:
         )
     if main.commit("MERGE_HEAD"):
         raise Refused(
-            "a merge is going on in the main checkout",
-            hint="`git merge --abort`, or end it with a commit",
+            "a merge is in progress in the main checkout",
+            hint="run `git merge --abort`, or finish it with a commit",
         )
-    inside = at.resolve().relative_to(top.resolve()).as_posix()
-    return _Branches(task, main, branch, into, "" if inside == "." else f"{inside}/")
+    inside = checkout.resolve().relative_to(top.resolve()).as_posix()
+    prefix = "" if inside == "." else f"{inside}/"
+    return _Branches(task, main, branch, into, prefix)
 
 
-def _merge(sides: _Branches, flags: Sequence[str]) -> None:
-    """Merge in the main checkout; whatever stops it is reported after the merge was aborted."""
-    main = sides.main
-    message = f"Merge {sides.branch}: {sides.task.title}"
+def _check_branch_exists(main: Repository, branch: str, task_id: str) -> None:
+    hint = f"`ralph task start {task_id} --worktree` creates one"
+    if not branch:
+        raise NotFound(f"{task_id} has no branch", hint=hint)
+    if not main.is_branch(branch):
+        raise NotFound(f"the branch {branch} of {task_id} does not exist", hint=hint)
+
+
+def _files_to_commit(worktree: Repository, branches: _Branches) -> list[str]:
+    """Return the uncommitted files of a worktree that is on its task's branch."""
+    if worktree.folder.is_dir() and worktree.branch() == branches.branch:
+        return _uncommitted(worktree)
+    return []
+
+
+def _check_main_checkout(branches: _Branches, written: set[str]) -> None:
+    """Raise Refused if the merge would write files that the main checkout has not committed."""
+    in_the_way = [path for path in branches.main.uncommitted() if path in written]
+    if in_the_way:
+        raise Refused(
+            "the main checkout has uncommitted changes in files that "
+            f"{branches.branch} changes: {join_names(in_the_way)}",
+            hint="commit them first; nothing was merged",
+        )
+
+
+def _commit_worktree(
+    worktree: Repository, dirty: Sequence[str], title: str, flags: Sequence[str]
+) -> None:
+    names = [f":(top,literal){path}" for path in dirty]
+    result = worktree.tell("add", "--", *names)
+    if result.code == 0:
+        result = worktree.tell("commit", "--quiet", *flags, "-m", title, "--", *names)
+    if result.code != 0:
+        raise _git_refused(result, f"git did not commit {join_names(dirty)} in {worktree.folder}")
+
+
+def _merge(branches: _Branches, flags: Sequence[str]) -> None:
+    """Merge in the main checkout; if that fails, abort the merge and raise the reason."""
+    main = branches.main
+    message = f"Merge {branches.branch}: {branches.task.title}"
     style = ("-c", "merge.conflictStyle=merge")
-    ran = main.tell(*style, "merge", "--no-ff", "--quiet", *flags, "-m", message, sides.branch)
-    if ran.code == 0 and main.has("HEAD", sides.branch):
+    options = ("--no-ff", "--quiet", *flags, "-m", message)
+    result = main.tell(*style, "merge", *options, branches.branch)
+    if result.code == 0 and main.has("HEAD", branches.branch):
         return
     if not main.commit("MERGE_HEAD"):
         raise Refused(
-            f"nothing was merged: git says {first_line(ran)}",
-            hint=f"try `git merge {sides.branch}` by hand",
+            f"nothing was merged; git says: {first_line(result)}",
+            hint=f"try `git merge {branches.branch}` by hand",
         )
-    conflicts = main.names("diff", "--name-only", "-z", "--diff-filter=U")
-    merged = {name: sides.merged_entries(name) for name in conflicts}
-    if unresolved := [
-        name for name, text in merged.items() if text is None
-    ]:  # both sides, while the merge is open
-        diff = main.ask(
-            "diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved
-        ).out.splitlines()
-        lines = [
-            line for line in diff if not line.startswith(("diff ", "index ", "--- ", "* Unmerged"))
-        ][:_LINES]
-        names = join_names(unresolved)
-        tree = f"{FOLDER}/{sides.task.id}"
-        what = f"{sides.branch} and {sides.into} both changed {names}; nothing was merged{_quote(lines)}"
-        hint = f"merge {sides.into} into the worktree ({tree}) and resolve it there, "
-        error = Conflict(
-            what, hint=f"{hint}or `git merge {sides.branch}` here; then run this again"
-        )
-    elif conflicts:
-        for name, text in merged.items():
-            files.write(main.folder / name, text or "", root=main.folder)
-            main.tell("add", "--", f":(top,literal){name}")
-        ran = main.tell("commit", "--quiet", *flags, "-m", message)
-        if ran.code == 0:
-            return
-    aborted = main.tell("merge", "--abort")
-    if aborted.code != 0:
-        hint = "`git status` in the main checkout shows what is half merged"
+    resolved: dict[str, str] = {}
+    unresolved = []
+    for name in main.names("diff", "--name-only", "-z", "--diff-filter=U"):
+        text = branches.merged_entries(name)
+        if text is None:
+            unresolved.append(name)
+        else:
+            resolved[name] = text
+    failure: RalphError
+    if unresolved:
+        # Read the conflict before the abort: git has both sides only while the merge is open.
+        failure = _conflict(branches, unresolved)
+    else:
+        if resolved:
+            result = _commit_resolved(main, resolved, message, flags)
+            if result.code == 0:
+                return
+        failure = _git_refused(result, "git did not commit the merge")
+    _abort_merge(branches)
+    raise failure
+
+
+def _conflict(branches: _Branches, unresolved: Sequence[str]) -> Conflict:
+    diff = branches.main.ask("diff", "--no-ext-diff", "--diff-filter=U", "--", *unresolved)
+    lines = [line for line in diff.out.splitlines() if not line.startswith(_DIFF_HEADERS)]
+    return Conflict(
+        f"{branches.branch} and {branches.into} both changed {join_names(unresolved)}; "
+        f"nothing was merged{_quote(lines[:_MAX_QUOTED_LINES])}",
+        hint=f"merge {branches.into} into the worktree ({FOLDER}/{branches.task.id}) and resolve "
+        f"it there, or run `git merge {branches.branch}` here; then run this again",
+    )
+
+
+def _commit_resolved(
+    main: Repository, resolved: Mapping[str, str], message: str, flags: Sequence[str]
+) -> ProcessResult:
+    """Write and commit the files that were merged entry by entry."""
+    for name, text in resolved.items():
+        files.write(main.folder / name, text, root=main.folder)
+        main.tell("add", "--", f":(top,literal){name}")
+    return main.tell("commit", "--quiet", *flags, "-m", message)
+
+
+def _abort_merge(branches: _Branches) -> None:
+    result = branches.main.tell("merge", "--abort")
+    if result.code != 0:
         raise Refused(
-            f"git could not abort the merge of {sides.branch}: {first_line(aborted)}", hint=hint
+            f"git could not abort the merge of {branches.branch}: {first_line(result)}",
+            hint="`git status` in the main checkout shows what is half merged",
         )
-    raise error if unresolved else _refused(ran, "git did not commit the merge")
 
 
-def _refused(ran: ProcessResult, what: str) -> Refused:
-    output = [line.rstrip() for line in f"{ran.out}\n{ran.err}".splitlines() if line.strip()]
-    more = _quote(output[-_LINES:]) if len(output) > 1 else ""
-    hint = "a hook of this repository may have refused it: fix what it names in the worktree, and run this again; "
-    hint += f"{NO_VERIFY} skips the hooks, as in git"
-    return Refused(f"{what}, and nothing was merged: {first_line(ran)}{more}", hint=hint)
+def _git_refused(result: ProcessResult, what: str) -> Refused:
+    """Return the error for a commit that git, or a hook, refused, with the end of its output."""
+    output = f"{result.out}\n{result.err}".splitlines()
+    lines = [line.rstrip() for line in output if line.strip()]
+    quoted = ""
+    if len(lines) > 1:
+        quoted = _quote(lines[-_MAX_QUOTED_LINES:])
+    return Refused(
+        f"{what}, and nothing was merged: {first_line(result)}{quoted}",
+        hint="a hook of this repository may have refused it: fix what it names in the worktree "
+        f"and run this again; {NO_VERIFY} skips the hooks, as in git",
+    )
 
 
 def _quote(lines: Sequence[str]) -> str:
-    return "".join(
-        f"\n  {''.join(char if char.isprintable() else ' ' for char in line)[:_WIDTH]}"
-        for line in lines
-    )
+    """Return lines indented below a message, shortened and without control characters."""
+    quoted = ""
+    for line in lines:
+        printable = "".join(char if char.isprintable() else " " for char in line)
+        quoted += f"\n  {printable[:_MAX_QUOTED_COLUMNS]}"
+    return quoted
