@@ -25,7 +25,7 @@ _SAFE_CONFIG = (
     "log.showSignature=false",
 )
 _DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
-"""Options for diffs. Without them, a search with `-S` would start programs that the config names."""
+"""Options for diffs: without them, `-S` would start programs that the config names."""
 _REPOSITORY_VARIABLES = frozenset(
     {
         "GIT_DIR",
