@@ -64,7 +64,9 @@ def test_everything_goes_after_a_look_and_the_rest_is_as_it_was(repository: Proj
     shown = repository("deinit")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.splitlines()[-1].startswith("Nothing was removed. ")
-    assert {"  .agent/memories.md: removed", "  ralph.yml: removed"} <= set(shown.out.splitlines())
+    assert {"  .agent/memories.md: would be removed", "  ralph.yml: would be removed"} <= set(
+        shown.out.splitlines()
+    )
     assert "stays" not in shown.out
     assert tree(repository.root) == filled
     done = repository("deinit", "--yes")
@@ -75,7 +77,7 @@ def test_everything_goes_after_a_look_and_the_rest_is_as_it_was(repository: Proj
     assert find_root(str(repository.root)) == ""
     again = repository("deinit", "--yes")
     assert (again.code, again.out) == (1, "")
-    assert "there is nothing of Ralph's" in again.err
+    assert "nothing here was created by Ralph" in again.err
 
 
 def test_files_of_others_stay_and_are_named(repository: Project, tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_link_that_leads_out_of_the_project_is_not_followed(
     repository.put(".agent/memories.md", "# Memories\n")
     repository.file(".ralph").symlink_to(outside)
     said = repository("deinit", "--yes")
-    assert "  .ralph: stays, it is a link" in said.out.splitlines()
+    assert "  .ralph: stays, it is a symbolic link" in said.out.splitlines()
     assert sorted(path.name for path in outside.iterdir()) == ["guardrails.md", "tasks"]
     assert not repository.file(".agent").exists()
 

@@ -232,7 +232,7 @@ def test_fix_gives_each_entry_its_own_id_and_keeps_a_backup(ralph: Project) -> N
     ralph.put(".agent/memories.md", text)
     said = ralph("doctor", "--fix")
     assert said.code == 0
-    assert "fixed .agent/memories.md: gave entries with a used id their own" in said.out
+    assert "fixed .agent/memories.md: gave entries with a duplicate id" in said.out
     assert ".agent/memories.md.bak" in said.out
     assert ralph.read(".agent/memories.md.bak") == text
     ids = ralph("memory", "list", "--format", "json").ids
@@ -367,7 +367,7 @@ def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Proje
     assert "PostToolUse: cannot append: No space left on device; fix what it names" in line
     fixed = ralph("doctor", "--fix")
     assert fixed.code == 0
-    assert "set the count of failures back (hooks failed 1 time(s)" in fixed.out
+    assert "reset the failure count (hooks failed 1 time(s)" in fixed.out
     assert codes(ralph) == []
 
 
@@ -388,9 +388,7 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
     note = home / ".local" / "state" / "ralph" / "interpreter"
     installed = note.read_text(encoding="utf-8")
     note.write_text("/gone/python\n/gone/run.py\n", encoding="utf-8")
-    what = (
-        "hooks and MCP clients start /gone/python, which is gone; `ralph doctor --fix` repairs it"
-    )
+    what = "start /gone/python, which no longer exists; `ralph doctor --fix` repairs it"
     said = ralph("doctor")
     assert said.code == 1
     assert what in said.out
@@ -398,7 +396,7 @@ def test_an_installation_that_would_start_what_is_gone_is_reported_and_repaired(
     fixed = ralph("doctor", "--fix")
     assert (fixed.code, fixed.out.splitlines()[-1]) == (0, "Everything is in order.")
     assert note.read_text(encoding="utf-8") == installed
-    assert "which is gone" not in ralph("status").out
+    assert "no longer exists" not in ralph("status").out
 
 
 def host_files() -> dict[Path, bytes]:
@@ -420,10 +418,10 @@ def test_a_missing_mcp_server_is_a_note_unless_nobody_wants_it(ralph: Project, h
     apply_plan(plan_install(with_no_extra, hook_program(sys.executable)))
     assert [each[2:] for each in codes(ralph)] == [("note", "host-entry")]
     assert (
-        "its entries are not up to date (the MCP server added); `ralph doctor --fix` repairs it"
+        "its entries are not up to date (MCP server added); `ralph doctor --fix` repairs it"
         in ralph("doctor").out
     )
-    assert "the MCP server added" in ralph("doctor", "--fix").out
+    assert "MCP server added" in ralph("doctor", "--fix").out
     assert codes(ralph) == []
     assert host_files() == before
 

@@ -54,10 +54,10 @@ def test_init_makes_every_file_and_folder_and_says_so(ralph: Project) -> None:
     assert said.out.startswith(f"Project: {ralph.root}\n")
     for name in FILES:
         assert ralph.file(name).is_file(), name
-        assert f"made {name}" in said.out
+        assert f"created {name}" in said.out
     for name in FOLDERS:
         assert ralph.file(name).is_dir(), name
-        assert f"made {name}/" in said.out
+        assert f"created {name}/" in said.out
 
 
 def test_what_init_makes_is_in_order_and_in_use(ralph: Project) -> None:
@@ -101,7 +101,7 @@ def test_old_skills_move_and_clashes_stay(ralph: Project) -> None:
     said = ralph("init")
     assert said.code == 0
     assert "moved .ralph/skills/deploy to .claude/skills/deploy" in said.out
-    assert "left .ralph/skills/review" in said.out
+    assert "skipped .ralph/skills/review" in said.out
     assert ralph.read(".claude/skills/deploy/more/notes.md") == "notes"
     assert ralph.read(".claude/skills/review/SKILL.md") == "new review"
     assert ralph.read(".ralph/skills/review/SKILL.md") == "old review"
@@ -237,7 +237,7 @@ def test_nothing_is_made_or_moved_through_a_link_that_leads_outside(
     ralph.file(".claude").symlink_to("../outside")
     ralph.put(".ralph/skills/deploy/SKILL.md", "deploy")
     said = ralph("init")
-    assert "left the skills alone" in said.out
+    assert "skipped the skills" in said.out
     assert list(outside.iterdir()) == []
     (outside / "skills").mkdir()
     assert "outside the project" in ralph("init").out

@@ -312,7 +312,7 @@ def test_a_gitignore_of_a_person_stays_and_its_missing_lines_are_printed(ralph: 
     ralph.put(".ralph/.gitignore", "/log/\n*.md\n!scratchpad.md\n")
     said = ralph("init")
     missing = "local/, cache/, ralph.db*, scratchpad.md"
-    assert f"left .ralph/.gitignore as it is: git does not ignore {missing}; add" in said.out
+    assert f"kept .ralph/.gitignore: git does not ignore {missing}; add" in said.out
     assert ralph.read(".ralph/.gitignore") == "/log/\n*.md\n!scratchpad.md\n"
     found = ralph("doctor", "--format", "json").json["findings"]
     assert [(one["code"], one["level"]) for one in found] == [("not-ignored", "warning")]
@@ -382,7 +382,9 @@ def test_init_names_a_link_that_leads_nowhere(ralph: Project) -> None:
     ralph.file(".agent/memories.md").unlink()
     ralph.file(".agent/memories.md").symlink_to("gone.md")
     said = ralph("init")
-    assert "left .agent/memories.md: a symbolic link to gone.md, which does not exist" in said.out
+    assert (
+        "skipped .agent/memories.md: a symbolic link to gone.md, which does not exist" in said.out
+    )
     assert "everything is there" not in said.out
 
 

@@ -118,7 +118,7 @@ def test_hooks_of_an_earlier_version_that_start_what_is_gone_are_reported_and_re
     file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}), encoding="utf-8")
     problems = [(path, each) for path, each in hook_state.find_problems(root, env) if path == file]
     assert [each.what for _, each in problems] == [
-        "its entries are not up to date (10 hooks put in place of older ones)"
+        "its entries are not up to date (10 hooks updated)"
     ]
     assert file in dict(hook_state.repair_installation(root, env))
     assert codes(root, env) == []

@@ -90,7 +90,7 @@ def test_install_and_uninstall_leave_no_trace_where_nothing_was(
 ) -> None:
     where = at(home, host, scope)
     if scope is not InstallScope.USER and (host, scope) not in PLACES:
-        with pytest.raises(UsageError, match=r"no (local|project) settings"):
+        with pytest.raises(UsageError, match=r"(local|project) settings"):
             install(where)
         return
     install(where)
@@ -126,7 +126,7 @@ def test_other_peoples_files_and_settings_stay(home: Path) -> None:
         path.write_bytes(content.encode())
     before = tree(home)
     plan = install(at(home))
-    assert any("mem-search.md is not ours" in note for note in plan.notes)
+    assert any("mem-search.md was changed or is not" in note for note in plan.notes)
     assert (home / ".claude/commands/mem-search.md").read_bytes() == b"mine"
     uninstall(at(home))
     assert tree(home) == before
@@ -359,7 +359,7 @@ def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_g
         [launcher, "mcp", "serve"], capture_output=True, check=False, encoding="utf-8"
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Ralph is gone: install the package ralph-memory again")
+    assert "reinstall the package ralph-memory" in done.stderr
 
 
 def test_gemini_is_not_given_a_path_that_it_would_expand() -> None:

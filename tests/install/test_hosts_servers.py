@@ -132,7 +132,7 @@ def test_a_foreign_server_of_that_name_stays_with_a_note(home: Path) -> None:
     own = home / ".claude.json"
     own.write_text('{"mcpServers": {"ralph": {"command": "mine"}}}', encoding="utf-8")
     plan = install(wanted(home))
-    assert any("not ours" in note for note in plan.notes)
+    assert any("another server named `ralph`" in note for note in plan.notes)
     uninstall(at(home))
     assert own.read_text(encoding="utf-8") == '{"mcpServers": {"ralph": {"command": "mine"}}}'
 

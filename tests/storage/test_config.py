@@ -199,7 +199,7 @@ class TestSet:
         self, tmp_path: Path, layer: Layer
     ) -> None:
         env = {"HOME": str(tmp_path / "home")}
-        with pytest.raises(UsageError, match="does not count in a project's files"):
+        with pytest.raises(UsageError, match="in a project's files"):
             verbs.set_(tmp_path, "capture.everywhere", "true", env=env, layer=layer)
         done = verbs.set_(tmp_path, "capture.everywhere", "true", env=env, layer=Layer.USER)
         assert done.changed

@@ -1,7 +1,7 @@
-"""The extras of the package: which are installed, and the command that adds one to this installation.
+"""Find out which extras of the package are installed, and how to add one.
 
-uv and pipx make a tool's environment anew from its requirement, so the command names the extras that are there, too.
-The tool is known by the file that it leaves in the environment.
+uv and pipx rebuild a tool's environment from its requirement, so the command also names the extras
+that are already installed. The tool is recognised by a file that it leaves in the environment.
 """
 
 from __future__ import annotations
@@ -23,17 +23,33 @@ _MODULES = {
     "mcp": ("mcp", "mcp_types", "anyio", "pydantic"),
     "team": ("psycopg",),
 }
-EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
-"""Modules that come with an extra, so that a missing one can be named."""
+"""The modules that each extra installs."""
+_TOOLS = {
+    "uv-receipt.toml": ("uv", "tool"),
+    "pipx_metadata.json": ("pipx",),
+}
+"""The tool that created an environment, by a file in it."""
+
+
+def _extras_by_module() -> dict[str, str]:
+    extras = {}
+    for extra, modules in _MODULES.items():
+        for module in modules:
+            extras[module] = extra
+    return extras
+
+
+EXTRAS = _extras_by_module()
+"""The extra that installs a module, so that an error can name it."""
 
 
 def has_extra(name: str) -> bool:
-    """Return whether everything that an extra brings is installed, without importing any of it."""
+    """Return whether all modules of an extra are installed, without importing them."""
     return all(find_spec(module) is not None for module in _MODULES[name])
 
 
 def missing_extra(name: str, what: str = "this") -> UsageError:
-    """Return the error for what needs an extra that is not installed."""
+    """Return the error for something that needs an extra that is not installed."""
     return UsageError(
         f"{what} needs the extra '{name}', which is not installed", hint=add_command(name)
     )
@@ -41,27 +57,40 @@ def missing_extra(name: str, what: str = "this") -> UsageError:
 
 @contextmanager
 def needs_extra(name: str, what: str) -> Iterator[None]:
-    """Name the extra that an import in here needs: two extras may need the same module."""
+    """Explain a failed import in this block by the extra that is missing.
+
+    The block names its extra, because two extras may install the same module. Raises UsageError.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRAS:
+        top_module = (error.name or "").partition(".")[0]
+        if top_module not in EXTRAS:
             raise
         raise missing_extra(name, what) from error
 
 
 def add_command(name: str, prefix: Path | None = None) -> str:
-    """Return the shell command that adds an extra to the environment at `prefix`, and keeps those that are there."""
+    """Return the shell command that adds an extra to the environment at `prefix`.
+
+    Extras that are already installed stay installed.
+    """
     prefix = prefix or Path(sys.prefix)
-    names = [extra for extra in _MODULES if extra == name or has_extra(extra)]
-    extras = "all" if len(names) == len(_MODULES) else ",".join(names)
-    for file, tool in (("uv-receipt.toml", ["uv", "tool"]), ("pipx_metadata.json", ["pipx"])):
+    for file, tool in _TOOLS.items():
         if (prefix / file).is_file():
-            return shlex.join([*tool, "install", "--force", f"{_PACKAGE}[{extras}]"])
+            requirement = f"{_PACKAGE}[{_extras_with(name)}]"
+            return shlex.join([*tool, "install", "--force", requirement])
     python = str(prefix / "bin" / "python")
-    pip = (
-        [python, "-m", "pip", "install"]
-        if find_spec("pip")
-        else ["uv", "pip", "install", "--python", python]
-    )
-    return shlex.join([*pip, f"{_PACKAGE}[{name}]"])
+    if find_spec("pip"):
+        installer = [python, "-m", "pip", "install"]
+    else:
+        installer = ["uv", "pip", "install", "--python", python]
+    return shlex.join([*installer, f"{_PACKAGE}[{name}]"])
+
+
+def _extras_with(name: str) -> str:
+    """Return the installed extras and a new one, as a requirement lists them."""
+    extras = [extra for extra in _MODULES if extra == name or has_extra(extra)]
+    if len(extras) == len(_MODULES):
+        return "all"
+    return ",".join(extras)

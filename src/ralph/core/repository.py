@@ -1,34 +1,32 @@
-"""Git as Ralph needs it: questions that only read, and actions that a person asked for.
+"""Run git: queries that only read, and actions that a person asked for.
 
-`ask` runs no hooks, monitors or transports and takes no locks; `tell` is the user's own git. Neither inherits the
-variables that name another repository, and neither can prompt.
+`ask` runs no hooks, monitors or transports and takes no locks. `tell` runs git as the user would.
+Neither inherits the variables that point to another repository, and neither can prompt.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core import discovery, process
 from ralph.core.errors import Refused
 from ralph.core.work import ProcessResult
 
-_SAFE = [
+_SAFE_CONFIG = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "protocol.allow=never",
     "core.quotePath=false",
     "diff.renameLimit=2000",
     "log.showSignature=false",
-]
-_DIFF_OPTIONS = (
-    "--relative",
-    "--no-textconv",
-    "--no-ext-diff",
-)  # the config may name a program: `-S` would start it
-_ELSEWHERE = frozenset(
+)
+_DIFF_OPTIONS = ("--relative", "--no-textconv", "--no-ext-diff")
+"""Options for diffs: without them, `-S` would start programs that the config names."""
+_REPOSITORY_VARIABLES = frozenset(
     {
         "GIT_DIR",
         "GIT_WORK_TREE",
@@ -40,174 +38,236 @@ _ELSEWHERE = frozenset(
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     }
 )
-_LOOKING = 60.0
-_DOING = 900.0
-_MAX_NAMES = 10
-_MAX_OUTPUT = 64_000_000
+"""Variables that make git use another repository than that of the folder."""
+_QUERY_TIMEOUT = 60.0  # seconds
+_MIN_QUERY_TIMEOUT = 0.01  # seconds, once the patience of a repository is used up
+_ACTION_TIMEOUT = 900.0  # seconds
+_MAX_LISTED_NAMES = 10
+_MAX_HISTORY_OUTPUT = 64_000_000  # characters
+_STATUS_WIDTH = 3  # characters before the name in a line of `git status --porcelain=v1`
 
 
 class Repository:
-    """The repository around a folder; all questions together take at most `patience` seconds, if that is not 0."""
+    """The repository that contains a folder.
+
+    All queries together take at most `patience` seconds; 0 means that only each one is limited.
+    """
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
         self.folder = folder
-        self._until = time.monotonic() + patience if patience else None
+        self._deadline: float | None = None
+        if patience:
+            self._deadline = time.monotonic() + patience
 
     def ask(self, *words: str, stdin: str = "", limit: int = process.LIMIT) -> ProcessResult:
-        """Look at something."""
-        safe = [word for option in _SAFE for word in ("-c", option)]
-        argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs", *safe, *words]
-        rest = _LOOKING if self._until is None else max(0.01, self._until - time.monotonic())
+        """Run a git command that only reads."""
+        argv = ["git", "--no-optional-locks", "--no-pager", "--literal-pathspecs"]
+        for setting in _SAFE_CONFIG:
+            argv += ["-c", setting]
+        timeout = _QUERY_TIMEOUT
+        if self._deadline is not None:
+            timeout = max(_MIN_QUERY_TIMEOUT, self._deadline - time.monotonic())
         return process.run(
-            argv, cwd=self.folder, stdin=stdin, env=_environment(), timeout=rest, limit=limit
+            [*argv, *words],
+            cwd=self.folder,
+            stdin=stdin,
+            env=_environment(),
+            timeout=timeout,
+            limit=limit,
         )
 
     def tell(self, *words: str) -> ProcessResult:
-        """Do something, as the user would."""
-        return process.run(
-            ["git", "--no-pager", *words], cwd=self.folder, env=_environment(), timeout=_DOING
-        )
+        """Run a git command that changes something, as the user would."""
+        argv = ["git", "--no-pager", *words]
+        return process.run(argv, cwd=self.folder, env=_environment(), timeout=_ACTION_TIMEOUT)
 
     def answer(self, *words: str) -> str:
-        """Return git's output, without the line end; "" where it has no answer."""
+        """Return git's output without the final line break; "" if the command fails."""
         result = self.ask(*words)
-        return result.out.rstrip("\n") if result.code == 0 else ""
+        if result.code != 0:
+            return ""
+        return result.out.rstrip("\n")
 
     def names(self, *words: str) -> list[str]:
-        """Return the names that git prints with zeros between them (`-z`)."""
+        """Return the names that git prints separated by NUL characters (`-z`)."""
         return [name for name in self.answer(*words).split("\0") if name]
 
     def holds(self, *words: str) -> bool:
-        """Return whether git says yes to a question."""
+        """Return whether a git command succeeds."""
         return self.ask(*words).code == 0
 
     @property
     def top(self) -> Path | None:
-        """The top folder of this checkout; None outside of git."""
+        """The top folder of this checkout, or None outside git."""
         folder = self.answer("rev-parse", "--show-toplevel")
-        return Path(folder) if folder else None
+        if not folder:
+            return None
+        return Path(folder)
 
     def commit(self, name: str) -> str:
-        """Return the commit that a name means; "" when there is none."""
-        return self.answer(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
-        )
+        """Resolve a revision to a commit; "" if there is none."""
+        revision = f"{name}^{{commit}}"
+        return self.answer("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
 
     def branch(self) -> str:
-        """Return the branch that is checked out; "" when none is."""
+        """Return the branch that is checked out; "" if there is none."""
         return self.answer("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def is_branch(self, name: str) -> bool:
-        """Return whether there is a branch of this name."""
+        """Return whether a branch with this name exists."""
         return self.holds("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
 
     def has(self, commit: str, ancestor: str) -> bool:
-        """Return whether a commit has another one in its past."""
+        """Return whether a commit has another one as its ancestor."""
         return self.holds("merge-base", "--is-ancestor", ancestor, commit)
 
     def uncommitted(self) -> list[str]:
-        """Return what is uncommitted here, by name; Refused when git does not say."""
+        """Return the names of files with uncommitted changes; raises Refused if git fails."""
         result = self.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
         if result.code != 0:
             raise Refused(
-                f"{self.folder}: git does not say what is uncommitted: {first_line(result)}"
+                f"{self.folder}: git cannot list uncommitted changes: {first_line(result)}"
             )
-        return [entry[3:] for entry in result.out.split("\0") if len(entry) > 3]
+        entries = result.out.split("\0")
+        return [entry[_STATUS_WIDTH:] for entry in entries if len(entry) > _STATUS_WIDTH]
 
     def text(self, name: str) -> str | None:
-        """Return a file of a commit or of the index (`HEAD:a`, `:2:a`); None when it is not there."""
+        """Return a file of a commit or of the index (`HEAD:a`, `:2:a`), or None if it is missing.
+
+        A file that is too long to be read completely counts as missing.
+        """
         result = self.ask("cat-file", "blob", name)
-        return result.out if result.code == 0 and not result.cut else None
+        if result.code != 0 or result.cut:
+            return None
+        return result.out
 
 
 def first_line(result: ProcessResult) -> str:
-    """Return why git did not do it, in its own words."""
+    """Return git's own explanation of why a command failed."""
     lines = [line for line in f"{result.err}\n{result.out}".splitlines() if line.strip()]
-    line = next(
-        (line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else ""
-    )
-    return (
-        line.removeprefix("fatal: ").removeprefix("error: ").strip()
-        or f"it ended with {result.code}"
-    )
+    errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    line = ""
+    if errors:
+        line = errors[0]
+    elif lines:
+        line = lines[0]
+    reason = line.removeprefix("fatal: ").removeprefix("error: ").strip()
+    return reason or f"it exited with {result.code}"
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names for a message; of many, the first."""
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    """Join names for a message; of a long list, only the first ones and a count."""
+    listed = ", ".join(names[:_MAX_LISTED_NAMES])
+    omitted = len(names) - _MAX_LISTED_NAMES
+    if omitted > 0:
+        return f"{listed} and {omitted} more"
+    return listed
 
 
 def _environment() -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    return own | {
-        "LC_ALL": "C.UTF-8",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_EDITOR": "true",
-        "GIT_MERGE_AUTOEDIT": "no",
-    }
+    """Return the environment without another repository, a prompt or an editor."""
+    environment = {}
+    for name, value in os.environ.items():
+        if name not in _REPOSITORY_VARIABLES:
+            environment[name] = value
+    environment["LC_ALL"] = "C.UTF-8"
+    environment["GIT_TERMINAL_PROMPT"] = "0"
+    environment["GIT_EDITOR"] = "true"
+    environment["GIT_MERGE_AUTOEDIT"] = "no"
+    return environment
+
+
+# --- history ------------------------------------------------------------------------------------
+
+_COMMIT_MARK = "\x01"  # precedes a commit's hash between the names of files
+
+
+class Deletion(NamedTuple):
+    """The commit that deleted a file, and the file's path at that time."""
+
+    commit: str
+    path: str
 
 
 class GitHistory(Repository):
-    """The files and commits that records cite, asked for at once; `late`: `patience` seconds were not enough."""
+    """The files and commits that records cite, with few git processes.
+
+    `there` is False outside git. `late` is True once `patience` seconds were not enough, or an
+    output was too long: the results are then incomplete.
+    """
 
     def __init__(self, folder: Path, patience: float = 0) -> None:
         super().__init__(folder, patience)
         self.there = bool(discovery.find_top(folder.as_posix()))
         self.late = False
-        self._deletions: list[tuple[str, str]] | None = None
+        self._deletions: list[Deletion] | None = None
 
     def _output(self, *words: str, stdin: str = "") -> str:
-        is_over = self._until is not None and time.monotonic() >= self._until
-        self.late = self.late or is_over
+        """Return the output of a query; "" if it fails or does not finish in time."""
+        is_over = self._deadline is not None and time.monotonic() >= self._deadline
+        if is_over:
+            self.late = True
         if not self.there or is_over:
             return ""
-        result = self.ask(*words, stdin=stdin, limit=_MAX_OUTPUT)
-        self.late = self.late or result.timed_out or result.cut
-        return result.out if result.code == 0 and not result.cut else ""
+        result = self.ask(*words, stdin=stdin, limit=_MAX_HISTORY_OUTPUT)
+        if result.timed_out or result.cut:
+            self.late = True
+        if result.code != 0 or result.cut:
+            return ""
+        return result.out
 
     def files(self) -> list[str]:
-        """Return every file that is tracked, or could be."""
+        """Return every file that is tracked, or untracked but not ignored."""
         out = self._output("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         return [name for name in out.split("\0") if name]
 
-    def taken(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
-        """Return, of files that are not there, the last commit that took each away, and the path that it had then."""
-        if (
-            paths and self._deletions is None
-        ):  # everything, the newest first: much cheaper than by patterns
-            words = (
-                "log",
-                *_DIFF_OPTIONS,
-                "--no-renames",
-                "--diff-filter=D",
-                "--format=%x01%H",
-                "--name-only",
-                "-z",
-            )
-            self._deletions = []
-            commit = ""
-            for part in self._output(*words).split("\0"):
-                for name in filter(None, part.split("\n")):
-                    if name.startswith("\x01"):
-                        commit = name[1:]
-                    else:
-                        self._deletions.append((commit, name))
-        removed: dict[str, tuple[str, str]] = {}
-        for commit, path in self._deletions or () if paths else ():
-            end = path
-            while end:  # the name, or the end of it
-                if end in paths and (
-                    end not in removed or (removed[end][1] != end and path == end)
-                ):
-                    removed[end] = (commit, path)
-                end = end.partition("/")[2]
-        return removed
+    def taken(self, paths: Collection[str]) -> Mapping[str, Deletion]:
+        """Return the last deletion of each of these files that no longer exist.
+
+        A path may be the end of a longer one. A deletion of exactly this path takes precedence.
+        """
+        found: dict[str, Deletion] = {}
+        if not paths:
+            return found
+        if self._deletions is None:
+            self._deletions = self._read_deletions()
+        for deletion in self._deletions:
+            for name in _path_ends(deletion.path):
+                if name not in paths:
+                    continue
+                earlier = found.get(name)
+                is_more_exact = name == deletion.path
+                if earlier is None or (is_more_exact and earlier.path != name):
+                    found[name] = deletion
+        return found
+
+    def _read_deletions(self) -> list[Deletion]:
+        """Return all deletions, newest first: much cheaper than asking git for each path."""
+        out = self._output(
+            "log",
+            *_DIFF_OPTIONS,
+            "--no-renames",
+            "--diff-filter=D",
+            "--format=%x01%H",
+            "--name-only",
+            "-z",
+        )
+        deletions = []
+        commit = ""
+        for line in out.replace("\0", "\n").split("\n"):
+            if line.startswith(_COMMIT_MARK):
+                commit = line.removeprefix(_COMMIT_MARK)
+            elif line:
+                deletions.append(Deletion(commit, line))
+        return deletions
 
     def renames(self, commits: Iterable[str]) -> dict[tuple[str, str], str]:
-        """Return what each of these commits renamed: commit and old name to the new one."""
+        """Return the new name of each file that these commits renamed, by commit and old name."""
+        renamed: dict[tuple[str, str], str] = {}
         lines = "".join(f"{commit}\n" for commit in sorted(set(commits)))
-        words = (
+        if not lines:
+            return renamed
+        out = self._output(
             "diff-tree",
             *_DIFF_OPTIONS,
             "--stdin",
@@ -217,45 +277,52 @@ class GitHistory(Repository):
             "-M",
             "--diff-filter=R",
             "--name-status",
+            stdin=lines,
         )
-        parts = iter(self._output(*words, stdin=lines).split("\0") if lines else ())
-        renamed = dict[tuple[str, str], str]()
         commit = ""
-        for part in parts:
-            if part[:1] == "R" and part[1:].isdigit():
-                old = next(parts, "")
-                new = next(parts, "")
-                renamed[commit, old] = new
-            elif part.strip():
-                commit = part.strip().split(" ")[0]
+        fields = iter(out.split("\0"))
+        for field in fields:
+            is_rename = field.startswith("R") and field[1:].isdigit()  # with a similarity: R100
+            if is_rename:
+                old_name = next(fields, "")
+                new_name = next(fields, "")
+                renamed[commit, old_name] = new_name
+            elif field.strip():
+                commit = field.strip().split(" ")[0]
         return renamed
 
     def commits(self, hashes: Collection[str]) -> set[str]:
-        """Return those of these that are commits here."""
+        """Return those of these hashes that are commits in this repository."""
+        if not hashes:
+            return set()
         names = sorted(hashes)
         lines = "".join(f"{name}^{{commit}}\n" for name in names)
-        answers = (
-            self._output("cat-file", "--batch-check", stdin=lines).splitlines() if names else []
-        )
-        return {
-            name
-            for name, answer in zip(names, answers, strict=False)
-            if answer.split(" ")[1:2] == ["commit"]
-        }
+        answers = self._output("cat-file", "--batch-check", stdin=lines).splitlines()
+        found = set()
+        for name, answer in zip(names, answers, strict=False):
+            object_type = answer.split(" ")[1:2]
+            if object_type == ["commit"]:
+                found.add(name)
+        return found
 
     def is_shallow(self) -> bool:
-        """Return whether the repository's past was cut off."""
+        """Return whether the repository's history is truncated."""
         return self._output("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def ever(self, needle: str, path: str) -> bool:
-        """Return whether a file once had these words more or less often than before."""
-        return bool(
-            self._output(
-                "log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path
-            ).strip()
-        )
+        """Return whether any commit changed how often a text occurs in a file."""
+        words = ("log", *_DIFF_OPTIONS, "-1", "--format=%H", f"-S{needle}", "--", path)
+        return bool(self._output(*words).strip())
 
     def holding(self, word: str) -> list[str]:
-        """Return the files that have a word, whole."""
+        """Return the files that contain a whole word."""
         out = self._output("grep", "--no-textconv", "-l", "-I", "-w", "-z", "-F", "-e", word)
         return [name for name in out.split("\0") if name]
+
+
+def _path_ends(path: str) -> Iterator[str]:
+    """Yield a path, then the path without its first folder, without its first two, and so on."""
+    end = path
+    while end:
+        yield end
+        end = end.partition("/")[2]

@@ -1,8 +1,9 @@
-"""The coding agents that Ralph installs into: one row each with their files, and the events that they send.
+"""The coding agents that Ralph installs into: the files of each, and the events that it sends.
 
-What a client can do follows from its events, each with the name that our hook gets: `AfterTool` is recorded and
-answered, `beforeSubmitPrompt` only recorded, for clients that read no answer to a prompt. A new client is a row here
-and an adapter in `hooks/adapters.py` if its payloads are not Claude Code's; commands and docs follow.
+What a client can do follows from its events. Each event has the name that our hook gets:
+`AfterTool` is recorded and answered, while `beforeSubmitPrompt` is only recorded, for clients that
+do not read an answer to a prompt. To add a client, add a row here and, if its payloads differ from
+Claude Code's, an adapter in `hooks/adapters.py`. Commands and docs are derived from the table.
 """
 
 from __future__ import annotations
@@ -10,28 +11,32 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from ralph.core.errors import Refused, UsageError
 from ralph.core.json_text import dump_json
 from ralph.install.slash_commands import SLASH_COMMANDS, sign_text, slash_command
 
 Env = Mapping[str, str]
-_CLAUDE = (
-    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure PreCompact Stop SubagentStart "
-    "SubagentStop SessionEnd"
-)
+
 _TIMEOUTS = {
     "SessionStart": 15,
     "PreToolUse": 5,
     "PostToolUseFailure": 5,
     "SubagentStart": 5,
     "SessionEnd": 2,
+    "PreCompact": 20,
+    "PreCompress": 20,
+    "Stop": 20,
+    "AfterAgent": 20,
 }
-_TIMEOUTS |= dict.fromkeys(("PreCompact", "PreCompress", "Stop", "AfterAgent"), 20)
-_TIMEOUT = 10  # seconds for all other events
+"""Seconds that a host waits for a hook, by our name of the event."""
+_DEFAULT_TIMEOUT = 10  # seconds, for all other events
+_CLINE_SERVER_TIMEOUT = 60  # seconds; with its default, Cline drops a server that starts slowly
+_SCRIPT_MODE = 0o755
 _PLUGIN_FILE = Path(__file__).parents[1] / "hooks" / "opencode.js"
 
 
@@ -60,7 +65,10 @@ class InstallScope(StrEnum):
 
 
 class HookForm(StrEnum):
-    """How a client has its hooks: in groups or as entries of a JSON file, as scripts, as a plugin, or not at all."""
+    """How a client stores hooks.
+
+    They are groups or entries of a JSON file, scripts, or a plugin; some clients have none.
+    """
 
     GROUPS = "groups"
     ENTRIES = "entries"
@@ -69,99 +77,257 @@ class HookForm(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A row: `folder` in the home (or `below` a variable's), `project` in a project ("" where we write nothing there).
+# --- the table ----------------------------------------------------------------------------------
 
-    `hooks` and `servers` are files in these. A name in `names` is the client's, with ours behind a colon where that is
-    another. `keys` lead to the MCP servers; `proof` is the version that the end-to-end tests run.
-    """
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One row of the table of clients."""
 
     title: str
-    folder: str
-    project: str
-    hooks: str
-    names: str
-    servers: str
-    keys: tuple[str, ...] = ("mcpServers",)
+    folder: str  # in the user's home
+    project: str  # folder in a project; "" if we do not write there
+    hooks: str  # file of hooks in these folders; "" if the client has no hooks
+    servers: str  # file of MCP servers in these folders
+    events: Mapping[str, str] = field(default_factory=dict)  # the client's names to ours
+    keys: tuple[str, ...] = ("mcpServers",)  # lead to the MCP servers in their file
     form: HookForm = HookForm.GROUPS
-    variable: str = ""
-    below: str = ""
-    proof: str = ""
-
-    @property
-    def events(self) -> dict[str, str]:
-        """The client's events, each with our name for it."""
-        pairs = (name.partition(":") for name in self.names.split())
-        return {theirs: ours or theirs for theirs, _, ours in pairs}
+    variable: str = ""  # environment variable that replaces the home or the folder
+    below: str = ""  # the client's folder in the one that the variable names
+    proof: str = ""  # version that the end-to-end tests run
 
     @property
     def abilities(self) -> dict[str, bool]:
         """What the client can do with Ralph."""
         events = set(self.events.values())
-        injects = {"start": ("SessionStart",), "prompt": ("UserPromptSubmit", "BeforeAgent")}
-        injects["tool"] = ("PreToolUse", "AfterTool")
-        can = {place: not events.isdisjoint(names) for place, names in injects.items()}
-        return {"record": bool(events), **can, "mcp": bool(self.servers)}
+        return {
+            "record": bool(events),
+            "start": "SessionStart" in events,
+            "prompt": not events.isdisjoint(("UserPromptSubmit", "BeforeAgent")),
+            "tool": not events.isdisjoint(("PreToolUse", "AfterTool")),
+            "mcp": bool(self.servers),
+        }
 
 
-_CODEX = " ".join(
-    event for event in _CLAUDE.split() if event not in ("PostToolUseFailure", "SubagentStart")
-)
-_GEMINI = "SessionStart BeforeAgent AfterTool PreCompress AfterAgent SessionEnd"
-_PROMPTED = "SessionStart UserPromptSubmit PreCompact Stop SessionEnd"
-_AFTER_TOOL = f"{_PROMPTED} PostToolUse:AfterTool PostToolUseFailure"
-# Cline reads no answer to TaskStart: this brings the index up to date.
-_CLINE = "TaskStart:PreCompact UserPromptSubmit:beforeSubmitPrompt PostToolUse:AfterTool TaskComplete:Stop"
-_CURSOR = """sessionStart:SessionStart beforeSubmitPrompt postToolUse:AfterTool postToolUseFailure:PostToolUse
-    preCompact:PreCompact afterAgentResponse:Stop sessionEnd:SessionEnd"""
-_WINDSURF = """pre_user_prompt:beforeSubmitPrompt post_write_code:PostToolUse post_run_command:PostToolUse
-    post_mcp_tool_use:PostToolUse post_cascade_response:Stop"""
-_FILE = "settings.json"
-_XDG = "XDG_CONFIG_HOME"
+def _same_names(*events: str) -> dict[str, str]:
+    """Return events whose names are the same in the client and in our hook."""
+    return {event: event for event in events}
+
+
 CLIENTS: Mapping[Host, Client] = {
-    Host.CLAUDE: Client("Claude Code", ".claude", ".claude", _FILE, _CLAUDE, ".claude.json",
-        variable="CLAUDE_CONFIG_DIR", proof="2.1.325"),
-    Host.CODEX: Client("Codex", ".codex", ".codex", "hooks.json", _CODEX, "config.toml", (),
-        variable="CODEX_HOME", proof="0.166.0"),
-    Host.GEMINI: Client("Gemini CLI", ".gemini", ".gemini", _FILE, _GEMINI, _FILE,
-        variable="GEMINI_CLI_HOME", below=".gemini", proof="0.61.0"),
-    Host.OPENCODE: Client("OpenCode", ".config/opencode", ".opencode", "plugins/ralph.js",
-        f"{_PROMPTED} AfterTool PostToolUse", "opencode.json", ("mcp",), HookForm.PLUGIN, _XDG, "opencode", "1.18.33"),
-    Host.QWEN: Client("Qwen Code", ".qwen", ".qwen", _FILE, _AFTER_TOOL, _FILE, variable="QWEN_HOME", proof="0.24.4"),
-    Host.COPILOT: Client("Copilot CLI", ".copilot", ".github", "hooks/ralph.json", _AFTER_TOOL, "mcp-config.json",
-        variable="COPILOT_HOME", proof="1.0.102"),
-    Host.CLINE: Client("Cline CLI", ".cline", "", "hooks/TaskComplete", _CLINE, "data/settings/cline_mcp_settings.json",
-        form=HookForm.SCRIPTS, proof="3.0.65"),
-    Host.CURSOR: Client("Cursor", ".cursor", ".cursor", "hooks.json", _CURSOR, "mcp.json", form=HookForm.ENTRIES),
-    Host.WINDSURF: Client("Windsurf", ".codeium/windsurf", "", "hooks.json", _WINDSURF, "mcp_config.json",
-        form=HookForm.ENTRIES),
-    Host.ZED: Client("Zed", ".config/zed", "", "", "", _FILE, ("context_servers",), HookForm.NONE, _XDG, "zed"),
-    Host.VSCODE: Client("VS Code", ".config/Code/User", ".vscode", "", "", "mcp.json", ("servers",), HookForm.NONE,
-        _XDG, "Code/User"),
-}  # fmt: skip
+    Host.CLAUDE: Client(
+        title="Claude Code",
+        folder=".claude",
+        project=".claude",
+        hooks="settings.json",
+        servers=".claude.json",
+        events=_same_names(
+            "SessionStart",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "PreCompact",
+            "Stop",
+            "SubagentStart",
+            "SubagentStop",
+            "SessionEnd",
+        ),
+        variable="CLAUDE_CONFIG_DIR",
+        proof="2.1.325",
+    ),
+    Host.CODEX: Client(
+        title="Codex",
+        folder=".codex",
+        project=".codex",
+        hooks="hooks.json",
+        servers="config.toml",
+        events=_same_names(
+            "SessionStart",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PostToolUse",
+            "PreCompact",
+            "Stop",
+            "SubagentStop",
+            "SessionEnd",
+        ),
+        keys=(),
+        variable="CODEX_HOME",
+        proof="0.166.0",
+    ),
+    Host.GEMINI: Client(
+        title="Gemini CLI",
+        folder=".gemini",
+        project=".gemini",
+        hooks="settings.json",
+        servers="settings.json",
+        events=_same_names(
+            "SessionStart",
+            "BeforeAgent",
+            "AfterTool",
+            "PreCompress",
+            "AfterAgent",
+            "SessionEnd",
+        ),
+        variable="GEMINI_CLI_HOME",
+        below=".gemini",
+        proof="0.61.0",
+    ),
+    Host.OPENCODE: Client(
+        title="OpenCode",
+        folder=".config/opencode",
+        project=".opencode",
+        hooks="plugins/ralph.js",
+        servers="opencode.json",
+        events=_same_names(
+            "SessionStart",
+            "UserPromptSubmit",
+            "PreCompact",
+            "Stop",
+            "SessionEnd",
+            "AfterTool",
+            "PostToolUse",
+        ),
+        keys=("mcp",),
+        form=HookForm.PLUGIN,
+        variable="XDG_CONFIG_HOME",
+        below="opencode",
+        proof="1.18.33",
+    ),
+    Host.QWEN: Client(
+        title="Qwen Code",
+        folder=".qwen",
+        project=".qwen",
+        hooks="settings.json",
+        servers="settings.json",
+        events={
+            "SessionStart": "SessionStart",
+            "UserPromptSubmit": "UserPromptSubmit",
+            "PreCompact": "PreCompact",
+            "Stop": "Stop",
+            "SessionEnd": "SessionEnd",
+            "PostToolUse": "AfterTool",
+            "PostToolUseFailure": "PostToolUseFailure",
+        },
+        variable="QWEN_HOME",
+        proof="0.24.4",
+    ),
+    Host.COPILOT: Client(
+        title="Copilot CLI",
+        folder=".copilot",
+        project=".github",
+        hooks="hooks/ralph.json",
+        servers="mcp-config.json",
+        events={
+            "SessionStart": "SessionStart",
+            "UserPromptSubmit": "UserPromptSubmit",
+            "PreCompact": "PreCompact",
+            "Stop": "Stop",
+            "SessionEnd": "SessionEnd",
+            "PostToolUse": "AfterTool",
+            "PostToolUseFailure": "PostToolUseFailure",
+        },
+        variable="COPILOT_HOME",
+        proof="1.0.102",
+    ),
+    Host.CLINE: Client(
+        title="Cline CLI",
+        folder=".cline",
+        project="",
+        hooks="hooks/TaskComplete",
+        servers="data/settings/cline_mcp_settings.json",
+        events={
+            # Cline does not read an answer to TaskStart, so it only updates the index.
+            "TaskStart": "PreCompact",
+            "UserPromptSubmit": "beforeSubmitPrompt",
+            "PostToolUse": "AfterTool",
+            "TaskComplete": "Stop",
+        },
+        form=HookForm.SCRIPTS,
+        proof="3.0.65",
+    ),
+    Host.CURSOR: Client(
+        title="Cursor",
+        folder=".cursor",
+        project=".cursor",
+        hooks="hooks.json",
+        servers="mcp.json",
+        events={
+            "sessionStart": "SessionStart",
+            "beforeSubmitPrompt": "beforeSubmitPrompt",
+            "postToolUse": "AfterTool",
+            "postToolUseFailure": "PostToolUse",
+            "preCompact": "PreCompact",
+            "afterAgentResponse": "Stop",
+            "sessionEnd": "SessionEnd",
+        },
+        form=HookForm.ENTRIES,
+    ),
+    Host.WINDSURF: Client(
+        title="Windsurf",
+        folder=".codeium/windsurf",
+        project="",
+        hooks="hooks.json",
+        servers="mcp_config.json",
+        events={
+            "pre_user_prompt": "beforeSubmitPrompt",
+            "post_write_code": "PostToolUse",
+            "post_run_command": "PostToolUse",
+            "post_mcp_tool_use": "PostToolUse",
+            "post_cascade_response": "Stop",
+        },
+        form=HookForm.ENTRIES,
+    ),
+    Host.ZED: Client(
+        title="Zed",
+        folder=".config/zed",
+        project="",
+        hooks="",
+        servers="settings.json",
+        keys=("context_servers",),
+        form=HookForm.NONE,
+        variable="XDG_CONFIG_HOME",
+        below="zed",
+    ),
+    Host.VSCODE: Client(
+        title="VS Code",
+        folder=".config/Code/User",
+        project=".vscode",
+        hooks="",
+        servers="mcp.json",
+        keys=("servers",),
+        form=HookForm.NONE,
+        variable="XDG_CONFIG_HOME",
+        below="Code/User",
+    ),
+}
 
 
 def client_rows(env: Env) -> list[dict[str, object]]:
-    """Return each client with its folder, what it can do, and the version that is tested; null: it is not run."""
+    """Return each client with its folder, what it can do, and the tested version.
+
+    `tested` is None for a client that the tests do not run.
+    """
     rows: list[dict[str, object]] = []
     for host, client in CLIENTS.items():
-        folder = host_folder(host, InstallScope.USER, Path(), env)
-        row = {
+        row: dict[str, object] = {
             "host": host.value,
             "client": client.title,
-            "folder": str(folder),
+            "folder": str(host_folder(host, InstallScope.USER, Path(), env)),
             "found": is_there(host, env),
+            **client.abilities,
+            "tested": client.proof or None,
         }
-        rows.append({**row, **client.abilities, "tested": client.proof or None})
+        rows.append(row)
     return rows
 
 
-# --- files ------------------------------------------------------------------------------------------
+# --- where a client's files are -----------------------------------------------------------------
 
 
 def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
-    """Return the client's folder: the user's, or the project's."""
+    """Return the client's folder: the user's or the project's."""
     client = CLIENTS[host]
     if scope is not InstallScope.USER:
         return root / client.project
@@ -171,17 +337,24 @@ def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
 
 
 def folder_in(env: Env, variable: str) -> Path:
-    """Return the folder that a variable names; UsageError where it names none."""
+    """Return the folder that an environment variable names.
+
+    Raises UsageError if its value is not an absolute path.
+    """
     folder = env.get(variable) or ""
     if not Path(folder).is_absolute():
         raise UsageError(
-            f"{variable} names no folder: {folder!r}", hint=f"set {variable} to an absolute path"
+            f"{variable} is not an absolute path: {folder!r}",
+            hint=f"set {variable} to an absolute path",
         )
     return Path(folder)
 
 
 def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
-    """Return the file of hooks, or of MCP servers where there are none; UsageError for a scope that is not there."""
+    """Return the file of hooks, or of MCP servers if the client has no hooks.
+
+    Raises UsageError for a scope that the client does not have.
+    """
     client = CLIENTS[host]
     if scope is InstallScope.LOCAL and host is not Host.CLAUDE:
         raise UsageError(
@@ -189,137 +362,190 @@ def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path
         )
     if scope is InstallScope.PROJECT and not client.project:
         raise UsageError(
-            f"Ralph writes no project settings of {client.title}", hint="use --scope user"
+            f"Ralph does not write project settings for {client.title}", hint="use --scope user"
         )
     if not client.hooks:
-        return servers_file(host, scope, root, env)[0]
+        return servers_file(host, scope, root, env).path
     folder = host_folder(host, scope, root, env)
-    return folder / ("settings.local.json" if scope is InstallScope.LOCAL else client.hooks)
+    if scope is InstallScope.LOCAL:
+        return folder / "settings.local.json"
+    return folder / client.hooks
 
 
-def servers_file(
-    host: Host, scope: InstallScope, root: Path, env: Env
-) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of MCP servers and the keys that lead to them (none for Codex: its file is TOML)."""
+class ServersFile(NamedTuple):
+    """A client's file of MCP servers and the keys that lead to them.
+
+    Codex has no keys, because its file is TOML.
+    """
+
+    path: Path
+    keys: tuple[str, ...]
+
+
+def servers_file(host: Host, scope: InstallScope, root: Path, env: Env) -> ServersFile:
+    """Return the file of MCP servers and the keys that lead to them."""
     client = CLIENTS[host]
+    if host is Host.CLAUDE:
+        return _claude_servers_file(scope, root, env)
     is_project = scope is InstallScope.PROJECT
     folder = host_folder(host, scope, root, env)
-    if is_project and host is Host.CLAUDE:
-        return root / ".mcp.json", client.keys
     if is_project and host is Host.COPILOT:
-        return folder / "mcp.json", client.keys
+        return ServersFile(folder / "mcp.json", client.keys)
     if host is Host.OPENCODE:
-        folder = root if is_project else folder
-        commented = folder / "opencode.jsonc"
-        return commented if commented.is_file() else folder / client.servers, client.keys
-    if host is not Host.CLAUDE:
-        return folder / client.servers, client.keys
-    folder = (
-        host_folder(host, InstallScope.USER, root, env)
-        if env.get(client.variable)
-        else folder_in(env, "HOME")
-    )
-    return folder / client.servers, client.keys if scope is InstallScope.USER else (
-        "projects",
-        str(root),
-        *client.keys,
-    )
+        if is_project:
+            folder = root
+        with_comments = folder / "opencode.jsonc"
+        if with_comments.is_file():
+            return ServersFile(with_comments, client.keys)
+    return ServersFile(folder / client.servers, client.keys)
 
 
-def installed_at(
-    host: Host, scope: InstallScope, settings: Path, env: Env
-) -> tuple[Path, dict[str, str]]:
-    """Return the project and the environment with which `settings_file` gives this file."""
+def _claude_servers_file(scope: InstallScope, root: Path, env: Env) -> ServersFile:
+    client = CLIENTS[Host.CLAUDE]
+    if scope is InstallScope.PROJECT:
+        return ServersFile(root / ".mcp.json", client.keys)
+    if env.get(client.variable):
+        folder = host_folder(Host.CLAUDE, InstallScope.USER, root, env)
+    else:
+        folder = folder_in(env, "HOME")
+    keys = client.keys
+    if scope is InstallScope.LOCAL:
+        keys = ("projects", str(root), *client.keys)
+    return ServersFile(folder / client.servers, keys)
+
+
+class InstalledPlace(NamedTuple):
+    """A project and an environment, as arguments for `settings_file`."""
+
+    root: Path
+    env: dict[str, str]
+
+
+def installed_at(host: Host, scope: InstallScope, settings: Path, env: Env) -> InstalledPlace:
+    """Return the project and the environment with which `settings_file` returns this file."""
     client = CLIENTS[host]
-    folder = settings.parents[len(Path(client.hooks or client.servers).parts) - 1]
+    folder = _folder_above(settings, client.hooks or client.servers)
     if scope is not InstallScope.USER:
-        return folder.parents[len(Path(client.project).parts) - 1], {**env}
-    name, below = (client.variable, client.below) if client.variable else ("HOME", client.folder)
-    return folder.parent, {
-        **env,
-        name: str(folder.parents[len(Path(below).parts) - 1] if below else folder),
-    }
+        return InstalledPlace(_folder_above(folder, client.project), {**env})
+    if client.variable:
+        variable = client.variable
+        below = client.below
+    else:
+        variable = "HOME"
+        below = client.folder
+    named_folder = _folder_above(folder, below)
+    return InstalledPlace(folder.parent, {**env, variable: str(named_folder)})
+
+
+def _folder_above(path: Path, relative: str) -> Path:
+    """Return the folder in which `path` has this relative path."""
+    levels = len(Path(relative).parts)
+    if levels == 0:
+        return path
+    return path.parents[levels - 1]
 
 
 def is_there(host: Host, env: Env) -> bool:
-    """Return whether the user has this client: its settings folder, or its program on the PATH."""
+    """Return whether the user has this client: its settings folder or its program on the PATH."""
     folder = host_folder(host, InstallScope.USER, Path(), env)
     program = "code" if host is Host.VSCODE else host.value
     return folder.is_dir() or shutil.which(program, path=env.get("PATH", "")) is not None
 
 
-# --- entries and files of ours ----------------------------------------------------------------------
+# --- our entries and files ----------------------------------------------------------------------
 
 
 def hook_settings(host: Host, launcher: Path) -> dict[str, object]:
-    """Return the hooks for the client's settings, by event: one line that a person can read before they trust it."""
-    program = str(launcher)
+    """Return the hooks for the client's settings, by event.
+
+    Each hook is one short command, so that a person can read it before they trust it. Raises
+    Refused if the client would misread the launcher's path.
+    """
     client = CLIENTS[host]
-    if host is Host.GEMINI and "$" in program:
-        hint = "set XDG_STATE_HOME to a folder without `$` in its name; nothing was written"
-        raise Refused(f"{program}: Gemini would read the `$` in this path as a variable", hint=hint)
+    if host is Host.GEMINI and "$" in str(launcher):
+        raise Refused(
+            f"{launcher}: Gemini would read the `$` in this path as a variable",
+            hint="set XDG_STATE_HOME to a folder without `$` in its name; nothing was written",
+        )
     settings: dict[str, object] = {}
-    for event, ours in (
-        client.events.items() if client.form in (HookForm.GROUPS, HookForm.ENTRIES) else ()
-    ):
-        command = shlex.join([program, host.value, ours])
-        seconds = _TIMEOUTS.get(ours, _TIMEOUT)
-        hook: dict[str, object] = {"type": "command", "command": command, "timeout": seconds}
-        if (
-            host is Host.CLAUDE
-        ):  # it starts a program with arguments; the others pass a string to a shell
-            hook = {
-                "type": "command",
-                "command": program,
-                "args": [host.value, ours],
-                "timeout": seconds,
-            }
-        elif host is Host.GEMINI:
-            hook = {
-                "type": "command",
-                "name": "ralph",
-                "command": command,
-                "timeout": seconds * 1000,
-            }
-        elif host is Host.WINDSURF:
-            hook = {"command": command, "show_output": False}
-        settings[event] = hook if client.form is HookForm.ENTRIES else {"hooks": [hook]}
+    if client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
+        return settings
+    for event, our_event in client.events.items():
+        hook = _hook_entry(host, launcher, our_event)
+        if client.form is HookForm.GROUPS:
+            settings[event] = {"hooks": [hook]}
+        else:
+            settings[event] = hook
     return settings
 
 
+def _hook_entry(host: Host, launcher: Path, event: str) -> dict[str, object]:
+    seconds = _TIMEOUTS.get(event, _DEFAULT_TIMEOUT)
+    if host is Host.CLAUDE:  # starts a program with arguments; the others use a shell
+        return {
+            "type": "command",
+            "command": str(launcher),
+            "args": [host.value, event],
+            "timeout": seconds,
+        }
+    command = shlex.join([str(launcher), host.value, event])
+    if host is Host.GEMINI:
+        milliseconds = seconds * 1000
+        return {"type": "command", "name": "ralph", "command": command, "timeout": milliseconds}
+    if host is Host.WINDSURF:
+        return {"command": command, "show_output": False}
+    return {"type": "command", "command": command, "timeout": seconds}
+
+
 def server_entry(host: Host, ralph: Path) -> dict[str, object]:
-    """Return the entry of our MCP server, as the client has it."""
-    words = ["mcp", "serve"]
+    """Return the entry of our MCP server in the form that the client expects."""
+    arguments = ["mcp", "serve"]
     if host is Host.OPENCODE:
-        return {"type": "local", "command": [str(ralph), *words], "enabled": True}
-    entry: dict[str, object] = {"command": str(ralph), "args": words}
+        return {"type": "local", "command": [str(ralph), *arguments], "enabled": True}
+    entry: dict[str, object] = {"command": str(ralph), "args": arguments}
     if host is Host.COPILOT:
         return {"type": "local", **entry, "tools": ["*"]}
-    if host is Host.CLINE:  # without it, a server that takes a moment to start is left out
-        return {**entry, "timeout": 60}
-    return {"type": "stdio", **entry} if host in (Host.CLAUDE, Host.VSCODE) else entry
+    if host is Host.CLINE:
+        return {**entry, "timeout": _CLINE_SERVER_TIMEOUT}
+    if host in (Host.CLAUDE, Host.VSCODE):
+        return {"type": "stdio", **entry}
+    return entry
 
 
-def own_files(
-    host: Host, folder: Path, hook: Path, ralph: Path
-) -> dict[Path, tuple[str, str, int | None]]:
-    """Return the files of ours in a client's folder: path, then text, what it is, and its mode."""
+class OwnFile(NamedTuple):
+    """A file that is entirely ours; `mode` is None for the usual permissions."""
+
+    text: str
+    name: str
+    mode: int | None = None
+
+
+def own_files(host: Host, folder: Path, hook: Path, ralph: Path) -> dict[Path, OwnFile]:
+    """Return the files that are entirely ours in a client's folder, by path."""
     client = CLIENTS[host]
     if host is Host.CLAUDE:
-        texts = {name: slash_command(name, shlex.quote(str(ralph))) for name in SLASH_COMMANDS}
-        return {
-            folder / f"commands/{name}.md": (sign_text(text), f"/{name}", None)
-            for name, text in texts.items()
-        }
+        return _slash_command_files(folder, ralph)
     if client.form is HookForm.PLUGIN:
-        text = _PLUGIN_FILE.read_text(encoding="utf-8").replace('"LAUNCHER"', dump_json(str(hook)))
-        return {folder / client.hooks: (sign_text(text, host, "//"), "the plugin", None)}
-    if client.form is not HookForm.SCRIPTS:
-        return {}
-    commands = {event: shlex.join([str(hook), host, ours]) for event, ours in client.events.items()}
-    scripts = {
-        event: sign_text(f"#!/bin/sh\nexec {command}\n", host)
-        for event, command in commands.items()
-    }
-    parent = (folder / client.hooks).parent
-    return {parent / event: (text, f"hook {event}", 0o755) for event, text in scripts.items()}
+        source = _PLUGIN_FILE.read_text(encoding="utf-8")
+        text = sign_text(source.replace('"LAUNCHER"', dump_json(str(hook))), host, "//")
+        return {folder / client.hooks: OwnFile(text, "plugin")}
+    if client.form is HookForm.SCRIPTS:
+        return _hook_scripts(host, (folder / client.hooks).parent, hook)
+    return {}
+
+
+def _slash_command_files(folder: Path, ralph: Path) -> dict[Path, OwnFile]:
+    own: dict[Path, OwnFile] = {}
+    for name in SLASH_COMMANDS:
+        text = sign_text(slash_command(name, shlex.quote(str(ralph))))
+        own[folder / f"commands/{name}.md"] = OwnFile(text, f"/{name}")
+    return own
+
+
+def _hook_scripts(host: Host, folder: Path, hook: Path) -> dict[Path, OwnFile]:
+    own: dict[Path, OwnFile] = {}
+    for event, our_event in CLIENTS[host].events.items():
+        command = shlex.join([str(hook), host, our_event])
+        text = sign_text(f"#!/bin/sh\nexec {command}\n", host)
+        own[folder / event] = OwnFile(text, f"hook {event}", _SCRIPT_MODE)
+    return own

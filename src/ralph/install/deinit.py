@@ -1,13 +1,14 @@
-"""`ralph deinit`: remove what Ralph made in a project, its state and its entries in the project's agent settings.
+"""Remove from a project what Ralph created in it: `ralph deinit`.
 
-The plan names every file and folder before anything goes. A file that Ralph did not make stays and is named, and so
-does a `ralph.yml` with settings of another program. What git has committed stays in its history.
+This includes Ralph's state and its entries in the project's agent settings. The plan names every
+file and folder before anything is removed. Files that Ralph did not create stay and are named, and
+so does a `ralph.yml` with settings of another program. Git's history keeps what was committed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,12 +25,15 @@ from ralph.loop import runs
 from ralph.storage import files
 from ralph.tasks import worktree
 
-_TREES = ("tasks", "features", "local", "log", "cache")
-"""Folders in `.ralph` that are Ralph's with everything in them."""
+_OWNED_FOLDERS = ("tasks", "features", "local", "log", "cache")
+"""Folders in `.ralph` that belong to Ralph with everything in them."""
 
 
 class DeinitPlan(NamedTuple):
-    """What goes: files, whole folders, folders that are empty then, and edits; `stays`: what does not, and why."""
+    """What would be removed: files, whole folders (`trees`) and entries in other files.
+
+    `stays` lists what is not removed, with the reasons.
+    """
 
     root: Path
     files: tuple[Path, ...]
@@ -39,94 +43,118 @@ class DeinitPlan(NamedTuple):
 
     @property
     def changes(self) -> list[tuple[Path, str]]:
-        """Each path, and what happens to it."""
-        counts = [(tree, sum(path.is_file() for path in tree.rglob("*"))) for tree in self.trees]
-        trees = [(tree, f"removed with {count} file(s)") for tree, count in counts]
-        edits = [(Path(path), what) for path, what in self.edits.changes]
-        return [*((path, "removed") for path in self.files), *trees, *edits]
+        """Each path and what would happen to it."""
+        changes = [(path, "would be removed") for path in self.files]
+        for tree in self.trees:
+            count = sum(1 for path in tree.rglob("*") if path.is_file())
+            changes.append((tree, f"would be removed with {count} file(s)"))
+        for edit in self.edits.edits:
+            if edit.after is None:
+                changes.append((edit.path, "would be removed"))
+            else:
+                changes.append((edit.path, f"would be changed ({edit.what})"))
+        for folder in self.edits.folders:
+            changes.append((folder, "would be removed (empty)"))
+        return changes
 
 
 def plan_deinit(root: Path, env: Mapping[str, str]) -> DeinitPlan:
-    """Return what would go; an error in a worktree, while a loop runs, and where worktrees of tasks are."""
-    main = paths.main_checkout(root)
-    if main != root:
-        raise UsageError(f"{root}: is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
-    running = runs.living(root)
-    trees = root / worktree.FOLDER
-    if running:
-        raise Conflict(
-            f"{running[0].id} is running here", hint="`ralph loop stop` ends it after its iteration"
-        )
-    if trees.is_dir() and any(trees.iterdir()):
-        hint = "`ralph task merge ID` or `ralph task drop ID` first: they may hold work that is not merged"
-        raise Conflict(f"{trees}: there are worktrees of tasks", hint=hint)
-    stays = list[tuple[Path, str]]()
-    ours = {name.partition(".")[0] for name in config.BY_NAME}
-    own = [path for path in _own_files(root) if os.path.lexists(path) and _is_inside(path, root)]
-    for path in filter(os.path.lexists, (paths.config_file(root), paths.local_config_file(root))):
-        try:
-            foreign = [
-                name
-                for name in parse_yaml(files.read(path) or "", path.name).entries
-                if name not in ours
-            ]
-            why = f"it has settings of another program: {', '.join(foreign)}" if foreign else ""
-        except RalphError as error:
-            why = f"it cannot be read: {error.message}"
-        if why:
-            stays.append((path, why))
-        own += [] if why else [path]
-    boundaries = (root, paths.state_boundary(root))
-    folders = dict.fromkeys([*(paths.ralph_folder(root) / name for name in _TREES), _home(root)])
-    there = [
-        each
-        for each in folders
-        if each.is_dir() and any(_is_inside(each, top) for top in boundaries)
-    ]
-    gone = [each for each in there if not each.is_symlink()]
-    own += [each for each in there if each.is_symlink()]
-    if not (own or gone):
+    """Plan what to remove from a project.
+
+    Raises UsageError in a worktree, Conflict while a loop runs or a task has a worktree, and
+    NotFound if Ralph created nothing here.
+    """
+    _check_removable(root)
+    removed_files = []
+    for path in _created_files(root):
+        if os.path.lexists(path) and _is_inside(path, root):
+            removed_files.append(path)
+    stays: list[tuple[Path, str]] = []
+    for path in (paths.config_file(root), paths.local_config_file(root)):
+        if not os.path.lexists(path):
+            continue
+        reason = _reason_to_keep(path)
+        if reason:
+            stays.append((path, reason))
+        else:
+            removed_files.append(path)
+    trees = []
+    for folder in _owned_folders(root):
+        if folder.is_symlink():
+            removed_files.append(folder)  # only the link: what it leads to stays
+        else:
+            trees.append(folder)
+    if not removed_files and not trees:
         raise NotFound(
-            f"{root}: there is nothing of Ralph's",
+            f"{root}: nothing here was created by Ralph",
             hint="run it in a project, or name one with --root",
         )
-    stays += _foreign_files(root, {*own, *gone})
-    installed = [each.target for each in find_installed(root, env) if each.target is not None]
-    targets = [target for target in installed if target.scope is not InstallScope.USER]
-    hosts = plan_uninstall(*targets) if targets else InstallPlan(())
-    own_edits = (*_exclude_edit(root), *repository_edits(root, attributes=True))
-    edits = InstallPlan((*hosts.edits, *own_edits), hosts.folders, hosts.notes)
-    return DeinitPlan(root, tuple(own), tuple(gone), edits, tuple(stays))
+    stays += _remaining_files(root, {*removed_files, *trees})
+    edits = _plan_edits(root, env)
+    return DeinitPlan(root, tuple(removed_files), tuple(trees), edits, tuple(stays))
 
 
 def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
-    """Remove what a plan names, the folders that are empty then, and what is trusted in this project."""
+    """Apply a plan, remove the folders that are then empty, and revoke all trust."""
     apply_plan(plan.edits)
     for tree in plan.trees:
         files.remove_tree(tree)
     for path in plan.files:
         files.delete(path)
     ralph = paths.ralph_folder(plan.root)
-    knowledge = paths.knowledge_folder(plan.root)
-    empty = [ralph / "agent", knowledge, ralph, plan.root / ".agent", plan.root / worktree.FOLDER]
-    empty += [
+    possibly_empty = (
+        ralph / "agent",
+        paths.knowledge_folder(plan.root),
+        ralph,
+        plan.root / ".agent",
+        plan.root / worktree.FOLDER,
         paths.skills_folder(plan.root),
         paths.claude_folder(plan.root),
-        _home(plan.root).parent,
-    ]
-    for folder in empty:
+        _project_state(plan.root).parent,
+    )
+    for folder in possibly_empty:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             files.remove_folder(folder)
     project.revoke_trust(plan.root, env)
 
 
-def _home(root: Path) -> Path:
-    """Return the folder with the project's state of every machine."""
-    return Path(paths.location(root).home)
+def _check_removable(root: Path) -> None:
+    """Raise UsageError in a worktree, and Conflict while a loop runs or a task has a worktree."""
+    main = paths.main_checkout(root)
+    if main != root:
+        raise UsageError(f"{root} is a worktree of {main}", hint=f"run `ralph deinit` in {main}")
+    running = runs.living(root)
+    if running:
+        raise Conflict(
+            f"{running[0].id} is running here",
+            hint="`ralph loop stop` ends it after its current iteration",
+        )
+    worktrees = root / worktree.FOLDER
+    if worktrees.is_dir() and any(worktrees.iterdir()):
+        raise Conflict(
+            f"{worktrees} contains worktrees of tasks, which may hold unmerged work",
+            hint="run `ralph task merge ID` or `ralph task drop ID` for each first",
+        )
 
 
-def _own_files(root: Path) -> Iterator[Path]:
-    """Yield the files that Ralph may have made outside of its folders, their backups, and what killed writers left."""
+def _reason_to_keep(config_file: Path) -> str:
+    """Return why a config file must stay; "" if all its settings are ours."""
+    our_sections = {name.partition(".")[0] for name in config.BY_NAME}
+    try:
+        entries = parse_yaml(files.read(config_file) or "", config_file.name).entries
+    except RalphError as error:
+        return f"it cannot be read: {error.message}"
+    foreign = [name for name in entries if name not in our_sections]
+    if foreign:
+        return f"it has settings of another program: {', '.join(foreign)}"
+    return ""
+
+
+def _created_files(root: Path) -> Iterator[Path]:
+    """Yield the files that Ralph may have created outside the folders that it owns.
+
+    These are its files, their backups, and the leftovers of killed processes.
+    """
     ralph = paths.ralph_folder(root)
     written = [
         *paths.memories_files(root),
@@ -136,51 +164,86 @@ def _own_files(root: Path) -> Iterator[Path]:
     for path in written:
         yield path
         yield from sorted(path.parent.glob(f"{path.name}.bak*"))
-    yield from (paths.scratchpad(root), paths.gitignore(root), paths.index_link(root))
+    yield paths.scratchpad(root)
+    yield paths.gitignore(root)
+    yield paths.index_link(root)
     yield from sorted((*ralph.glob("ralph.db-*"), *paths.knowledge_folder(root).glob("*.md*")))
     for folder in sorted({path.parent for path in written}):
-        yield from (folder / files.LOCK_NAME, *files.leftovers(folder))
+        yield folder / files.LOCK_NAME
+        yield from files.leftovers(folder)
+
+
+def _owned_folders(root: Path) -> Iterator[Path]:
+    """Yield the existing folders that belong to Ralph with everything in them."""
+    boundaries = (root, paths.state_boundary(root))
+    candidates = [paths.ralph_folder(root) / name for name in _OWNED_FOLDERS]
+    candidates.append(_project_state(root))
+    for folder in dict.fromkeys(candidates):
+        if folder.is_dir() and any(_is_inside(folder, top) for top in boundaries):
+            yield folder
+
+
+def _project_state(root: Path) -> Path:
+    """Return the folder with the project's state of every machine."""
+    return Path(paths.location(root).home)
 
 
 def _is_inside(path: Path, top: Path) -> bool:
-    """Return whether a file or link is in a folder, whatever links lead there."""
+    """Return whether a file or link is in a folder, after resolving the links that lead to it."""
     return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(top))
 
 
-def _foreign_files(root: Path, gone: set[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield what stays in Ralph's folders, and the files of the project that Ralph has written into."""
+def _remaining_files(root: Path, removed: Collection[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield what stays in Ralph's folders, and files of the project that Ralph wrote into."""
     ralph = paths.ralph_folder(root)
     folders = (root / ".agent", ralph, ralph / "agent", paths.knowledge_folder(root))
     for folder in folders:
         if folder.is_symlink():
-            yield folder, "it is a link"
+            yield folder, "it is a symbolic link"
         elif folder.is_dir():
-            rest = sorted(
-                path for path in folder.iterdir() if path not in gone and path not in folders
-            )
-            yield from ((path, "Ralph did not make it") for path in rest)
+            for path in sorted(folder.iterdir()):
+                if path not in removed and path not in folders:
+                    yield path, "Ralph did not create it"
     for name in ("AGENTS.md", "CLAUDE.md"):
         if REGION_START in (files.read(root / name) or ""):
-            yield (
-                root / name,
-                f"the lines from `{REGION_START}` on are yours since they were promoted",
-            )
+            reason = f"the promoted lines after `{REGION_START}` are yours"
+            yield root / name, reason
+
+
+def _plan_edits(root: Path, env: Mapping[str, str]) -> InstallPlan:
+    """Plan the changes of files that are not ours: agent settings and git's files."""
+    targets = []
+    for installed in find_installed(root, env):
+        target = installed.target
+        if target is not None and target.scope is not InstallScope.USER:
+            targets.append(target)
+    hosts = InstallPlan(())
+    if targets:
+        hosts = plan_uninstall(*targets)
+    git_edits = (*_exclude_edit(root), *repository_edits(root, attributes=True))
+    return InstallPlan((*hosts.edits, *git_edits), hosts.folders, hosts.notes)
 
 
 def _exclude_edit(root: Path) -> Iterator[FileEdit]:
-    """Yield the change of git's list of what this clone ignores: without the lines that Ralph added."""
-    names = [paths.local_config_file(root), root / worktree.FOLDER]
-    names += [path.with_name(f"{path.name}.bak") for path in _own_files(root)]
-    entries = [entry for name in names if (entry := paths.git_exclude(name)) is not None]
-    if not entries:
+    """Yield the change that removes our lines from git's list of files ignored in this clone."""
+    ignored = [paths.local_config_file(root), root / worktree.FOLDER]
+    for path in _created_files(root):
+        ignored.append(path.with_name(f"{path.name}.bak"))
+    exclude_file = None
+    our_lines = set()
+    for path in ignored:
+        entry = paths.git_exclude(path)
+        if entry is None:
+            continue
+        file, pattern = entry
+        exclude_file = exclude_file or file
+        our_lines |= {pattern, f"{pattern}*"}
+    if exclude_file is None:
         return
-    path = entries[0][0]
-    lines = {line for _, pattern in entries for line in (pattern, f"{pattern}*")}
-    before = files.read(path)
-    after = "".join(
-        line
-        for line in (before or "").splitlines(keepends=True)
-        if line.rstrip("\r\n") not in lines
-    )
-    if before is not None and after != before:
-        yield FileEdit(path, before, after, "without the lines of Ralph")
+    before = files.read(exclude_file)
+    if before is None:
+        return
+    lines = before.splitlines(keepends=True)
+    after = "".join(line for line in lines if line.rstrip("\r\n") not in our_lines)
+    if after != before:
+        yield FileEdit(exclude_file, before, after, "Ralph's lines removed")

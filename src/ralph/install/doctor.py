@@ -1,7 +1,8 @@
-"""`ralph doctor` and `ralph status`: problems in a project's files and hooks, repairs, and the project in numbers.
+"""Find and repair problems in a project's files and hooks, and report the project's status.
 
-Every file that Ralph knows is read through its codec, which reports its Problems; then come the checks that no codec
-can make. `fix` keeps a backup of every file whose text it changes. `project_status` leaves nothing behind.
+This is what `ralph doctor` and `ralph status` do. Every file that Ralph knows is read through its
+codec, which reports its problems. Checks that no codec can make come after that. `fix` backs up
+every file whose text it changes. `project_status` writes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,12 +38,16 @@ from ralph.privacy import privacy
 from ralph.recall import usage
 from ralph.search import index
 from ralph.storage import files, forgotten
+from ralph.storage.changes import ReadLog
 from ralph.storage.files import missing_lines
 from ralph.storage.library import Collection, Library
 from ralph.storage.sources import Format, log_folders, parse_source, scan_logs, sources
 from ralph.tasks import worktree
 
-_FIXABLE = [
+Parser = Callable[[str], Any]
+"""Parses the text of a file; the result has `problems`."""
+
+_FIXABLE_CODES = (
     "duplicate-id",
     "leftover",
     "permissions",
@@ -52,25 +56,36 @@ _FIXABLE = [
     "host-entry",
     "merge-driver",
     "merge",
-]
-_SKIPPED = [
-    ".git",
-    "node_modules",
-    ".venv",
-    "venv",
-    ".worktrees",
-    "__pycache__",
-    "target",
-    "dist",
-    "build",
-    ".tox",
-]
+)
+_LEVELS = ("error", "warning", "note")  # most severe first
+_SKIPPED_FOLDERS = frozenset(
+    {
+        ".git",
+        "node_modules",
+        ".venv",
+        "venv",
+        ".worktrees",
+        "__pycache__",
+        "target",
+        "dist",
+        "build",
+        ".tox",
+    }
+)
 """Folders that are not searched for a second store."""
-_MAX_FOLDERS = 20_000
-_LEVELS = ["error", "warning", "note"]
-_ENTRY = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
-_MARKER = re.compile("^<<<<<<< ", re.MULTILINE)
-_MARKERS = re.compile(r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE)
+_MAX_SEARCHED_FOLDERS = 20_000
+_STORE_FILES = ("guardrails.md", "memories.md")
+_OTHERS_PERMISSIONS = stat.S_IRWXG | stat.S_IRWXO
+_PRIVATE_FOLDER_MODE = 0o700
+_MERGES_EXAMINED = "20"  # latest merge commits in which damaged knowledge files are looked for
+_ATTRIBUTES_PATIENCE = 2.0  # seconds to wait for git's attributes
+_MAX_FIELD_LENGTH = 200  # characters of a session's id, time or host in the status
+_ENTRY_HEADING = re.compile(r"^### (\S+-\d+-\w+)$", re.MULTILINE)
+_CONFLICT_START = re.compile("^<<<<<<< ", re.MULTILINE)
+_CONFLICT_MARKERS = re.compile(
+    r"^(?:[<>]{7} .*|\|{7}.*\n(?:(?!={7}$).*\n)*={7}|={7})\n", re.MULTILINE
+)
+_REPLACEMENT_CHARACTER = "\ufffd"  # marks bytes that were not UTF-8
 
 
 class Finding(NamedTuple):
@@ -82,16 +97,16 @@ class Finding(NamedTuple):
     @property
     def fixable(self) -> bool:
         """Whether `fix` repairs it."""
-        return self.problem.code in _FIXABLE
+        return self.problem.code in _FIXABLE_CODES
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether somebody should look; notes only explain."""
+        """Whether a person should look at it; a note is only information."""
         return self.problem.level != "note"
 
 
 class Repair(NamedTuple):
-    """One repair, and the copy of the file as it was, if its text changed."""
+    """One repair, and the backup of the file if its text changed."""
 
     path: Path
     what: str
@@ -102,6 +117,9 @@ def _finding(path: Path, what: str, hint: str, level: str, code: str, line: int 
     return Finding(path, Problem(line, what, hint, level, code))
 
 
+# --- examine ------------------------------------------------------------------------------------
+
+
 def examine(
     root: Path,
     *,
@@ -109,62 +127,140 @@ def examine(
     custom: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """Return all problems by file and line."""
-    findings = [*_check_files(root), *_check_folders(root), *_leftovers(root), *_permissions(root)]
-    findings += [*_second_stores(root), *_find_forgotten(root)]
-    findings += [
-        Finding(path, problem) for path, problem in hook_state.find_problems(root, env or {})
+    """Return all problems in a project, sorted by file and line.
+
+    With `secrets`, everything that is stored is also searched for secrets; `custom` are the
+    project's own patterns.
+    """
+    env = env or {}
+    findings = [
+        *_check_files(root),
+        *_check_folders(root),
+        *_leftovers(root),
+        *_permissions(root),
+        *_second_stores(root),
+        *_find_forgotten(root),
     ]
-    if (config := merge_registration.is_missing(root, env or {})) is not None:
-        what = "has no merge driver that starts, but .gitattributes names one: git merges memories by lines"
-        findings.append(
-            _finding(
-                config, what, "run `ralph doctor --fix` to register it", "warning", "merge-driver"
-            )
-        )
-    if unions := _find_unions(root):
-        what = f"says merge=union for {', '.join(unions)}: git doubles entries and brings deleted ones back"
-        hint = "run `ralph merge-driver --register`: it names Ralph's driver below"
-        findings.append(_finding(paths.git_attributes(root), what, hint, "warning", "merge-union"))
-    for damage in _find_damage(root):
-        hint = "run `ralph doctor --fix` to merge the file by entry"
-        findings.append(_finding(damage.path, f"has {damage.what}", hint, "error", "merge"))
-    for path in files_to_scan(root) if secrets else ():
-        hint = "change the secret where it is used, then remove it here and from git history"
-        for secret in privacy.find_secrets(
-            "" if _unreadable(path) else files.read(path) or "", custom
-        ):
-            what = f"looks like a secret ({secret.kind})"
-            findings.append(_finding(path, what, hint, "error", "secret", secret.line))
-    return sorted(
-        findings,
-        key=lambda item: (str(item.path), item.problem.line, _LEVELS.index(item.problem.level)),
-    )
+    for path, problem in hook_state.find_problems(root, env):
+        findings.append(Finding(path, problem))
+    findings += _check_merging(root, env)
+    if secrets:
+        findings += _find_secrets(root, custom)
+    return sorted(findings, key=_sort_key)
+
+
+def _sort_key(finding: Finding) -> tuple[str, int, int]:
+    return str(finding.path), finding.problem.line, _LEVELS.index(finding.problem.level)
 
 
 def examine_installation(root: Path, env: Mapping[str, str]) -> list[Finding]:
-    """Return the problems of hooks and MCP entries in the user's coding agents."""
+    """Return the problems with hooks and MCP entries in the user's coding agents."""
     return [Finding(path, problem) for path, problem in hook_state.installation_problems(root, env)]
 
 
+def config_findings(
+    root: Path, problems: Iterable[ConfigProblem], level: str = "warning"
+) -> list[Finding]:
+    """Return the problems in the config as findings.
+
+    A problem with an environment variable is reported at the project's config file.
+    """
+    hint = "see `ralph config --origin` and docs/config.md"
+    findings = []
+    for problem in problems:
+        place = problem.place
+        if place.layer is Layer.ENVIRONMENT:
+            path = paths.config_file(root)
+            what = problem.message
+        else:
+            path = root / place.where
+            what = problem.what
+        findings.append(_finding(path, what, hint, level, "config", place.line or 1))
+    return findings
+
+
+def files_to_scan(root: Path) -> list[Path]:
+    """Return every file that may contain a secret, once each.
+
+    Files that people write come first, backups last.
+    """
+    library = Library(root)
+    candidates: list[Path] = []
+    for collection in (library.memories, library.guardrails, library.personal):
+        candidates += collection.places
+    candidates.append(paths.scratchpad(root))
+    candidates += [path for path, _ in _other_files(root)]
+    unique: dict[str, Path] = {}
+    for path in candidates:
+        unique.setdefault(os.path.realpath(path), path)
+    scanned = [*unique.values(), *_backups_of(candidates)]
+    return [path for path in scanned if path.exists()]
+
+
+def _backups_of(originals: Sequence[Path]) -> Iterator[Path]:
+    folders = dict.fromkeys(path.parent for path in originals)
+    backed_up = set(originals)
+    for folder in folders:
+        for copy in sorted(folder.glob("*.bak*")):
+            original_name = copy.name.partition(".bak")[0]
+            if copy.with_name(original_name) in backed_up:
+                yield copy
+
+
+def _find_secrets(root: Path, custom: Sequence[str]) -> Iterator[Finding]:
+    hint = "replace the secret where it is used, then remove it here and from git's history"
+    for path in files_to_scan(root):
+        if _unreadable(path):
+            continue
+        for secret in privacy.find_secrets(files.read(path) or "", custom):
+            what = f"looks like a secret ({secret.kind})"
+            yield _finding(path, what, hint, "error", "secret", secret.line)
+
+
+# --- repair -------------------------------------------------------------------------------------
+
+
 def fix(root: Path, env: Mapping[str, str], *, project: bool = True) -> list[Repair]:
-    """Repair what is safe to repair, in the project if there is one and in the user's coding agents."""
-    repairs = [*_fix_project(root, env)] if project else []
-    return [
-        *repairs,
-        *(Repair(path, what) for path, what in hook_state.repair_installation(root, env)),
-    ]
+    """Repair what is safe to repair in the user's coding agents and, with `project`, in `root`."""
+    repairs: list[Repair] = []
+    if project:
+        repairs += _fix_project(root, env)
+    for path, what in hook_state.repair_installation(root, env):
+        repairs.append(Repair(path, what))
+    return repairs
 
 
 def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
-    for damage in _find_damage(root):  # first: doubled entries must not get ids of their own
+    # Merges come first: entries that a merge duplicated must not get ids of their own.
+    yield from _fix_merges(root)
+    yield from _fix_duplicate_ids(root)
+    for finding in _leftovers(root):
+        with files.lock(finding.path):
+            files.delete(finding.path)
+        yield Repair(finding.path, "removed a leftover of a killed process")
+    for finding in _permissions(root):
+        mode = _PRIVATE_FOLDER_MODE if finding.path.is_dir() else files.PRIVATE
+        files.restrict(finding.path, mode)
+        yield Repair(finding.path, "made it accessible only to its owner")
+    failures = hook_state.reset_failures(root)
+    if failures is not None:
+        yield Repair(hook_state.failures_file(root), f"reset the failure count ({failures})")
+    config = merge_registration.register_missing(root, env)
+    if config is not None:
+        yield Repair(config, "registered the merge driver that .gitattributes names")
+
+
+def _fix_merges(root: Path) -> Iterator[Repair]:
+    for damage in _find_damage(root):
         copy = backup(damage.path, root)
         files.write(damage.path, damage.text, root=root)
         if damage.is_settled:
-            Repository(root).tell(
-                "add", "--", f":(literal){damage.path.relative_to(root).as_posix()}"
-            )
+            name = damage.path.relative_to(root).as_posix()
+            Repository(root).tell("add", "--", f":(literal){name}")
         yield Repair(damage.path, f"merged it by entry: it had {damage.what}", copy)
+
+
+def _fix_duplicate_ids(root: Path) -> Iterator[Repair]:
     library = Library(root)
     for collection in _readable_collections(library):
 
@@ -173,65 +269,91 @@ def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
 
         for path, _ in library.documents(collection):
             document = parse_memories(files.read(path) or "", collection.layout)
-            is_unique = all(problem.code != "duplicate-id" for problem in document.problems)
-            if (
-                not document.has_conflict and not is_unique
-            ):  # else a person decides which side's entries stay
+            if document.has_conflict:
+                continue  # a person decides which side's entries stay
+            if any(problem.code == "duplicate-id" for problem in document.problems):
                 copy = backup(path, collection.root)
                 files.update(path, edit, root=collection.root)
-                yield Repair(path, "gave entries with a used id their own", copy)
-    for finding in _leftovers(root):
-        with files.lock(finding.path):
-            files.delete(finding.path)
-        yield Repair(finding.path, "removed a leftover of a writer that was killed")
-    for finding in _permissions(root):
-        files.restrict(finding.path, 0o700 if finding.path.is_dir() else files.PRIVATE)
-        yield Repair(finding.path, "made it readable by its owner only")
-    if (failures := hook_state.reset_failures(root)) is not None:
-        yield Repair(hook_state.failures_file(root), f"set the count of failures back ({failures})")
-    if (config := merge_registration.register_missing(root, env)) is not None:
-        yield Repair(config, "registered the merge driver that .gitattributes names")
+                yield Repair(path, "gave entries with a duplicate id a new one", copy)
+
+
+# --- the text of files --------------------------------------------------------------------------
 
 
 def _check_files(root: Path) -> Iterator[Finding]:
-    """Yield what the codecs report, files that cannot be read, and ids that two files of a collection have."""
+    """Yield what the codecs report, unreadable files, and ids that occur in two files."""
     library = Library(root)
     for collection in _readable_collections(library):
         for path, document in library.documents(collection):
-            yield from (Finding(path, problem) for problem in document.problems)
-        first: dict[str, Path] = {}
-        for stored in library.read(collection):
-            other = first.setdefault(stored.record.id, stored.path)
-            if other != stored.path:
-                what = f"the id {stored.record.id} is also in {paths.shown(other, root)}"
-                hint = "delete one of the two, or give it another id"
-                yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
+            for problem in document.problems:
+                yield Finding(path, problem)
+        yield from _check_ids(root, library, collection)
     for path in _curated_files(root):
-        yield from (Finding(path, problem) for problem in _unreadable(path))
-    read = index.read_logs(root) if index.outside(root) is None else {}
-    trusted = {  # a log in which the index has found no problem is not read again, as far as it is unchanged
-        path: known.offset == size
-        for path, (known, size) in read.items()
-        if known.offset and not known.problems and os.access(path, os.R_OK)
-    }
-    for path, parse in _other_files(
-        root, without={path for path, whole in trusted.items() if whole}
-    ):
-        if os.fspath(path) in trusted:
-            known = read[os.fspath(path)][0]
-            with suppress(OSError), files.open_unpacked(path) as file:
-                file.seek(known.offset)
-                problems = parse_log(file.read().decode("utf-8", "surrogateescape")).problems
-                yield from (
-                    Finding(path, replace(each, line=each.line + known.lines)) for each in problems
-                )
-            continue
-        unreadable = _unreadable(path)
-        text = None if unreadable else files.read(path)
-        yield from (
-            Finding(path, problem)
-            for problem in (unreadable if text is None else parse(text).problems)
-        )
+        for problem in _unreadable(path):
+            yield Finding(path, problem)
+    yield from _check_other_files(root)
+
+
+def _check_ids(root: Path, library: Library, collection: Collection) -> Iterator[Finding]:
+    first_files: dict[str, Path] = {}
+    for stored in library.read(collection):
+        first_file = first_files.setdefault(stored.record.id, stored.path)
+        if first_file != stored.path:
+            what = f"the id {stored.record.id} is also in {paths.shown(first_file, root)}"
+            hint = "delete one of the two entries, or give it a different id"
+            yield _finding(stored.path, what, hint, "error", "id-in-two-files", stored.line)
+
+
+def _check_other_files(root: Path) -> Iterator[Finding]:
+    clean_logs = _clean_logs(root)
+    unchanged = {path for path, log in clean_logs.items() if log.is_unchanged}
+    for path, parse in _other_files(root, without=unchanged):
+        log = clean_logs.get(os.fspath(path))
+        if log is None:
+            problems = _file_problems(path, parse)
+        else:
+            problems = _new_log_problems(path, log.read)
+        for problem in problems:
+            yield Finding(path, problem)
+
+
+class _CleanLog(NamedTuple):
+    """A log in which the index has found no problem, as far as it has read it."""
+
+    read: ReadLog
+    is_unchanged: bool
+
+
+def _clean_logs(root: Path) -> dict[str, _CleanLog]:
+    """Return the logs of which only the lines after the index's position need to be checked."""
+    if index.outside(root) is not None:
+        return {}
+    logs = {}
+    for path, (read, size) in index.read_logs(root).items():
+        if read.offset and not read.problems and os.access(path, os.R_OK):
+            logs[path] = _CleanLog(read, is_unchanged=read.offset == size)
+    return logs
+
+
+def _new_log_problems(path: Path, read: ReadLog) -> list[Problem]:
+    """Return the problems in the lines that the index has not read yet."""
+    with suppress(OSError), files.open_unpacked(path) as file:
+        file.seek(read.offset)
+        text = file.read().decode("utf-8", "surrogateescape")
+        problems = parse_log(text).problems
+        return [replace(problem, line=problem.line + read.lines) for problem in problems]
+    return []
+
+
+def _file_problems(path: Path, parse: Parser) -> Sequence[Problem]:
+    unreadable = _unreadable(path)
+    if unreadable:
+        return unreadable
+    text = files.read(path)
+    if text is None:
+        return ()
+    problems: Sequence[Problem] = parse(text).problems
+    return problems
 
 
 def _curated_files(root: Path) -> list[Path]:
@@ -239,41 +361,29 @@ def _curated_files(root: Path) -> list[Path]:
 
 
 def _readable_collections(library: Library) -> list[Collection]:
-    """Return the collections without files that cannot be read, so that one of them does not hide the rest."""
-    return [
-        replace(
-            collection, places=tuple(path for path in collection.places if not _unreadable(path))
-        )
-        for collection in (library.memories, library.guardrails, library.personal)
-    ]
+    """Return the collections without their unreadable files, so that the rest is still checked."""
+    collections = []
+    for collection in (library.memories, library.guardrails, library.personal):
+        readable = tuple(path for path in collection.places if not _unreadable(path))
+        collections.append(replace(collection, places=readable))
+    return collections
 
 
 def _unreadable(path: Path) -> list[Problem]:
+    """Return why a file cannot be read, as one problem; nothing if it can be read."""
     try:
         files.read(path)
     except RalphError as error:
-        return [
-            Problem(
-                1,
-                error.message.removeprefix(f"{path}: "),
-                error.hint or "look at it",
-                "error",
-                "unreadable",
-            )
-        ]
+        what = error.message.removeprefix(f"{path}: ")
+        hint = error.hint or "open the file to see what is wrong"
+        return [Problem(1, what, hint, "error", "unreadable")]
     return []
 
 
-def _other_files(
-    root: Path, *, without: Container[str] = ()
-) -> Iterator[tuple[Path, Callable[[str], Any]]]:
+def _other_files(root: Path, *, without: Container[str] = ()) -> Iterator[tuple[Path, Parser]]:
+    """Yield every file except memories and guardrails, each with its parser."""
     tasks = paths.tasks_folder(root)
-    logs = (
-        f"{folder}{os.sep}{name}"
-        for folder, *inside in os.walk(paths.log_folder(root))
-        for name in chain(*inside)
-    )
-    groups: list[tuple[Iterable[Path], Callable[[str], Any]]] = [
+    groups: list[tuple[Iterable[Path], Parser]] = [
         (sorted(paths.knowledge_folder(root).glob("*.md")), parse_knowledge),
         ([paths.global_patterns(root)], parse_patterns),
         (paths.progress_files(root), parse_progress),
@@ -281,195 +391,244 @@ def _other_files(
         (sorted(tasks.glob("*/prd.json")), parse_prd),
         (sorted(tasks.glob("*/progress.txt")), parse_progress),
         (sorted(tasks.glob("*/memory/insights.json")), parse_insights),
-        (
-            [
-                Path(path)
-                for path in sorted(logs)
-                if path.endswith(paths.LOG_SUFFIXES) and path not in without
-            ],
-            parse_log,
-        ),
+        (_logs(root, without), parse_log),
     ]
-    return ((path, parse) for group, parse in groups for path in group)
+    for group, parse in groups:
+        for path in group:
+            yield path, parse
+
+
+def _logs(root: Path, without: Container[str]) -> list[Path]:
+    """Return the logs, including folders with the name of a log: those are reported."""
+    names = []
+    for folder, subfolders, file_names in os.walk(paths.log_folder(root)):
+        for name in (*subfolders, *file_names):
+            path = f"{folder}{os.sep}{name}"
+            if path.endswith(paths.LOG_SUFFIXES) and path not in without:
+                names.append(path)
+    return [Path(name) for name in sorted(names)]
 
 
 def _find_forgotten(root: Path) -> Iterator[Finding]:
-    """Find files in which a pull or a restore has put back what was forgotten."""
+    """Find files in which a pull or a restore brought back forgotten records."""
     hidden = forgotten.load()
-    for source in sources(root) if hidden.hashes else ():
-        if source.format not in (Format.LOG, Format.TASK) and not _unreadable(source.path):
-            entries = parse_source(source, files.read(source.path) or "").entries
-            if back := [entry for entry in entries if hidden.hides(entry.record)]:
-                what = f"{len(back)} forgotten {'entry is' if len(back) == 1 else 'entries are'} back; Ralph hides them"
-                names = " ".join(dict.fromkeys(entry.record.id for entry in back))
-                hint = f"`ralph forget {names} --yes` removes them"
-                yield _finding(source.path, what, hint, "warning", "forgotten", back[0].line)
+    if not hidden.hashes:
+        return
+    for source in sources(root):
+        if source.format in (Format.LOG, Format.TASK) or _unreadable(source.path):
+            continue
+        entries = parse_source(source, files.read(source.path) or "").entries
+        restored = [entry for entry in entries if hidden.hides(entry.record)]
+        if not restored:
+            continue
+        what = f"{len(restored)} forgotten entries are back; Ralph hides them"
+        if len(restored) == 1:
+            what = "1 forgotten entry is back; Ralph hides it"
+        names = " ".join(dict.fromkeys(entry.record.id for entry in restored))
+        hint = f"run `ralph forget {names} --yes` to remove them from the file"
+        yield _finding(source.path, what, hint, "warning", "forgotten", restored[0].line)
+
+
+# --- folders, links and permissions -------------------------------------------------------------
 
 
 def _check_folders(root: Path) -> Iterator[Finding]:
-    """Find problems of folders, links, worktrees of tasks and their indexes, and of what git ignores or tracks."""
+    """Find problems with folders, links, task worktrees, and ignored or tracked files."""
     for folder in sorted({path.parent for path in _curated_files(root)}):
         if folder.exists() and not folder.is_dir():
             hint = "move it away, then run `ralph init`"
-            yield _finding(
-                folder, "is a file, but a folder is needed here", hint, "error", "no-folder"
-            )
-    trees = paths.main_checkout(root) / worktree.FOLDER
-    for tree in worktree.problems(root):
-        yield _finding(trees, tree.what, tree.hint, "warning", "worktree")
-    for old in index.stale_indexes(root):
-        hint = "`ralph index prune --yes` removes it"
-        yield _finding(
-            old.path, "the index of a worktree that is gone", hint, "note", "worktree-index"
+            yield _finding(folder, "is a file but must be a folder", hint, "error", "no-folder")
+    yield from _check_worktrees(root)
+    yield from _check_git_files(root)
+    yield from _check_folder_links(root)
+    yield from _check_file_links(root)
+
+
+def _check_worktrees(root: Path) -> Iterator[Finding]:
+    worktrees = paths.main_checkout(root) / worktree.FOLDER
+    for problem in worktree.problems(root):
+        yield _finding(worktrees, problem.what, problem.hint, "warning", "worktree")
+    for stale in index.stale_indexes(root):
+        what = "is the index of a worktree that no longer exists"
+        hint = "run `ralph index prune --yes` to remove it"
+        yield _finding(stale.path, what, hint, "note", "worktree-index")
+
+
+def _check_git_files(root: Path) -> Iterator[Finding]:
+    """Find files of this machine that git does not ignore, or that it tracks."""
+    missing = missing_lines(root)
+    if missing:
+        what = f"git does not ignore {', '.join(missing)}: this machine's data could be committed"
+        hint = "add these lines to the file"
+        yield _finding(paths.gitignore(root), what, hint, "warning", "not-ignored")
+    if paths.has_old_state(root):  # such logs are neither read nor moved
+        what = "came with the repository; Ralph does not read it"
+        hint = (
+            "run `git rm -r --cached` on it, or delete it; "
+            "`ralph status` prints the folder of this machine's logs"
         )
-    if missing := missing_lines(root):
-        what = f"git does not ignore {', '.join(missing)}: what happened on this machine could be committed"
-        yield _finding(
-            paths.gitignore(root), what, "add these lines to it", "warning", "not-ignored"
-        )
-    if paths.has_old_state(root):  # neither read nor moved
-        what = "came with the repository: Ralph does not read it"
-        hint = "`git rm -r --cached` it, or delete it; `ralph status` prints the folder of this machine's logs"
         yield _finding(paths.old_state(root)[0], what, hint, "warning", "tracked-state")
+
+
+def _check_folder_links(root: Path) -> Iterator[Finding]:
+    """Find folders that are symbolic links to a place outside the project."""
     main = paths.main_checkout(root)
     boundary = paths.state_boundary(root)
-    folders = {
+    boundaries = {
         paths.ralph_folder(root): root,
         root / ".agent": root,
         paths.ralph_folder(main): main,
+        paths.log_folder(root): boundary,
+        paths.index_file(root): boundary,
     }
-    folders |= {paths.log_folder(root): boundary, paths.index_file(root): boundary}
-    for folder, top in folders.items():
-        if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(
-            os.path.realpath(top)
-        ):
-            hint = "hooks record nothing through such a link: make it a folder of the project"
-            yield _finding(
-                folder,
-                f"a link that leads outside, to {folder.readlink()}",
-                hint,
-                "error",
-                "bad-link",
-            )
-    for path in filter(Path.is_symlink, _curated_files(root)):
+    for folder, top in boundaries.items():
+        if folder.is_symlink() and not _is_below(folder, top):
+            what = f"is a symbolic link to {folder.readlink()}, outside the project"
+            hint = "hooks record nothing through it; replace it with a folder in the project"
+            yield _finding(folder, what, hint, "error", "bad-link")
+
+
+def _check_file_links(root: Path) -> Iterator[Finding]:
+    for path in _curated_files(root):
+        if not path.is_symlink():
+            continue
         try:
             files.target(path, root)
         except RalphError as error:
-            yield _finding(path, error.message.partition(": ")[2], error.hint, "error", "bad-link")
+            what = error.message.partition(": ")[2]
+            yield _finding(path, what, error.hint, "error", "bad-link")
         else:
-            hint = "git merges may replace it by its text; a real file is safer"
-            yield _finding(path, f"a symbolic link to {path.readlink()}", hint, "note", "link")
+            what = f"is a symbolic link to {path.readlink()}"
+            hint = "a git merge may replace it with its text; a regular file is safer"
+            yield _finding(path, what, hint, "note", "link")
 
 
 def _leftovers(root: Path) -> list[Finding]:
+    """Find the temporary files of processes that were killed while they wrote."""
+    what = "is a leftover of a process that was killed while writing"
     hint = "run `ralph doctor --fix` to remove it"
-    leftovers = [path for folder in paths.written_folders(root) for path in files.leftovers(folder)]
-    what = "left by a writer that was killed"
-    return [
-        _finding(path, what, hint, "warning", "leftover")
-        for path in leftovers
-        if _is_inside(path, root)
-    ]
+    findings = []
+    for folder in paths.written_folders(root):
+        for path in files.leftovers(folder):
+            if _is_inside(path, root):
+                findings.append(_finding(path, what, hint, "warning", "leftover"))
+    return findings
 
 
 def _permissions(root: Path) -> list[Finding]:
+    """Find files and folders of this machine's state that other users can access."""
     state = paths.state_folder(root)
     names = [os.fspath(state)]
-    for folder, folders, files_in in os.walk(state):
-        names += (f"{folder}{os.sep}{name}" for name in (*folders, *files_in))
-    hint = "run `ralph doctor --fix` to make it its owner's alone"
+    for folder, subfolders, file_names in os.walk(state):
+        for name in (*subfolders, *file_names):
+            names.append(f"{folder}{os.sep}{name}")
+    hint = "run `ralph doctor --fix` to restrict it to its owner"
     findings = []
     for name in sorted(names):
         try:
             mode = os.lstat(name).st_mode
         except OSError:
-            continue  # deleted meanwhile
-        if (
-            mode & 0o077
-            and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-            and _is_inside(Path(name), root)
-        ):
-            what = f"others may read it (mode {stat.S_IMODE(mode):o})"
+            continue  # deleted in the meantime
+        is_shared = bool(mode & _OTHERS_PERMISSIONS)
+        has_own_mode = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        if is_shared and has_own_mode and _is_inside(Path(name), root):
+            what = f"is accessible to other users (mode {stat.S_IMODE(mode):o})"
             findings.append(_finding(Path(name), what, hint, "warning", "permissions"))
     return findings
 
 
 def _is_inside(path: Path, root: Path) -> bool:
-    """Whether a file is in the project; the target of a link outside of it is not ours to repair."""
-    tops = (
-        os.path.realpath(top)
-        for top in (root, paths.main_checkout(root), paths.state_boundary(root))
-    )
-    return any(Path(os.path.realpath(path)).is_relative_to(top) for top in tops)
+    """Whether a file is in the project; a link's target outside it is not ours to repair."""
+    tops = (root, paths.main_checkout(root), paths.state_boundary(root))
+    return any(_is_below(path, top) for top in tops)
+
+
+def _is_below(path: Path, top: Path) -> bool:
+    """Whether a path, with all links resolved, is in a folder."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(top))
 
 
 def _second_stores(root: Path) -> Iterator[Finding]:
-    """Find stores that a command created in a sub-folder: the project does not read them."""
-    own = {path.parent for path in _curated_files(root)} | {root}
+    """Find stores that a command created in a subfolder, which the project does not read."""
+    project_folders = {path.parent for path in _curated_files(root)} | {root}
     skipped = {
         paths.claude_folder(root) / "worktrees",
         paths.log_folder(root),
         paths.cache_folder(root),
     }
-    for number, (name, folders, names) in enumerate(os.walk(root)):
-        folder = Path(name)
-        if number > _MAX_FOLDERS:
+    for count, (folder_name, subfolders, file_names) in enumerate(os.walk(root)):
+        if count > _MAX_SEARCHED_FOLDERS:
             return
-        if folder != root and {".git", paths.config_file(folder).name} & {*folders, *names}:
-            folders.clear()  # a repository, a worktree, or a package that was made a project on purpose
+        folder = Path(folder_name)
+        project_markers = {".git", paths.config_file(folder).name}
+        if folder != root and not project_markers.isdisjoint((*subfolders, *file_names)):
+            subfolders.clear()  # a repository, a worktree or a package that is its own project
             continue
-        folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED and folder / name not in skipped
+        subfolders[:] = sorted(
+            name
+            for name in subfolders
+            if name not in _SKIPPED_FOLDERS and folder / name not in skipped
         )
-        if folder in own or not paths.is_store(folder):
+        if folder in project_folders or not paths.is_store(folder):
             continue
-        for name in {"memories.md", "guardrails.md"} & set(names):
-            hint = f"move its entries into the project's own {name}, then delete it"
-            what = "a second store: it is not read from the project's root"
-            yield _finding(folder / name, what, hint, "warning", "second-store")
+        for name in _STORE_FILES:
+            if name in file_names:
+                what = "is a second store, which is not read from the project's root"
+                hint = f"move its entries into the project's own {name}, then delete it"
+                yield _finding(folder / name, what, hint, "warning", "second-store")
 
 
-def files_to_scan(root: Path) -> list[Path]:
-    """Return every file that may contain a secret, those that people write first, each once; their backups too."""
-    library = Library(root)
-    collections = (library.memories, library.guardrails, library.personal)
-    candidates = [path for collection in collections for path in collection.places]
-    candidates += [paths.scratchpad(root), *(path for path, _ in _other_files(root))]
-    unique = list({os.path.realpath(path): path for path in reversed(candidates)}.values())[::-1]
-    copies = [
-        copy
-        for folder in {path.parent: 1 for path in candidates}
-        for copy in sorted(folder.glob("*.bak*"))
-    ]
-    backups = [
-        copy for copy in copies if copy.with_name(copy.name.partition(".bak")[0]) in set(candidates)
-    ]
-    return [path for path in (*unique, *backups) if path.exists()]
+# --- merges -------------------------------------------------------------------------------------
 
 
-def config_findings(
-    root: Path, problems: Iterable[ConfigProblem], level: str = "warning"
-) -> list[Finding]:
-    """Return the problems of the config; one of an environment variable is reported at the settings file."""
-    findings = []
-    hint = "see `ralph config --origin` and docs/config.md"
-    for problem in problems:
-        place = problem.place
-        is_file = place.layer is not Layer.ENVIRONMENT
-        path, what = (
-            (root / place.where, problem.what)
-            if is_file
-            else (paths.config_file(root), problem.message)
+def _check_merging(root: Path, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Find a merge driver that cannot start, `merge=union`, and files damaged by a merge."""
+    config = merge_registration.is_missing(root, env)
+    if config is not None:
+        what = (
+            "has no working merge driver, but .gitattributes names one: "
+            "git merges memories by lines"
         )
-        findings.append(_finding(path, what, hint, level, "config", place.line or 1))
-    return findings
+        hint = "run `ralph doctor --fix` to register it"
+        yield _finding(config, what, hint, "warning", "merge-driver")
+    unions = _find_unions(root)
+    if unions:
+        what = (
+            f"sets merge=union for {', '.join(unions)}: "
+            "git duplicates entries and brings back deleted ones"
+        )
+        hint = "run `ralph merge-driver --register` to add Ralph's driver below it"
+        yield _finding(paths.git_attributes(root), what, hint, "warning", "merge-union")
+    for damage in _find_damage(root):
+        hint = "run `ralph doctor --fix` to merge the file by entry"
+        yield _finding(damage.path, f"has {damage.what}", hint, "error", "merge")
 
 
-# --- files that a merge by lines has damaged ---------------------------------------------------------
+def _find_unions(root: Path) -> list[str]:
+    """Return the names of Ralph's files for which git's attributes say `merge=union`."""
+    if not paths.location(root).common:
+        return []
+    names = []
+    for line in ATTRIBUTES:
+        # git answers for paths, not for patterns: `x` stands for `*`
+        name = line.split()[0].lstrip("/").replace("*", "x")
+        if can_merge(name):
+            names.append(name)
+    repository = Repository(root, _ATTRIBUTES_PATIENCE)
+    # for each path: the path, the attribute's name and its value
+    fields = repository.names("check-attr", "-z", "merge", "--", *names)
+    unions = []
+    for name, value in zip(fields[::3], fields[2::3], strict=True):
+        if value == "union":
+            unions.append(name.replace("/x", "/*"))
+    return unions
 
 
 class _MergeDamage(NamedTuple):
-    """A damaged file and its text by entry; `is_settled`: of an open merge, without a conflict."""
+    """A file that a merge by lines damaged, and its text when merged by entry.
+
+    `is_settled` means that it belongs to an open merge and has no conflict left.
+    """
 
     path: Path
     what: str
@@ -478,199 +637,287 @@ class _MergeDamage(NamedTuple):
 
 
 def _find_damage(root: Path) -> Iterator[_MergeDamage]:
-    """Yield each file that the merge by entry would change, with its text after it.
+    """Yield each file that a merge by entry would change.
 
-    An open merge is read from the index's three stages, a committed one from its parents.
+    An open merge is read from the three stages of git's index, a committed one from its parents.
     """
     if not paths.location(root).common:
         return
     repository = Repository(root)
     unmerged = {line.partition("\t")[2] for line in repository.names("ls-files", "-u", "-z")}
+    yield from _find_open_damage(root, repository, unmerged)
+    yield from _find_committed_damage(root, repository, unmerged)
+
+
+def _find_open_damage(
+    root: Path, repository: Repository, unmerged: Iterable[str]
+) -> Iterator[_MergeDamage]:
     for name in filter(can_merge, sorted(unmerged)):
-        versions = [repository.text(f":{stage}:./{name}") for stage in (1, 2, 3)]
+        base = repository.text(f":1:./{name}")
+        ours = repository.text(f":2:./{name}")
+        theirs = repository.text(f":3:./{name}")
         current = files.read(root / name)
-        if None not in versions[1:] and current is not None and _MARKER.search(current):
-            merged = merge(
-                name, versions[0] or "", versions[1] or "", versions[2] or "", merge_lines
-            )
-            if merged.text != current and "\ufffd" not in merged.text:
-                yield _MergeDamage(
-                    root / name,
-                    "conflict markers of an open merge",
-                    merged.text,
-                    not merged.conflicts,
-                )
-    tracked = [
+        if ours is None or theirs is None or current is None:
+            continue
+        if not _CONFLICT_START.search(current):
+            continue
+        merged = merge(name, base or "", ours, theirs, merge_lines)
+        if merged.text != current and _REPLACEMENT_CHARACTER not in merged.text:
+            what = "conflict markers of an open merge"
+            yield _MergeDamage(root / name, what, merged.text, is_settled=not merged.conflicts)
+
+
+def _find_committed_damage(
+    root: Path, repository: Repository, unmerged: Container[str]
+) -> Iterator[_MergeDamage]:
+    candidates = [
         *paths.memories_files(root),
         *paths.guardrails_files(root),
         paths.global_patterns(root),
+        root / "AGENTS.md",
+        root / "CLAUDE.md",
+        *_merged_knowledge_files(root, repository),
     ]
-    both = [
+    for path in candidates:
+        name = path.relative_to(root).as_posix()
+        if name in unmerged or not path.is_file():
+            continue
+        text = _repaired(repository, name, files.read(path))
+        if text is not None:
+            what = "entries that a merge by lines duplicated, damaged or brought back"
+            yield _MergeDamage(path, what, text, is_settled=False)
+
+
+def _merged_knowledge_files(root: Path, repository: Repository) -> list[Path]:
+    """Return the knowledge files that differ from both parents in a recent merge."""
+    names = repository.names(
         "log",
         "--merges",
         "-n",
-        "20",
+        _MERGES_EXAMINED,
         "-c",
         "--name-only",
         "--format=",
         "-z",
         "--relative",
-    ]  # what differs from both sides
-    folder = paths.knowledge_folder(root)
-    knowledge = sorted(
-        {root / name for name in repository.names(*both, "--", str(folder)) if can_merge(name)}
+        "--",
+        str(paths.knowledge_folder(root)),
     )
-    for path in (*tracked, root / "AGENTS.md", root / "CLAUDE.md", *knowledge):
-        name = path.relative_to(root).as_posix()
-        text = (
-            _repaired(repository, name, files.read(path))
-            if name not in unmerged and path.is_file()
-            else None
-        )
-        if text is not None:
-            yield _MergeDamage(
-                path, "entries that a merge by lines doubled, stripped or brought back", text, False
-            )
+    return sorted({root / name for name in names if can_merge(name)})
 
 
-def _find_unions(root: Path) -> list[str]:
-    """Return the files of Ralph for which git's attributes say `merge=union`, by their names in the project."""
-    names = [
-        name
-        for name in (line.split()[0].lstrip("/").replace("*", "x") for line in ATTRIBUTES)
-        if can_merge(name)
-    ]
-    found = (
-        Repository(root, 2).names("check-attr", "-z", "merge", "--", *names)
-        if paths.location(root).common
-        else []
-    )
-    return [
-        name.replace("/x", "/*")
-        for name, value in zip(found[::3], found[2::3], strict=True)
-        if value == "union"
-    ]
+class _CommittedMerge(NamedTuple):
+    """The versions of a file in a merge commit and its parents."""
+
+    base: str
+    ours: str
+    theirs: str
+    result: str
 
 
 def _repaired(repository: Repository, name: str, current: str | None) -> str | None:
-    """Return a file as it would be after its last merge by entry, with later edits; None where nothing is wrong."""
-    commits = repository.answer(
-        "rev-list", "--merges", "--parents", "-n", "1", "HEAD", "--", name
-    ).split()
-    if len(commits) != 3 or current is None:
+    """Return a file as its last merge should have left it, with later edits applied.
+
+    Returns None if nothing is wrong with it, or if it cannot be repaired.
+    """
+    if current is None:
         return None
-    base = repository.answer("merge-base", *commits[1:])
-    texts = [
-        repository.text(f"{commit}:./{name}") if commit else ""
-        for commit in (base, *commits[1:], commits[0])
-    ]
-    before, one, two, result = (text or "" for text in texts)
-    merged = merge(name, before, one, two, merge_lines)
-    if merged.conflicts and "/knowledge/" in name:  # its body keeps the lines of both sides
+    last_merge = _last_merge(repository, name)
+    if last_merge is None:
+        return None
+    merged = merge(name, last_merge.base, last_merge.ours, last_merge.theirs, merge_lines)
+    if merged.conflicts and "/knowledge/" in name:
         merged = merge(
-            name,
-            before,
-            one,
-            two,
-            lambda *each: merge_lines(*each, union=not each[0].startswith("---")),
+            name, last_merge.base, last_merge.ours, last_merge.theirs, _merge_keeping_both
         )
-    if (
-        None in texts[1:]
-        or merged.conflicts
-        or merged.text == result
-        or "\ufffd" in f"{result}{merged.text}{current}"
-    ):
+    if merged.conflicts or merged.text == last_merge.result:
         return None
-    entries = _ENTRY.findall(result)
-    is_union = result == merge_lines(before, one, two, union=True)[0]
-    if not is_union and not _MARKER.search(result) and len(entries) == len(set(entries)):
+    if _REPLACEMENT_CHARACTER in f"{last_merge.result}{merged.text}{current}":
         return None
-    text, conflicts = (
-        (merged.text, 0) if current == result else merge_lines(result, current, merged.text)
-    )
-    if conflicts and _MARKER.search(current):
-        text, conflicts, _ = merge(
-            name, _MARKERS.sub("", result), _MARKERS.sub("", current), merged.text, merge_lines
-        )
-    return None if conflicts or text == current else text
+    if not _is_damaged(last_merge):
+        return None
+    text = _apply_later_edits(name, last_merge.result, current, merged.text)
+    if text == current:
+        return None
+    return text
 
 
-# --- status ----------------------------------------------------------------------------------------
+def _last_merge(repository: Repository, name: str) -> _CommittedMerge | None:
+    """Return the last merge of two branches that changed a file."""
+    words = ("rev-list", "--merges", "--parents", "-n", "1", "HEAD", "--", name)
+    commits = repository.answer(*words).split()
+    if len(commits) != 3:  # the merge and its two parents
+        return None
+    merge_commit, our_parent, their_parent = commits
+    base_commit = repository.answer("merge-base", our_parent, their_parent)
+    base: str | None = ""
+    if base_commit:
+        base = repository.text(f"{base_commit}:./{name}")
+    ours = repository.text(f"{our_parent}:./{name}")
+    theirs = repository.text(f"{their_parent}:./{name}")
+    result = repository.text(f"{merge_commit}:./{name}")
+    if ours is None or theirs is None or result is None:
+        return None
+    return _CommittedMerge(base or "", ours, theirs, result)
+
+
+def _merge_keeping_both(base: str, ours: str, theirs: str) -> tuple[str, int]:
+    """Merge by lines; the body of a knowledge file keeps the lines of both sides."""
+    is_front_matter = base.startswith("---")
+    return merge_lines(base, ours, theirs, union=not is_front_matter)
+
+
+def _is_damaged(last_merge: _CommittedMerge) -> bool:
+    """Whether a merge left conflict markers or duplicate entries, or was a union."""
+    result = last_merge.result
+    if _CONFLICT_START.search(result):
+        return True
+    entries = _ENTRY_HEADING.findall(result)
+    if len(entries) != len(set(entries)):
+        return True
+    union, _ = merge_lines(last_merge.base, last_merge.ours, last_merge.theirs, union=True)
+    return result == union
+
+
+def _apply_later_edits(name: str, result: str, current: str, merged: str) -> str | None:
+    """Apply to `merged` what was edited after the merge's `result`; None if that conflicts."""
+    if current == result:
+        return merged
+    text, conflicts = merge_lines(result, current, merged)
+    if conflicts and _CONFLICT_START.search(current):
+        without_markers = (_CONFLICT_MARKERS.sub("", result), _CONFLICT_MARKERS.sub("", current))
+        text, conflicts, _ = merge(name, *without_markers, merged, merge_lines)
+    if conflicts:
+        return None
+    return text
+
+
+# --- status -------------------------------------------------------------------------------------
 
 
 def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return what `ralph status --format json` prints; `outside` is where a link takes the logs out of the project."""
+    """Return what `ralph status --format json` prints.
+
+    `outside` is the folder outside the project to which a link leads the logs, or None.
+    """
     library = Library(root)
     outside = index.outside(root)
     paused = hook_state.paused_since(root)
-    curated = [
-        *_curated_files(root),
-        *paths.knowledge_folder(root).glob("*.md"),
-        paths.global_patterns(root),
-    ]
-    hooks = usage.hook_usage(root)
-    installed = [
-        {
-            "host": each.host,
-            "scope": each.scope,
-            "file": str(each.file),
-            "events": each.host in hooks["hosts"],
-        }
-        for each in hook_state.find_installed(root, env)
-        if CLIENTS[Host(each.host)].names  # not MCP alone
-    ]
-    broken = [
-        each.what
-        for _, each in hook_state.installation_problems(root, env)
-        if each.level == "warning"
-    ]
+    recent_session = None
+    recording_problem = None
+    if outside is None:
+        recent_session = last_session(root)
+        recording_problem = hook_state.recording_problem(root) or None
     return {
         "root": str(root),
         "state": str(paths.state_folder(root)),
         "other_machines": len(paths.other_state_folders(root)),
         "memories": len(library.read(library.memories)),
         "guardrails": len(library.read(library.guardrails)),
-        "memory_bytes": sum(path.stat().st_size for path in curated if path.is_file()),
+        "memory_bytes": _memory_bytes(root),
         **index.status(root),
-        "last_session": last_session(root) if outside is None else None,
-        "hooks": {"installed": installed, "problems": broken, **hooks},
+        "last_session": recent_session,
+        "hooks": _hooks_status(root, env),
         "outside": None if outside is None else str(outside),
-        "recording_problem": None
-        if outside is not None
-        else hook_state.recording_problem(root) or None,
+        "recording_problem": recording_problem,
         "paused": paused is not None,
         "paused_since": paused or None,
     }
 
 
+def _memory_bytes(root: Path) -> int:
+    curated = [
+        *_curated_files(root),
+        *paths.knowledge_folder(root).glob("*.md"),
+        paths.global_patterns(root),
+    ]
+    return sum(path.stat().st_size for path in curated if path.is_file())
+
+
+def _hooks_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
+    hook_usage = usage.hook_usage(root)
+    installed = []
+    for entry in hook_state.find_installed(root, env):
+        if not CLIENTS[Host(entry.host)].events:
+            continue  # the client has no hooks, only MCP
+        installed.append(
+            {
+                "host": entry.host,
+                "scope": entry.scope,
+                "file": str(entry.file),
+                "events": entry.host in hook_usage["hosts"],
+            }
+        )
+    problems = []
+    for _, problem in hook_state.installation_problems(root, env):
+        if problem.level == "warning":
+            problems.append(problem.what)
+    return {"installed": installed, "problems": problems, **hook_usage}
+
+
 def last_session(root: Path) -> dict[str, str] | None:
-    """Return id, time and host of the session with the last event, from the end of its log: the index may be behind."""
-    folder = f"{log_folders(root)[0]}/"
-    if not (
-        logs := [(state[0], path) for path, _, state in scan_logs(root) if path.startswith(folder)]
-    ):
+    """Return the id, time and host of the session with the last event, or None.
+
+    They are read from the end of its log, because the index may be stale.
+    """
+    log = _newest_log(root)
+    if log is None:
         return None
-    log = Path(max(logs)[1])
     session = ""
     at = ""
     host = ""
     for line in index.last_lines(log):
-        times = (line.get(key) for key in ("at", "updated_at", "created_at", "ended_at"))
-        at = at or next((time[:200] for time in times if isinstance(time, str) and time), "")
-        origin, payload = (
-            value if isinstance(value := line.get(key), dict) else {}
-            for key in ("origin", "payload")
-        )
-        sessions = {
-            "event": payload.get("session_id"),
-            "observation": origin.get("session"),
-            "session": line.get("id"),
-        }
-        session = session or str(sessions.get(str(line.get("type"))) or "")[:200]
-        host = host or str(line.get("host") or origin.get("agent") or "")[:200]
+        session = session or _session_of(line)
+        at = at or _time_of(line)
+        host = host or _host_of(line)
         if session and at and host:
             break
-    changed_at = (
-        datetime.fromtimestamp(int(log.stat().st_mtime), UTC).isoformat().replace("+00:00", "Z")
-    )
-    return {"id": session or log.stem, "at": at or changed_at, "host": host}
+    if not at:
+        changed_at = datetime.fromtimestamp(int(log.stat().st_mtime), UTC)
+        at = changed_at.isoformat().replace("+00:00", "Z")
+    return {"id": session or log.stem, "at": at, "host": host}
+
+
+def _newest_log(root: Path) -> Path | None:
+    """Return the session log that was written last."""
+    folder = f"{log_folders(root)[0]}/"
+    logs = []
+    for log in scan_logs(root):
+        if log.path.startswith(folder):
+            logs.append((log.state.mtime_ns, log.path))
+    if not logs:
+        return None
+    _, path = max(logs)
+    return Path(path)
+
+
+def _session_of(line: Mapping[str, object]) -> str:
+    session: object = None
+    match line.get("type"):
+        case "event":
+            session = _member(line, "payload").get("session_id")
+        case "observation":
+            session = _member(line, "origin").get("session")
+        case "session":
+            session = line.get("id")
+    return str(session or "")[:_MAX_FIELD_LENGTH]
+
+
+def _time_of(line: Mapping[str, object]) -> str:
+    for key in ("at", "updated_at", "created_at", "ended_at"):
+        time = line.get(key)
+        if isinstance(time, str) and time:
+            return time[:_MAX_FIELD_LENGTH]
+    return ""
+
+
+def _host_of(line: Mapping[str, object]) -> str:
+    host = line.get("host") or _member(line, "origin").get("agent") or ""
+    return str(host)[:_MAX_FIELD_LENGTH]
+
+
+def _member(line: Mapping[str, object], name: str) -> dict[str, object]:
+    value = line.get(name)
+    if isinstance(value, dict):
+        return value
+    return {}

@@ -1,8 +1,11 @@
-"""`ralph install` and `ralph uninstall`: hooks, slash commands and the MCP server in a host's own files.
+"""Add Ralph to a host's own files, and remove it: hooks, slash commands and the MCP server.
 
-Both make a plan first, so that a broken file stops everything before the first write; uninstalling restores the old
-bytes. Hosts start launchers in the user's state folder, which find the interpreter: an upgrade changes no host's files,
-and a hook exits 0 when Ralph is gone (Python's 2 for a missing script would block the prompt or the tool).
+`ralph install` and `ralph uninstall` make a plan first, so that a broken file stops everything
+before the first write. Uninstalling restores the old bytes.
+
+Hosts start launchers in the user's state folder, and those find the interpreter. An upgrade
+therefore does not change any host's files, and a hook exits with 0 when Ralph is gone. (Python
+exits with 2 for a missing script, which would block the prompt or the tool.)
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -30,36 +33,56 @@ from ralph.formats.host_files import (
     ralph_hooks,
 )
 from ralph.install import clients
-from ralph.install.clients import CLIENTS, Client, HookForm, Host, InstallScope, folder_in
+from ralph.install.clients import (
+    CLIENTS,
+    Client,
+    HookForm,
+    Host,
+    InstallScope,
+    OwnFile,
+    ServersFile,
+    folder_in,
+)
 from ralph.install.slash_commands import is_signed
 from ralph.storage import files
 
 HOOK_LAUNCHER = "ralph-hook"
 COMMAND_LAUNCHER = "ralph"
-_FIND = """\
+_FIND_RALPH = """\
 #!/bin/sh
 # Written by `ralph install`. %s
 note=${0%%/*}/../interpreter python='' runner=''
 [ ! -r "$note" ] || { IFS= read -r python; IFS= read -r runner; } <"$note"
-[ -f "$runner" ] || for runner in "${python%%/bin/*}"/lib/python3*/site-packages/ralph/hooks/run.py; do :; done
+[ -f "$runner" ] ||
+    for runner in "${python%%/bin/*}"/lib/python3*/site-packages/ralph/hooks/run.py; do :; done
 [ -x "$python" ] && [ -f "$runner" ] && exec "$python" -I %s "$@"
 """
-_GONE = "Ralph is gone: install the package ralph-memory again and run 'ralph doctor --fix', or remove this entry."
+_NOT_INSTALLED = (
+    "Ralph is no longer installed: reinstall the package ralph-memory and run "
+    "'ralph doctor --fix', or remove this entry."
+)
+_HOOK_PURPOSE = "Starts Ralph for one event of a coding agent, or does nothing."
+_COMMAND_PURPOSE = "Starts the command `ralph` for MCP clients and slash commands."
 LAUNCHERS = {
-    HOOK_LAUNCHER: _FIND
-    % ("Starts Ralph for one event of a coding agent, or does nothing.", '-S "$runner"')
-    + "exit 0\n",
-    COMMAND_LAUNCHER: _FIND
-    % ("Starts the command `ralph`, for MCP clients and slash commands.", "-m ralph")
-    + f'echo "{_GONE}" >&2\nexit 1\n',
+    HOOK_LAUNCHER: _FIND_RALPH % (_HOOK_PURPOSE, '-S "$runner"') + "exit 0\n",
+    COMMAND_LAUNCHER: _FIND_RALPH % (_COMMAND_PURPOSE, "-m ralph")
+    + f'echo "{_NOT_INSTALLED}" >&2\nexit 1\n',
 }
-"""The scripts in the state folder. Another Python in the same environment has another path of run.py: they look."""
-_FOLDER_PREFIX = "folder "
-_NO_MCP_PREFIX = "no-mcp "
+"""The scripts in the state folder.
+
+They search for run.py, because an upgrade of Python in the same environment changes its path.
+"""
+_LAUNCHER_MODE = 0o755
+_WRITE_PERMISSIONS = 0o222
+_FOLDER_PREFIX = "folder "  # opens a line of the list of installations that names a folder
+_NO_MCP_PREFIX = "no-mcp "  # opens a line for an installation without the MCP server
+_PLUGIN_ENTRY = "plugin"
+_EMPTY_TEXTS = {".json": "{}\n", ".toml": ""}
+"""The text of a file without entries, by suffix."""
 
 
 class HookProgram(NamedTuple):
-    """What a hook starts: an interpreter, and the file that it runs."""
+    """What a hook starts: an interpreter and the file that it runs."""
 
     interpreter: Path
     runner: Path
@@ -67,7 +90,11 @@ class HookProgram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstallTarget:
-    """A host and scope: `plugin` has the hooks, `mcp` adds our server (None: not wanted)."""
+    """A host and the scope of its settings.
+
+    With `plugin`, the host's plugin contains the hooks. `mcp` adds our server; None means that the
+    user does not want it.
+    """
 
     host: Host
     scope: InstallScope
@@ -88,31 +115,35 @@ class InstallTarget:
         return clients.settings_file(self.host, self.scope, self.root, self.env)
 
     @property
-    def servers(self) -> tuple[Path, tuple[str, ...]]:
+    def servers(self) -> ServersFile:
         """The host's file of MCP servers, and the keys that lead to them."""
         return clients.servers_file(self.host, self.scope, self.root, self.env)
 
     @property
-    def own_files(self) -> dict[Path, tuple[str, str, int | None]]:
-        """The files that are ours alone: slash commands, scripts, a plugin."""
+    def own_files(self) -> dict[Path, OwnFile]:
+        """The files that are entirely ours: slash commands, scripts, a plugin."""
         folder = clients.host_folder(self.host, self.scope, self.root, self.env)
-        return clients.own_files(
-            self.host, folder, launcher(self.env), launcher(self.env, COMMAND_LAUNCHER)
-        )
+        hook_launcher = launcher(self.env)
+        command_launcher = launcher(self.env, COMMAND_LAUNCHER)
+        return clients.own_files(self.host, folder, hook_launcher, command_launcher)
 
     @property
     def inside(self) -> Path | None:
         """The folder that no link may lead out of: the project, for its own files."""
-        return None if self.scope is InstallScope.USER else self.root
+        if self.scope is InstallScope.USER:
+            return None
+        return self.root
 
     @property
     def list_entry(self) -> str:
-        """The line of this installation in the list of installations."""
-        return "plugin" if self.plugin else f"{self.host} {self.scope} {self.settings}"
+        """The line for this installation in the list of installations."""
+        if self.plugin:
+            return _PLUGIN_ENTRY
+        return f"{self.host} {self.scope} {self.settings}"
 
 
 class FileEdit(NamedTuple):
-    """One file's change: `before` is None when it does not exist, `after` when it is deleted."""
+    """The change of one file; `before` is None for a new file, `after` for a deleted one."""
 
     path: Path
     before: str | None
@@ -124,7 +155,7 @@ class FileEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """Changes of files, folders that are empty after them, and notes for the user."""
+    """Changes of files, folders that are empty afterwards, and notes for the user."""
 
     edits: tuple[FileEdit, ...]
     folders: tuple[Path, ...] = ()
@@ -132,13 +163,21 @@ class InstallPlan:
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """Each change as a path and what happens to it."""
-        folders = [(str(folder), "removed, as it is empty") for folder in self.folders]
-        return [*((str(edit.path), edit.what) for edit in self.edits), *folders]
+        """Each changed path and what happens to it."""
+        changes = [(str(edit.path), edit.what) for edit in self.edits]
+        for folder in self.folders:
+            changes.append((str(folder), "removed (empty)"))
+        return changes
+
+
+# --- launchers ----------------------------------------------------------------------------------
 
 
 def hook_program(executable: str) -> HookProgram:
-    """Return this Ralph: the interpreter of its virtual environment, no link followed, and its run.py."""
+    """Return this Ralph: its interpreter, without following links, and its run.py.
+
+    Raises NotFound if the interpreter does not exist.
+    """
     if not executable or not Path(executable).is_file():
         raise NotFound(
             f"the running Python cannot be found: {executable!r}",
@@ -153,39 +192,12 @@ def interpreter_file(env: Mapping[str, str]) -> Path:
 
 
 def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
-    """Return a launcher: its path stays the same wherever Ralph is installed."""
+    """Return a launcher; its path does not depend on where Ralph is installed."""
     return _state_folder(env) / "bin" / name
 
 
-def noted_program(env: Mapping[str, str]) -> HookProgram | None:
-    """Return the Ralph that the launchers are to start; None when none is noted or it is gone."""
-    lines = (files.read(interpreter_file(env)) or "").splitlines()
-    is_complete = (
-        len(lines) == 2
-        and os.access(lines[0], os.X_OK)
-        and all(Path(line).is_file() for line in lines)
-    )
-    return HookProgram(Path(lines[0]), Path(lines[1])) if is_complete else None
-
-
-def launcher_problem(env: Mapping[str, str]) -> str:
-    """Return why the launchers cannot start the Ralph that was installed; "" when they can."""
-    missing = [path for name in LAUNCHERS if not os.access(path := launcher(env, name), os.X_OK)]
-    if missing:
-        return f"{missing[0]} cannot be started, which hooks and MCP clients name"
-    if noted_program(env) is not None:
-        return ""
-    programs = (files.read(interpreter_file(env)) or "").splitlines()
-    gone = next((program for program in programs if not Path(program).is_file()), "")
-    return (
-        f"hooks and MCP clients start {gone}, which is gone"
-        if gone
-        else "it does not name the Ralph to start"
-    )
-
-
 def installed_file(env: Mapping[str, str]) -> Path:
-    """Return the file that lists installations, and the folders that were created for them."""
+    """Return the file that lists the installations and the folders created for them."""
     return _state_folder(env) / "installed"
 
 
@@ -193,15 +205,83 @@ def _state_folder(env: Mapping[str, str]) -> Path:
     return Path(discovery.user_folder("STATE", env) or folder_in(env, "HOME"))
 
 
+def noted_program(env: Mapping[str, str]) -> HookProgram | None:
+    """Return the Ralph that the launchers start, or None if it is not noted or is gone."""
+    lines = _noted_paths(env)
+    if len(lines) != 2:
+        return None
+    program = HookProgram(Path(lines[0]), Path(lines[1]))
+    if not os.access(program.interpreter, os.X_OK):
+        return None
+    if not program.interpreter.is_file() or not program.runner.is_file():
+        return None
+    return program
+
+
+def _noted_paths(env: Mapping[str, str]) -> list[str]:
+    return (files.read(interpreter_file(env)) or "").splitlines()
+
+
+def launcher_problem(env: Mapping[str, str]) -> str:
+    """Return why the launchers cannot start the installed Ralph; "" if they can."""
+    for name in LAUNCHERS:
+        path = launcher(env, name)
+        if not os.access(path, os.X_OK):
+            return f"hooks and MCP clients start {path}, which is missing or not executable"
+    if noted_program(env) is not None:
+        return ""
+    for path_text in _noted_paths(env):
+        if not Path(path_text).is_file():
+            return f"hooks and MCP clients start {path_text}, which no longer exists"
+    return "does not name the Ralph to start"
+
+
+def agent_program(executable: str, env: Mapping[str, str]) -> str:
+    """Return how an agent starts this Ralph: by name if the PATH finds it, otherwise by path."""
+    program = Path(executable).parent / "ralph"
+    if _is_found_by_name(program, env):
+        return "ralph"
+    with suppress(UsageError):
+        command_launcher = launcher(env, COMMAND_LAUNCHER)
+        if os.access(command_launcher, os.X_OK):
+            program = command_launcher
+    shown = str(program)
+    home = env.get("HOME")
+    if home and shown.startswith(f"{home}/"):
+        shown = f"~/{shown.removeprefix(f'{home}/')}"
+    if " " in shown:
+        return f"'{program}'"
+    return shown
+
+
+def _is_found_by_name(program: Path, env: Mapping[str, str]) -> bool:
+    """Whether `ralph` on the PATH is this program; also true if there is no such program."""
+    found = shutil.which("ralph", path=env.get("PATH", ""))
+    with suppress(OSError):
+        if not program.exists():
+            return True
+        if found and program.samefile(found):
+            return True
+    return False
+
+
+# --- changes of files ---------------------------------------------------------------------------
+
+
 class _Edits:
-    """Changes of files in order; a second change of a file begins with the text after the first."""
+    """Changes of files, in order.
+
+    A second change of a file starts with the text after the first one.
+    """
 
     def __init__(self) -> None:
         self.by_path: dict[Path, FileEdit] = {}
         self.notes: list[str] = []
 
     def text(self, path: Path) -> str | None:
-        return self.by_path[path].after if path in self.by_path else files.read(path)
+        if path in self.by_path:
+            return self.by_path[path].after
+        return files.read(path)
 
     def put(
         self,
@@ -211,128 +291,162 @@ class _Edits:
         inside: Path | None = None,
         mode: int | None = None,
     ) -> None:
-        if (
-            after is None and self.text(path) is not None and path.is_symlink()
-        ):  # the link is the user's
-            after = {".json": "{}\n", ".toml": ""}.get(path.suffix)
-        if after == self.text(path) and (mode is None or os.access(path, os.X_OK)):
+        """Add a change, unless the file already has this text and may be executed if needed."""
+        current = self.text(path)
+        if after is None and current is not None and path.is_symlink():
+            after = _EMPTY_TEXTS.get(path.suffix)  # the link is the user's, so it stays
+        has_mode = mode is None or os.access(path, os.X_OK)
+        if after == current and has_mode:
             return
         earlier = self.by_path.get(path)
-        before, inside = (earlier.before, earlier.inside) if earlier else (files.read(path), inside)
-        what = f"{earlier.what}, {what}" if earlier else what
-        self.by_path[path] = FileEdit(
-            path, before, after, what if after is not None else "removed", inside, mode
-        )
+        if earlier is None:
+            before = files.read(path)
+        else:
+            before = earlier.before
+            inside = earlier.inside
+            what = f"{earlier.what}, {what}"
+        if after is None:
+            what = "removed"
+        self.by_path[path] = FileEdit(path, before, after, what, inside, mode)
 
-    def change_launchers(self, env: Mapping[str, str], ours: HookProgram | None) -> None:
-        """Write the launchers and what they start, or remove them without a program."""
-        text = None if ours is None else f"{ours.interpreter}\n{ours.runner}\n"
-        self.put(interpreter_file(env), text, "names the Ralph that is started")
+    def add_launchers(self, env: Mapping[str, str], program: HookProgram) -> None:
+        """Write the launchers and the file that names what they start."""
+        text = f"{program.interpreter}\n{program.runner}\n"
+        self.put(interpreter_file(env), text, "names the Ralph to start")
         for name, script in LAUNCHERS.items():
-            path = launcher(env, name)
-            self.put(
-                path,
-                None if ours is None else script,
-                "starts Ralph",
-                mode=None if ours is None else 0o755,
-            )
+            self.put(launcher(env, name), script, "starts Ralph", mode=_LAUNCHER_MODE)
+
+    def remove_launchers(self, env: Mapping[str, str]) -> None:
+        """Remove the launchers and the file that names what they start."""
+        self.put(interpreter_file(env), None, "removed")
+        for name in LAUNCHERS:
+            self.put(launcher(env, name), None, "removed")
 
     def change_own_files(self, target: InstallTarget, *, add: bool) -> None:
-        """Add the files that are ours alone, or remove them; a foreign file stays, which a note says."""
-        for path, (text, name, mode) in target.own_files.items():
-            if (before := files.read(path)) is not None and not is_signed(before):
-                self.notes.append(f"{path} is not ours or was changed; it stays as it is")
-            elif add:
-                self.put(
-                    path,
-                    text,
-                    f"{name} {'added' if before is None else 'updated'}",
-                    target.inside,
-                    mode,
-                )
+        """Add the files that are entirely ours, or remove them.
+
+        A file that is not ours stays, and a note says so.
+        """
+        for path, own_file in target.own_files.items():
+            before = files.read(path)
+            if before is not None and not is_signed(before):
+                self.notes.append(f"{path} was changed or is not Ralph's; left unchanged")
+            elif not add:
+                self.put(path, None, "removed")
             else:
-                self.put(path, None, "")
+                verb = "added" if before is None else "updated"
+                what = f"{own_file.name} {verb}"
+                self.put(path, own_file.text, what, target.inside, own_file.mode)
 
     def change_hooks(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our hooks, in place of older ones, or remove them."""
+        """Add our hooks, replacing older ones, or remove them."""
         if target.client.form not in (HookForm.GROUPS, HookForm.ENTRIES):
             return
         path = target.settings
-        text = self.text(target.settings)
-        settings = clients.hook_settings(target.host, launcher(target.env)) if add else {}
+        text = self.text(path)
+        settings: dict[str, object] = {}
+        if add:
+            settings = clients.hook_settings(target.host, launcher(target.env))
         with _name_file(path):
-            number = len(ralph_hooks(text))
-            base = host_files.without_hooks(text) if text is not None and number else text
+            count = len(ralph_hooks(text))
+            without_ours = text
+            if text is not None and count:
+                without_ours = host_files.without_hooks(text)
             if not add:
-                self.put(path, base, f"{number} hooks removed", target.inside)
+                self.put(path, without_ours, f"{count} hooks removed", target.inside)
             elif not host_files.has_current_hooks(text, settings):
-                what = (
-                    f"{len(settings)} hooks {'put in place of older ones' if number else 'added'}"
-                )
-                self.put(path, host_files.with_hooks(base, settings), what, target.inside)
+                verb = "updated" if count else "added"
+                after = host_files.with_hooks(without_ours, settings)
+                self.put(path, after, f"{len(settings)} hooks {verb}", target.inside)
 
-    def change_status_line(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our status line, or remove it; one that is not ours stays, which a note says."""
+    def add_status_line(self, target: InstallTarget) -> None:
+        """Add our status line; one that is not ours stays, and a note says so."""
         path = target.settings
-        text = self.text(target.settings)
+        text = self.text(path)
         with _name_file(path):
             current = host_files.json_entry(text, STATUS_LINE)
-            if not add and text is not None and is_ralph_hook(current):
-                after = host_files.without_json_entry(text, STATUS_LINE)
-                self.put(path, after, "the status line removed", target.inside)
-            elif add and current is None:
-                entry = {
-                    "type": "command",
-                    "command": shlex.join([str(launcher(target.env)), "statusline"]),
-                }
+            if current is None:
+                command = shlex.join([str(launcher(target.env)), "statusline"])
+                entry = {"type": "command", "command": command}
                 after = host_files.with_json_entry(text, STATUS_LINE, entry)
-                self.put(path, after, "the status line added", target.inside)
-            elif add and not is_ralph_hook(current):
-                what = "has a status line, which stays as it is; call `ralph statusline` in it to see Ralph's line"
-                self.notes.append(f"{path} {what}")
+                self.put(path, after, "status line added", target.inside)
+            elif not is_ralph_hook(current):
+                self.notes.append(
+                    f"{path} already has a status line, which is left unchanged; "
+                    "call `ralph statusline` in it to see Ralph's line"
+                )
+
+    def remove_status_line(self, target: InstallTarget) -> None:
+        """Remove our status line."""
+        path = target.settings
+        text = self.text(path)
+        with _name_file(path):
+            current = host_files.json_entry(text, STATUS_LINE)
+            if text is not None and is_ralph_hook(current):
+                after = host_files.without_json_entry(text, STATUS_LINE)
+                self.put(path, after, "status line removed", target.inside)
 
     def change_server(self, target: InstallTarget, *, add: bool) -> None:
-        """Add our MCP server, or remove it; a foreign server of that name stays."""
-        path = target.servers[0]
-        keys = (*target.servers[1], SERVER_NAME)
-        is_toml = target.host is Host.CODEX
+        """Add our MCP server, or remove it; a server of that name that is not ours stays."""
+        path = target.servers.path
         inside = target.inside if target.root in path.parents else None
         with _name_file(path):
-            text = base = self.text(path)
+            text = self.text(path)
             server = _find_server(target, text)
-            if text is not None and is_ralph_server(server):
-                base = (
-                    host_files.without_toml_server(text)
-                    if is_toml
-                    else host_files.without_json_entry(text, keys)
-                )
-            setting = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
+            is_ours = is_ralph_server(server)
+            without_ours = text
+            if text is not None and is_ours:
+                without_ours = _without_server(target, text)
+            entry = clients.server_entry(target.host, launcher(target.env, COMMAND_LAUNCHER))
             if not add:
-                self.put(path, base, "the MCP server removed", inside)
-            elif server is not None and not is_ralph_server(server):
-                self.notes.append(
-                    f"{path} has a server called `{SERVER_NAME}` that is not ours; it stays as it is"
-                )
-            elif server is None or not same_json(server, check_json(setting)):
-                what = "the MCP server added" if server is None else "the MCP server put in anew"
-                with_entry = host_files.with_json_entry
-                after = (
-                    host_files.with_toml_server(base, setting)
-                    if is_toml
-                    else with_entry(base, keys, setting)
-                )
-                self.put(path, after, what, inside)
+                self.put(path, without_ours, "MCP server removed", inside)
+            elif server is None:
+                after = _with_server_entry(target, without_ours, entry)
+                self.put(path, after, "MCP server added", inside)
+            elif not is_ours:
+                note = f"{path} has another server named `{SERVER_NAME}`, which is left unchanged"
+                self.notes.append(note)
+            elif not same_json(server, check_json(entry)):
+                after = _with_server_entry(target, without_ours, entry)
+                self.put(path, after, "MCP server updated", inside)
+
+
+@contextmanager
+def _name_file(path: Path) -> Iterator[None]:
+    """Put the path of the file in front of the message of an error."""
+    try:
+        yield
+    except (Conflict, Unreadable) as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:
     """Return the entry with our name in the text of the host's list of MCP servers."""
     if target.host is Host.CODEX:
         return host_files.toml_server(text)
-    return host_files.json_entry(text, (*target.servers[1], SERVER_NAME))
+    return host_files.json_entry(text, (*target.servers.keys, SERVER_NAME))
+
+
+def _with_server_entry(target: InstallTarget, text: str | None, entry: Mapping[str, object]) -> str:
+    if target.host is Host.CODEX:
+        return host_files.with_toml_server(text, entry)
+    return host_files.with_json_entry(text, (*target.servers.keys, SERVER_NAME), entry)
+
+
+def _without_server(target: InstallTarget, text: str) -> str | None:
+    if target.host is Host.CODEX:
+        return host_files.without_toml_server(text)
+    return host_files.without_json_entry(text, (*target.servers.keys, SERVER_NAME))
+
+
+# --- what is installed --------------------------------------------------------------------------
 
 
 def has_entries(target: InstallTarget) -> bool:
-    """Return whether a host's settings have hooks of ours, or our MCP server where it has no hooks."""
+    """Return whether a host's settings contain our hooks.
+
+    For a host without hooks, our MCP server counts.
+    """
     text = files.read(target.settings)
     form = target.client.form
     if form is HookForm.NONE:
@@ -342,8 +456,26 @@ def has_entries(target: InstallTarget) -> bool:
     return bool(ralph_hooks(text))
 
 
+def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
+    """Return whether a host's sessions in this project have our MCP tools.
+
+    Files that cannot be read count as files without our server.
+    """
+    if host not in list(Host):
+        return False
+    for scope in InstallScope:
+        with suppress(RalphError, OSError):
+            target = InstallTarget(Host(host), scope, root, env)
+            text = files.read(target.servers.path) or ""
+            # The file may list all of a user's projects: parse it only if it has the name.
+            has_name = f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text
+            if has_name and is_ralph_server(_find_server(target, text)):
+                return True
+    return False
+
+
 def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
-    """Return the files of an installation whose hooks or MCP server are not as this version writes them."""
+    """Return the files whose hooks or MCP server differ from what this version writes."""
     edits = _Edits()
     target = with_server(target)
     edits.change_hooks(target, add=True)
@@ -355,136 +487,138 @@ def outdated_entries(target: InstallTarget) -> list[tuple[Path, str]]:
 
 
 def with_server(target: InstallTarget) -> InstallTarget:
-    """Return the target with our MCP server if it has one, or could have one and nobody said --no-mcp."""
-    server = _find_server(target, files.read(target.servers[0]))
-    is_unwanted = f"{_NO_MCP_PREFIX}{target.list_entry}" in _read_installed(target.env)[0]
-    return replace(target, mcp=is_ralph_server(server) or (has_extra("mcp") and not is_unwanted))
+    """Return the target with our MCP server if it has it or should have it.
+
+    It should have it if the extra is installed and --no-mcp was not used.
+    """
+    server = _find_server(target, files.read(target.servers.path))
+    is_unwanted = f"{_NO_MCP_PREFIX}{target.list_entry}" in _read_installed(target.env).entries
+    should_have_server = has_extra("mcp") and not is_unwanted
+    return replace(target, mcp=is_ralph_server(server) or should_have_server)
+
+
+def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
+    """Return all installations: those listed, those in the user's files and those in `root`."""
+    targets: dict[str, InstallTarget] = {}
+    for host in Host:
+        target = InstallTarget(host, InstallScope.USER, root, env)
+        if host is Host.CLAUDE or _mentions_ralph(target):
+            targets[target.list_entry] = target
+    for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
+        target = InstallTarget(host, scope, root, env)
+        # no such scope, or a file that only its host may complain about
+        with suppress(UsageError, Unreadable):
+            if has_entries(target):
+                targets[target.list_entry] = target
+    for entry in _read_installed(env).entries:
+        listed = _listed_target(entry, root, env)
+        if listed is not None:
+            targets.setdefault(entry, listed)
+    return list(targets.values())
+
+
+def _mentions_ralph(target: InstallTarget) -> bool:
+    """Whether one of a host's files may be about us, without parsing what others wrote."""
+    paths = (target.settings, target.servers.path, *target.own_files)
+    return any("ralph" in (files.read(path) or "") for path in paths)
+
+
+def _listed_target(entry: str, root: Path, env: Mapping[str, str]) -> InstallTarget | None:
+    """Return the installation that a line of the list names."""
+    if entry == _PLUGIN_ENTRY:
+        return InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
+    host_name, _, rest = entry.partition(" ")
+    scope_name, _, settings = rest.partition(" ")
+    if host_name not in list(Host) or scope_name not in list(InstallScope):
+        return None
+    host = Host(host_name)
+    scope = InstallScope(scope_name)
+    place = clients.installed_at(host, scope, Path(settings), env)
+    return InstallTarget(host, scope, place.root, place.env)
+
+
+class _InstalledList(NamedTuple):
+    """The list of installations, and the folders that were created for them."""
+
+    entries: list[str]
+    folders: list[Path]
+
+
+def _read_installed(env: Mapping[str, str]) -> _InstalledList:
+    installed = _InstalledList([], [])
+    for line in (files.read(installed_file(env)) or "").splitlines():
+        if line.startswith(_FOLDER_PREFIX):
+            installed.folders.append(Path(line.removeprefix(_FOLDER_PREFIX)))
+        elif line:
+            installed.entries.append(line)
+    return installed
+
+
+def _render_installed(entries: Iterable[str], folders: Iterable[Path]) -> str:
+    lines = [*entries]
+    lines += [f"{_FOLDER_PREFIX}{folder}" for folder in folders]
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+
+
+# --- plans --------------------------------------------------------------------------------------
 
 
 def plan_launchers(env: Mapping[str, str], ours: HookProgram) -> InstallPlan:
-    """Return what has to change so that the launchers start this Ralph."""
-    (edits := _Edits()).change_launchers(env, ours)
+    """Plan the changes after which the launchers start this Ralph."""
+    edits = _Edits()
+    edits.add_launchers(env, ours)
     return InstallPlan(tuple(edits.by_path.values()))
 
 
-@contextmanager
-def _name_file(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (Conflict, Unreadable) as error:
-        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
-
-
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:
-    """Return what has to change so that the host starts this Ralph."""
-    _check(target)
-    if not target.mcp and target.client.form is HookForm.NONE and target.settings.is_absolute():
-        note = f"{target.client.title} has no hooks: without the MCP server there is nothing to install"
+    """Plan the changes after which the host starts this Ralph.
+
+    Raises UsageError for a scope or a plugin that the host does not have, and Unreadable or
+    Conflict for a file that cannot be edited safely.
+    """
+    _check_plugin(target)
+    if target.client.form is HookForm.NONE and not target.mcp:
+        clients.settings_file(target.host, target.scope, target.root, target.env)  # check the scope
+        note = f"{target.client.title} has no hooks: without the MCP server, nothing is installed"
         return InstallPlan((), notes=(note,))
     edits = _Edits()
-    edits.change_launchers(target.env, ours)
+    edits.add_launchers(target.env, ours)
     if not target.plugin:
         edits.change_own_files(target, add=True)
         edits.change_hooks(target, add=True)
         if target.mcp:
             edits.change_server(target, add=True)
         if target.status_line:
-            edits.change_status_line(target, add=True)
-    list_file, (entries, folders) = installed_file(target.env), _read_installed(target.env)
-    created = [
-        folder
-        for file in (*edits.by_path, list_file)
-        for folder in file.parents
-        if not folder.exists()
-    ]
-    no_mcp = f"{_NO_MCP_PREFIX}{target.list_entry}"
-    entries = [entry for entry in entries if not (target.mcp and entry == no_mcp)]
-    entries += [target.list_entry, *([no_mcp] if target.mcp is None else [])]
-    after = _render_installed(entries, [*folders, *created])
-    before = files.read(list_file)
+            edits.add_status_line(target)
     changes = list(edits.by_path.values())
-    if after != before:  # first, so that nothing is installed that the list does not have
-        changes.insert(0, FileEdit(list_file, before, after, "lists what is installed where"))
-    return InstallPlan(tuple(changes), notes=(*edits.notes, *(_advice(target) if changes else ())))
+    list_edit = _list_installation(target, edits.by_path)
+    if list_edit is not None:  # first, so that everything that is installed is listed
+        changes.insert(0, list_edit)
+    notes = edits.notes
+    if changes:
+        notes += _advice(target)
+    return InstallPlan(tuple(changes), notes=tuple(notes))
 
 
-def all_targets(root: Path, env: Mapping[str, str]) -> list[InstallTarget]:
-    """Return everything that is listed as installed, in all projects, what the user's files have, and `root`'s."""
-    users = [InstallTarget(host, InstallScope.USER, root, env) for host in Host]
-    targets = {}
-    for (
-        target
-    ) in users:  # whether one of its files may be about us, without parsing what others wrote
-        paths = (target.settings, target.servers[0], *target.own_files)
-        if target.host is Host.CLAUDE or any("ralph" in (files.read(path) or "") for path in paths):
-            targets[target.list_entry] = target
-    for host, scope in product(Host, (InstallScope.PROJECT, InstallScope.LOCAL)):
-        target = InstallTarget(host, scope, root, env)
-        with suppress(
-            UsageError, Unreadable
-        ):  # no such scope, or a file that only its host may complain about
-            if has_entries(target):
-                targets[target.list_entry] = target
-    for entry in _read_installed(env)[0]:
-        name, _, rest = entry.partition(" ")
-        place, _, path = rest.partition(" ")
-        if entry == "plugin":
-            targets[entry] = InstallTarget(Host.CLAUDE, InstallScope.USER, root, env, plugin=True)
-        elif entry not in targets and name in list(Host) and place in list(InstallScope):
-            host = Host(name)
-            scope = InstallScope(place)
-            targets[entry] = InstallTarget(
-                host, scope, *clients.installed_at(host, scope, Path(path), env)
-            )
-    return list(targets.values())
-
-
-def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
-    """Return what has to change so that nothing of these installations is left; what others wrote stays."""
-    edits = _Edits()
-    env = targets[0].env
-    for target in targets:
-        _check(target)
-        if not target.plugin:
-            if target.host is Host.CLAUDE:
-                edits.change_status_line(target, add=False)
-            edits.change_hooks(target, add=False)
-            edits.change_server(target, add=False)
-            edits.change_own_files(target, add=False)
-    list_file, (entries, our_folders) = installed_file(env), _read_installed(env)
-    gone_entries = {target.list_entry for target in targets}
-    entries = [entry for entry in entries if entry.removeprefix(_NO_MCP_PREFIX) not in gone_entries]
-    if not entries:
-        edits.change_launchers(env, None)
-    gone = {edit.path for edit in edits.by_path.values() if edit.after is None} | (
-        set() if entries else {list_file}
-    )
-    empty: list[Path] = []  # folders of ours
-    for folder in sorted(our_folders, key=lambda folder: -len(folder.parts)):
-        if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= gone:
-            gone.add(folder)
-            empty.append(folder)
-    rest = [folder for folder in our_folders if folder not in empty]
-    edits.put(list_file, _render_installed(entries, rest) if entries else None, "updated")
-    return InstallPlan(tuple(edits.by_path.values()), tuple(empty), tuple(edits.notes))
-
-
-def _check(target: InstallTarget) -> None:
-    if target.plugin and target.host is not Host.CLAUDE:
-        raise UsageError(f"there is no plugin for {target.host}", hint="leave --plugin out")
-
-
-def _read_installed(env: Mapping[str, str]) -> tuple[list[str], list[Path]]:
-    lines = [line for line in (files.read(installed_file(env)) or "").splitlines() if line]
-    folders = [
-        Path(line.removeprefix(_FOLDER_PREFIX)) for line in lines if line.startswith(_FOLDER_PREFIX)
-    ]
-    return [line for line in lines if not line.startswith(_FOLDER_PREFIX)], folders
-
-
-def _render_installed(entries: Iterable[str], folders: Iterable[Path]) -> str:
-    lines = dict.fromkeys([*entries, *(f"{_FOLDER_PREFIX}{folder}" for folder in folders)])
-    return "".join(f"{line}\n" for line in lines)
+def _list_installation(target: InstallTarget, changed: Iterable[Path]) -> FileEdit | None:
+    """Return the change that adds a target and the folders of the changed files to the list."""
+    list_file = installed_file(target.env)
+    installed = _read_installed(target.env)
+    entries = installed.entries
+    no_mcp = f"{_NO_MCP_PREFIX}{target.list_entry}"
+    if target.mcp:
+        entries = [entry for entry in entries if entry != no_mcp]
+    entries.append(target.list_entry)
+    if target.mcp is None:
+        entries.append(no_mcp)
+    folders = installed.folders
+    for file in (*changed, list_file):
+        folders += [folder for folder in file.parents if not folder.exists()]
+    before = files.read(list_file)
+    after = _render_installed(entries, folders)
+    if after == before:
+        return None
+    return FileEdit(list_file, before, after, "lists the installations")
 
 
 def _advice(target: InstallTarget) -> Iterator[str]:
@@ -492,21 +626,82 @@ def _advice(target: InstallTarget) -> Iterator[str]:
         yield "The plugin's hooks start this Ralph from the next session on."
         return
     if target.scope is not InstallScope.USER:
-        yield f"{target.settings} now holds paths of this machine: keep it out of git, or use --scope user."
+        yield (
+            f"{target.settings} now contains paths of this machine: "
+            "keep it out of git, or use --scope user."
+        )
     if target.host is Host.CODEX:
-        yield "Codex runs new hooks only after you have looked at them: open /hooks in Codex once and trust them."
-    yield "Sessions that are running keep the hooks that they started with."
+        yield (
+            "Codex runs new hooks only after you have reviewed them: "
+            "open /hooks in Codex once and trust them."
+        )
+    yield "Running sessions keep the hooks that they started with."
+
+
+def plan_uninstall(*targets: InstallTarget) -> InstallPlan:
+    """Plan the changes that remove these installations; what others wrote stays.
+
+    Raises the same errors as `plan_install`.
+    """
+    edits = _Edits()
+    env = targets[0].env
+    for target in targets:
+        _check_plugin(target)
+        if not target.plugin:
+            _remove_target(edits, target)
+    removed_entries = {target.list_entry for target in targets}
+    installed = _read_installed(env)
+    list_file = installed_file(env)
+    entries = []
+    for entry in installed.entries:
+        if entry.removeprefix(_NO_MCP_PREFIX) not in removed_entries:
+            entries.append(entry)
+    if not entries:
+        edits.remove_launchers(env)
+    deleted = {edit.path for edit in edits.by_path.values() if edit.after is None}
+    if not entries:
+        deleted.add(list_file)
+    empty = _empty_folders(installed.folders, deleted)
+    list_text = None
+    if entries:
+        folders = [folder for folder in installed.folders if folder not in empty]
+        list_text = _render_installed(entries, folders)
+    edits.put(list_file, list_text, "updated")
+    return InstallPlan(tuple(edits.by_path.values()), tuple(empty), tuple(edits.notes))
+
+
+def _remove_target(edits: _Edits, target: InstallTarget) -> None:
+    if target.host is Host.CLAUDE:
+        edits.remove_status_line(target)
+    edits.change_hooks(target, add=False)
+    edits.change_server(target, add=False)
+    edits.change_own_files(target, add=False)
+
+
+def _empty_folders(folders: Collection[Path], deleted_files: Iterable[Path]) -> list[Path]:
+    """Return the folders that are empty once the files are deleted, the deepest first."""
+    deleted = set(deleted_files)
+    empty = []
+    for folder in sorted(folders, key=lambda folder: -len(folder.parts)):
+        if folder.is_dir() and not folder.is_symlink() and set(folder.iterdir()) <= deleted:
+            deleted.add(folder)
+            empty.append(folder)
+    return empty
+
+
+def _check_plugin(target: InstallTarget) -> None:
+    if target.plugin and target.host is not Host.CLAUDE:
+        raise UsageError(f"there is no plugin for {target.host}", hint="leave --plugin out")
 
 
 def apply_plan(plan: InstallPlan) -> None:
-    """Apply a plan; Conflict for a file that was changed since the plan was made."""
-    for edit in plan.edits:  # a read-only file stops everything before the first write
-        real = files.target(edit.path, edit.inside)
-        if real.exists() and not real.stat().st_mode & 0o222:
-            raise WriteFailed(
-                f"{edit.path}: is read-only",
-                hint="make it writable and run again; nothing was written",
-            )
+    """Apply a plan.
+
+    Raises WriteFailed, before anything is written, if a file is read-only, and Conflict if a file
+    was changed after the plan was made.
+    """
+    for edit in plan.edits:
+        _check_writable(edit)
     for edit in plan.edits:
         if edit.after is None:
             files.delete(edit.path)
@@ -519,30 +714,9 @@ def apply_plan(plan: InstallPlan) -> None:
             files.remove_folder(folder)
 
 
-def has_server(host: str, root: Path, env: Mapping[str, str]) -> bool:
-    """Check whether a host's sessions in this project have our MCP tools; what cannot be read has none."""
-    for scope in InstallScope if host in (*Host,) else ():
-        with suppress(RalphError, OSError):
-            target = InstallTarget(Host(host), scope, root, env)
-            text = files.read(target.servers[0]) or ""
-            is_named = (
-                f'"{SERVER_NAME}"' in text or f".{SERVER_NAME}]" in text
-            )  # it has all of a user's projects
-            if is_named and is_ralph_server(_find_server(target, text)):
-                return True
-    return False
-
-
-def agent_program(executable: str, env: Mapping[str, str]) -> str:
-    """Return how an agent starts this Ralph: by its name where its path finds it, else by its file."""
-    ours = Path(executable).parent / "ralph"
-    found = shutil.which("ralph", path=env.get("PATH", ""))
-    with suppress(OSError):
-        if not ours.exists() or (found and ours.samefile(found)):
-            return "ralph"
-    with suppress(UsageError):
-        stable = launcher(env, COMMAND_LAUNCHER)
-        ours = stable if os.access(stable, os.X_OK) else ours
-    home = f"{env.get('HOME') or '/-'}/"
-    path = f"~/{str(ours)[len(home) :]}" if str(ours).startswith(home) else str(ours)
-    return path if " " not in path else f"'{ours}'"
+def _check_writable(edit: FileEdit) -> None:
+    real = files.target(edit.path, edit.inside)
+    if real.exists() and not real.stat().st_mode & _WRITE_PERMISSIONS:
+        raise WriteFailed(
+            f"{edit.path} is read-only", hint="make it writable and run again; nothing was written"
+        )

@@ -1,8 +1,9 @@
-"""Register the merge driver: in .gitattributes, which a team commits, and in git's config, the user's or a clone's.
+"""Register the merge driver in .gitattributes and in git's config.
 
-Git starts the registered command in place of its own merge. Where Ralph is gone or fails, that command runs
-`git merge-file`: a driver that cannot start would leave one side alone. The files are edited as text, since a
-session's start must not wait for git.
+A team commits .gitattributes. The config is the user's or that of one clone. Git starts the
+registered command instead of its own merge. If Ralph is gone or fails, that command runs `git
+merge-file`, because a driver that cannot start would keep only one side. The files are edited as
+text, since the start of a session must not wait for git.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,19 +22,36 @@ from ralph.core.errors import RalphError, Refused
 from ralph.install.hosts import COMMAND_LAUNCHER, FileEdit, launcher
 from ralph.storage import files
 
-_MERGED = """.agent/memories.md .ralph/agent/memories.md .ralph/guardrails.md .ralph/global-patterns.md
-    .ralph/knowledge/*.md .ralph/tasks/*/progress.txt .ralph/tasks/*/memory/insights.json /AGENTS.md /CLAUDE.md
-    /guardrails.md /progress.txt scripts/ralph/progress.txt .ralph/progress.txt .ralph/progress.md"""
-ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED.split())
+_MERGED_FILES = (
+    ".agent/memories.md",
+    ".ralph/agent/memories.md",
+    ".ralph/guardrails.md",
+    ".ralph/global-patterns.md",
+    ".ralph/knowledge/*.md",
+    ".ralph/tasks/*/progress.txt",
+    ".ralph/tasks/*/memory/insights.json",
+    "/AGENTS.md",
+    "/CLAUDE.md",
+    "/guardrails.md",
+    "/progress.txt",
+    "scripts/ralph/progress.txt",
+    ".ralph/progress.txt",
+    ".ralph/progress.md",
+)
+ATTRIBUTES = tuple(f"{name} merge=ralph" for name in _MERGED_FILES)
+"""The lines of .gitattributes."""
 _DRIVER = (
     '"$0" merge-driver "$1" "$2" "$3" "$4" "$5"; code=$?; [ $code = 0 ] && exit 0; '
-    '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
+    '[ $code = 1 ] && grep -q "^<<<<<<<" "$2" && exit 1; '
+    'exec git merge-file --marker-size="$5" "$2" "$1" "$3"'
 )
+"""The shell script that git runs; `$0` is the program, `$1` to `$5` are git's %O %A %B %P %L."""
 _SECTION = re.compile(r'^[ \t]*\[merge "ralph"\].*\n?(?:(?![ \t]*\[).*\n?)*', re.MULTILINE)
+_DRIVER_PROGRAM = re.compile(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ")
 
 
 class Registration(NamedTuple):
-    """What a registration changed: in the repository's config, and in the file of attributes."""
+    """What a registration changed in the repository's config and in .gitattributes (`path`)."""
 
     config: bool
     attributes: tuple[str, ...]
@@ -41,125 +59,188 @@ class Registration(NamedTuple):
 
 
 def register(root: Path, env: Mapping[str, str]) -> Registration:
-    """Register the driver in the repository's own config, and name the files that it merges in .gitattributes."""
-    if (config := _repository_config(root)) is None:
-        raise Refused(f"{root}: is not in a git repository", hint="`git init` makes one")
+    """Register the driver in the repository's config, and add its lines to .gitattributes.
+
+    Raises Refused outside git.
+    """
+    config = _repository_config(root)
+    if config is None:
+        raise Refused(f"{root} is not in a git repository", hint="run `git init` to create one")
     before = files.read(config) or ""
-    path = paths.git_attributes(root)
-    after = _with_driver(before, env)
-    if after != before:
-        files.update(config, lambda text: _with_driver(text, env))
-    if missing := missing_attributes(root):
-        files.update(
-            path, lambda text: f"{text}{_line_end(text)}" + "".join(f"{line}\n" for line in missing)
-        )
-    return Registration(after != before, missing, path)
+    is_new = _with_driver(before, env) != before
+    if is_new:
+        files.update(config, _add_driver(env))
+    attributes_file = paths.git_attributes(root)
+    missing = missing_attributes(root)
+    if missing:
+        new_lines = "".join(f"{line}\n" for line in missing)
+        files.update(attributes_file, lambda text: _ended(text) + new_lines)
+    return Registration(is_new, missing, attributes_file)
 
 
 def missing_attributes(root: Path) -> tuple[str, ...]:
-    """Return the lines that .gitattributes lacks; none outside of git."""
+    """Return the lines that .gitattributes lacks; none outside git."""
     if _repository_config(root) is None:
         return ()
     text = files.read(paths.git_attributes(root)) or ""
-    lines = text[text.rfind("merge=union") + 1 :].splitlines()  # a later line counts
-    return tuple(line for line in ATTRIBUTES if line not in lines)
+    # A later line takes precedence, so lines before the last `merge=union` have no effect.
+    effective_lines = text[text.rfind("merge=union") + 1 :].splitlines()
+    return tuple(line for line in ATTRIBUTES if line not in effective_lines)
 
 
 def is_missing(root: Path, env: Mapping[str, str]) -> Path | None:
-    """Return the repository's config where .gitattributes names the driver and none is there that starts; else None."""
+    """Return the repository's config if .gitattributes names a driver that cannot start.
+
+    Returns None if nothing is missing.
+    """
     with suppress(RalphError):
         if "merge=ralph" not in (files.read(paths.git_attributes(root)) or ""):
             return None
         config = _repository_config(root)
-        places = [place for place in (config, _user_config(env)) if place is not None]
-        found = [
-            match[0] for place in places if (match := _SECTION.search(files.read(place) or ""))
-        ]
-        return None if found and _can_start(found[0]) else config
+        section = _first_section((config, _user_config(env)))
+        if section and _can_start(section):
+            return None
+        return config
     return None
 
 
 def register_missing(root: Path, env: Mapping[str, str]) -> Path | None:
-    """Register the driver in the repository's config where it `is_missing`; return the file that was changed."""
-    if (config := is_missing(root, env)) is not None:
-        files.update(config, lambda text: _with_driver(text, env))
+    """Register the driver in the repository's config if it `is_missing`; return the config."""
+    config = is_missing(root, env)
+    if config is not None:
+        files.update(config, _add_driver(env))
     return config
 
 
 def user_edit(env: Mapping[str, str], *, add: bool) -> Iterator[FileEdit]:
-    """Yield the change of the user's git config: with the driver, or without it."""
-    if (path := _user_config(env)) is not None:
-        before = files.read(path)
+    """Yield the change that adds the driver to the user's git config, or removes it."""
+    path = _user_config(env)
+    if path is None:
+        return
+    before = files.read(path)
+    if add:
         program = str(launcher(env, COMMAND_LAUNCHER))
-        after = _with_driver(before or "", env, program) if add else _without_driver(before)
-        what = "git merges memory files by entry" if add else "without the merge driver"
-        yield from [FileEdit(path, before, after, what)] if after != before else []
+        after: str | None = _with_driver(before or "", env, program)
+        what = "merge driver added: git merges memory files by entry"
+    else:
+        after = _without_driver(before)
+        what = "merge driver removed"
+    if after != before:
+        yield FileEdit(path, before, after, what)
 
 
 def repository_edits(root: Path, *, attributes: bool) -> Iterator[FileEdit]:
-    """Yield the changes that take the driver out of a repository's config, and with `attributes` its lines."""
+    """Yield the changes that remove the driver from a repository's config.
+
+    With `attributes`, our lines are also removed from .gitattributes.
+    """
     config = _repository_config(root)
+    if config is not None:
+        before = files.read(config)
+        after = _without_driver(before)
+        if after != before:
+            yield FileEdit(config, before, after or "", "merge driver removed")
     path = paths.git_attributes(root)
-    before = files.read(config) if config is not None else None
-    if config is not None and (after := _without_driver(before)) != before:
-        yield FileEdit(config, before, after or "", "without the merge driver")
-    lines = files.read(path)
-    rest = "".join(
-        line
-        for line in (lines or "").splitlines(keepends=True)
-        if line.rstrip("\r\n") not in ATTRIBUTES
-    )
-    if attributes and lines is not None and rest != lines:
-        yield FileEdit(path, lines, rest or None, "without the lines of Ralph")
+    text = files.read(path)
+    if not attributes or text is None:
+        return
+    lines = text.splitlines(keepends=True)
+    rest = "".join(line for line in lines if line.rstrip("\r\n") not in ATTRIBUTES)
+    if rest != text:
+        yield FileEdit(path, text, rest or None, "Ralph's lines removed")
+
+
+# --- git's config -------------------------------------------------------------------------------
 
 
 def _repository_config(root: Path) -> Path | None:
     common = paths.location(root).common
-    return Path(common, "config") if common else None
+    if not common:
+        return None
+    return Path(common, "config")
 
 
 def _user_config(env: Mapping[str, str]) -> Path | None:
-    """Return the user's git config as git finds it; None where there is no home, or it is no regular file."""
-    home = Path(env.get("HOME") or "")
-    places = [
-        home / ".gitconfig",
-        Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config",
-    ]
+    """Return the user's git config, as git finds it.
+
+    Returns None if there is no home, or if the file is not a regular one.
+    """
+    path = _user_config_path(env)
+    if not path.is_absolute():
+        return None
+    if path.exists() and not path.is_file():
+        return None
+    return path
+
+
+def _user_config_path(env: Mapping[str, str]) -> Path:
     named = env.get("GIT_CONFIG_GLOBAL")
-    path = Path(named) if named else next(filter(Path.is_file, places), places[0])
-    return path if path.is_absolute() and (path.is_file() or not path.exists()) else None
+    if named:
+        return Path(named)
+    home = Path(env.get("HOME") or "")
+    in_home = home / ".gitconfig"
+    in_config_folder = Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config"
+    if in_config_folder.is_file() and not in_home.is_file():
+        return in_config_folder
+    return in_home
 
 
-def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
-    command = f"sh -c {shlex.quote(_DRIVER)} {shlex.quote(program or _program(env))} %O %A %B %P %L"
-    quoted = command.replace("\\", "\\\\").replace('"', '\\"')
-    section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
-    rest = _without_driver(text) or ""
-    return text if section in text else f"{rest}{_line_end(rest)}{section}"
+def _first_section(configs: Sequence[Path | None]) -> str:
+    """Return the driver's section in the first of these configs that has one; "" for none."""
+    for config in configs:
+        if config is None:
+            continue
+        match = _SECTION.search(files.read(config) or "")
+        if match is not None:
+            return match[0]
+    return ""
 
 
 def _can_start(section: str) -> bool:
-    """Whether the driver of a config's section is Ralph's, with a program that is there."""
-    programs = re.findall(r"([^\s\"]+|'[^']*')(?: merge-driver)? %O ", section)
-    is_there = all(
-        os.access(name.strip("'"), os.X_OK) for name in programs if name.strip("'").startswith("/")
-    )
-    return "merge-driver" in section and is_there
+    """Return whether a config's section starts Ralph's driver with a program that exists."""
+    if "merge-driver" not in section:
+        return False
+    programs = [name.strip("'") for name in _DRIVER_PROGRAM.findall(section)]
+    return all(os.access(name, os.X_OK) for name in programs if name.startswith("/"))
+
+
+def _add_driver(env: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda text: _with_driver(text, env)
+
+
+def _with_driver(text: str, env: Mapping[str, str], program: str = "") -> str:
+    """Return a git config with the driver; unchanged if it already has exactly this one."""
+    words = (shlex.quote(_DRIVER), shlex.quote(program or _program(env)))
+    command = f"sh -c {' '.join(words)} %O %A %B %P %L"
+    quoted = command.replace("\\", "\\\\").replace('"', '\\"')
+    section = f'[merge "ralph"]\n\tname = Memory files of Ralph, by entry\n\tdriver = "{quoted}"\n'
+    if section in text:
+        return text
+    return _ended(_without_driver(text) or "") + section
 
 
 def _without_driver(text: str | None) -> str | None:
-    """Return a git config without the driver; None when nothing else was in it."""
+    """Return a git config without the driver; None if nothing else was in it."""
     after = _SECTION.sub("", text or "")
-    return text if after == text else after or None
+    if after == text:
+        return text
+    return after or None
 
 
-def _line_end(text: str) -> str:
-    return "\n" if text and not text.endswith("\n") else ""
+def _ended(text: str) -> str:
+    """Return a text with a line break at its end; an empty text stays empty."""
+    if text and not text.endswith("\n"):
+        return f"{text}\n"
+    return text
 
 
 def _program(env: Mapping[str, str]) -> str:
+    """Return the program that git starts: the launcher, this Ralph, or `ralph` on the PATH."""
     with suppress(RalphError):
-        if os.access(stable := launcher(env, COMMAND_LAUNCHER), os.X_OK):
-            return str(stable)
-    ours = Path(sys.executable).parent / "ralph"
-    return str(ours) if ours.exists() else "ralph"
+        command_launcher = launcher(env, COMMAND_LAUNCHER)
+        if os.access(command_launcher, os.X_OK):
+            return str(command_launcher)
+    this_ralph = Path(sys.executable).parent / "ralph"
+    if this_ralph.exists():
+        return str(this_ralph)
+    return "ralph"

@@ -1,7 +1,8 @@
-"""A project's files (`ralph init`), what its user trusts, its scratchpad, and older forms.
+"""Create a project's files, and manage trust, older file formats and the scratchpad.
 
-`init` makes what is missing, touches nothing that is there and nothing outside of the project. What a project's config
-names to be run or sent to counts after its user has approved exactly that value in exactly that folder.
+`init` creates what is missing. It changes nothing that exists, and nothing outside the project. A
+program or address that a project's config names is used only after the user approved exactly that
+value in exactly that folder.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ralph.core import budget as budgets
 from ralph.core import config, ids, paths, tokens
 from ralph.core.config import Trusted, TrustedValue
 from ralph.core.errors import Refused, Unreadable, UsageError
-from ralph.core.record import MemoryKind
+from ralph.core.record import MemoryKind, Record
 from ralph.core.repository import Repository
 from ralph.formats.memories import GUARDRAILS, MEMORIES, is_sign, parse_memories
 from ralph.formats.pages import patterns_template
@@ -29,182 +30,246 @@ from ralph.storage.config import hide_from_git, template
 from ralph.storage.files import GITIGNORE, UNTIL_INIT, missing_lines
 from ralph.storage.library import Collection, Library, check_folders
 
+_PRIVATE_FOLDER_MODE = 0o700
+
+
+# --- ralph init ---------------------------------------------------------------------------------
+
 
 def init(root: Path) -> list[str]:
-    """Make what is missing; one line for each thing that was done."""
-    changes = []
-    own_files = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
-    for places, layout in own_files:  # a worktree gets files of its own
-        changes += _make_file(
-            root, Collection(layout.title, root, places, layout).home, layout.template()
-        )
-    ignore = paths.gitignore(root)
+    """Create what is missing in a project; return one line for each change."""
     main = paths.main_checkout(root)
-    if main == root and files.read(ignore) == UNTIL_INIT:
-        files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
-        changes.append(f"made {paths.shown(ignore, root)} one that git sees")
-    changes += _make_file(root, ignore, GITIGNORE)
-    if main != root:
-        changes += _make_file(root, paths.gitignore(main), UNTIL_INIT, within=main)
-    changes += _make_file(root, paths.global_patterns(root), patterns_template())
-    changes += _make_file(root, paths.config_file(root), template())
+    curated = ((paths.memories_files(root), MEMORIES), (paths.guardrails_files(root), GUARDRAILS))
+    changes = []
+    for places, layout in curated:  # a worktree gets its own files
+        file = Collection(layout.title, root, places, layout).home
+        changes += _create_file(root, file, layout.template())
+    changes += _create_gitignore(root, main)
+    changes += _create_file(root, paths.global_patterns(root), patterns_template())
+    changes += _create_file(root, paths.config_file(root), template())
     for folder, top in ((paths.knowledge_folder(root), root), (paths.tasks_folder(root), main)):
         if files.make_folder(folder, root=top):
-            changes.append(f"made {paths.shown(folder, root)}/")
-    if missing := missing_lines(root):
-        lines = f"git does not ignore {', '.join(missing)}; add these lines to it"
-        changes.append(f"left {paths.shown(ignore, root)} as it is: {lines}")
+            changes.append(f"created {paths.shown(folder, root)}/")
+    missing = missing_lines(root)
+    if missing:
+        ignore = paths.shown(paths.gitignore(root), root)
+        changes.append(
+            f"kept {ignore}: git does not ignore {', '.join(missing)}; add these lines to it"
+        )
     try:
         changes += _move_skills(root)
     except Refused as error:
-        changes.append(f"left the skills alone: {error.message}")
-    return [*changes, *filter(None, [hide_from_git(paths.local_config_file(root), root)])]
+        changes.append(f"skipped the skills: {error.message}")
+    hidden = hide_from_git(paths.local_config_file(root), root)
+    if hidden:
+        changes.append(hidden)
+    return changes
 
 
-def _make_file(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
+def _create_gitignore(root: Path, main: Path) -> list[str]:
+    changes = []
+    ignore = paths.gitignore(root)
+    if main == root and files.read(ignore) == UNTIL_INIT:
+        files.write(ignore, GITIGNORE, root=root, expect=UNTIL_INIT)
+        changes.append(f"made {paths.shown(ignore, root)} visible to git")
+    changes += _create_file(root, ignore, GITIGNORE)
+    if main != root:
+        changes += _create_file(root, paths.gitignore(main), UNTIL_INIT, within=main)
+    return changes
+
+
+def _create_file(root: Path, path: Path, text: str, *, within: Path | None = None) -> list[str]:
+    """Create a file unless it exists; return what was done."""
     check_folders(path, root)
     name = paths.shown(path, root)
     if path.is_symlink() and not path.exists():
-        gone = f"a symbolic link to {path.readlink()}, which does not exist"
-        return [f"left {name}: {gone}; restore the target or remove the link, and run again"]
+        return [
+            f"skipped {name}: a symbolic link to {path.readlink()}, which does not exist; "
+            "restore the target or remove the link, and run again"
+        ]
     if path.exists():
         return []
     files.write(path, text, root=within or root, expect="")
-    return [f"made {name}"]
+    return [f"created {name}"]
 
 
 def _move_skills(root: Path) -> list[str]:
-    """Make the folder in which Claude Code finds skills, and move those there that older loops kept elsewhere."""
-    old = paths.old_skills_folder(root)
-    new = paths.skills_folder(root)
-    changes = [f"made {paths.shown(new, root)}/"] if files.make_folder(new, root=root) else []
-    if not old.is_dir() or old.is_symlink():
+    """Create the folder in which Claude Code finds skills, and move those of older loops there."""
+    old_folder = paths.old_skills_folder(root)
+    new_folder = paths.skills_folder(root)
+    changes = []
+    if files.make_folder(new_folder, root=root):
+        changes.append(f"created {paths.shown(new_folder, root)}/")
+    if not old_folder.is_dir() or old_folder.is_symlink():
         return changes
-    for skill in sorted(old.iterdir()):
-        to = new / skill.name
-        source = paths.shown(skill, root)
-        target = paths.shown(to, root)
-        if to.exists() or to.is_symlink():
-            changes.append(f"left {source}: {target} is already there, merge them by hand")
+    for skill in sorted(old_folder.iterdir()):
+        target = new_folder / skill.name
+        source_name = paths.shown(skill, root)
+        target_name = paths.shown(target, root)
+        if target.exists() or target.is_symlink():
+            changes.append(f"skipped {source_name}: {target_name} exists; merge them by hand")
         else:
-            files.move(skill, to, root=root)
-            changes.append(f"moved {source} to {target}")
-    if not any(old.iterdir()):
-        files.remove_folder(old)
+            files.move(skill, target, root=root)
+            changes.append(f"moved {source_name} to {target_name}")
+    if not any(old_folder.iterdir()):
+        files.remove_folder(old_folder)
     return changes
+
+
+# --- state of earlier versions ------------------------------------------------------------------
 
 
 def move_old_state(root: Path) -> list[str]:
     """Move logs and caches of earlier versions out of the work tree; return a note.
 
-    Nobody can tell whether an archive brought them: the logs count as another machine's until `ralph trust`.
+    Nobody can tell whether they came with an archive. The logs therefore count as another
+    machine's until `ralph trust` accepts them.
     """
-    log, cache, index = paths.old_state(root)
-    main = paths.main_checkout(root)
-    names = (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
-    if not paths.has_old_state(root) or Repository(main).answer("ls-files", "--", *names):
-        return []  # what git tracks came with the repository: it is left alone and never read
+    log_folder, cache_folder, index = paths.old_state(root)
+    if not paths.has_old_state(root) or _is_old_state_tracked(root):
+        return []
     state = paths.state_folder(root).with_name("earlier")
-    is_moved = index.exists() and not index.is_symlink()
+    has_index = index.exists() and not index.is_symlink()
+    is_moved = has_index
     with files.lock(index):
-        for path in (index, *index.parent.glob("ralph.db-*")) if not index.is_symlink() else ():
-            files.delete(path)
-        for old in (log, cache):
-            is_folder = old.is_dir() and not old.is_symlink()
-            for path in [*sorted(old.rglob("*"), reverse=True), old] if is_folder else []:
-                if path.is_dir() and not path.is_symlink():
-                    if not any(path.iterdir()):
-                        files.remove_folder(path)
-                elif path != paths.mcp_status_file(root):
-                    _move_log(path, state / old.name / path.relative_to(old))
-                    is_moved = True
+        if not index.is_symlink():
+            for path in (index, *index.parent.glob("ralph.db-*")):
+                files.delete(path)
+        for folder in (log_folder, cache_folder):
+            if folder.is_dir() and not folder.is_symlink():
+                moved = _move_contents(folder, state / folder.name, paths.mcp_status_file(root))
+                is_moved = is_moved or moved
     if not is_moved:
         return []
-    where = f"{paths.shown(log.parent, root)} to {paths.shown(state, root)}"
-    return [f"moved logs and caches from {where}; `ralph trust` makes its logs count"]
+    old_name = paths.shown(log_folder.parent, root)
+    new_name = paths.shown(state, root)
+    return [f"moved logs and caches from {old_name} to {new_name}; `ralph trust` accepts the logs"]
 
 
-def _move_log(path: Path, to: Path) -> None:
-    """Move a file; where the new one exists, the lines of an old log go first."""
-    if not to.exists():
-        files.make_folder(to.parent, 0o700)
-        files.move(path, to)
+def _is_old_state_tracked(root: Path) -> bool:
+    """Return whether git tracks such files: they came with the repository and are never read."""
+    names = (".ralph/log", ".ralph/cache", ".ralph/ralph.db")
+    return bool(Repository(paths.main_checkout(root)).answer("ls-files", "--", *names))
+
+
+def _move_contents(folder: Path, target: Path, kept: Path) -> bool:
+    """Move all files except `kept`, and remove empty folders; return whether a file was moved."""
+    is_moved = False
+    for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                files.remove_folder(path)
+        elif path != kept:
+            _move_log(path, target / path.relative_to(folder))
+            is_moved = True
+    return is_moved
+
+
+def _move_log(path: Path, target: Path) -> None:
+    """Move a file; if the target exists, put the lines of an old log before its lines."""
+    if not target.exists():
+        files.make_folder(target.parent, _PRIVATE_FOLDER_MODE)
+        files.move(path, target)
         return
     if path.name.endswith(paths.LOG_SUFFIXES):
-        files.update(to, (files.read(path) or "").__add__)
+        old_lines = files.read(path) or ""
+        files.update(target, lambda text: old_lines + text)
     files.delete(path)
 
 
-# --- trust -----------------------------------------------------------------------------------------
+# --- trust --------------------------------------------------------------------------------------
+
+_TRUST_VERSION = 1
 
 
 def record_trust(
     root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]
 ) -> tuple[TrustedValue, ...]:
-    """Trust these values in this project, and nothing else there; return those that are new."""
-    here = os.path.realpath(root)
-    at = ids.timestamp()
-    chosen = {Trusted(here, each.key, each.digest) for each in named}
+    """Trust these values in this project, and nothing else in it; return those that are new.
+
+    Raises UsageError without a folder for the trust file, and Unreadable if the file is damaged.
+    """
+    project = os.path.realpath(root)
+    now = ids.timestamp()
+    chosen = {Trusted(project, value.key, value.digest) for value in named}
 
     def change(entries: Sequence[Trusted]) -> list[Trusted]:
-        same = [entry for entry in entries if entry.root != here or replace(entry, at="") in chosen]
-        new = chosen - {replace(entry, at="") for entry in same}
-        return [*same, *(replace(entry, at=at) for entry in new)]
+        kept = []
+        new = set(chosen)
+        for entry in entries:
+            without_time = replace(entry, at="")
+            if entry.root != project or without_time in chosen:
+                kept.append(entry)
+                new.discard(without_time)
+        return [*kept, *(replace(entry, at=now) for entry in new)]
 
     _update_trust(env, change)
-    return tuple(each for each in named if not each.trusted)
+    return tuple(value for value in named if not value.trusted)
 
 
 def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
-    """Return everything that this user trusts, by project and key."""
+    """Return everything that this user trusts, sorted by project and key."""
     path = config.trust_file(env)
-    return tuple(sorted(config.parse_trust(files.read(path) or "" if path is not None else "")))
+    if path is None:
+        return ()
+    return tuple(sorted(config.parse_trust(files.read(path) or "")))
 
 
 def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
-    """Trust nothing of this project any more; return how many values it was before."""
-    here = os.path.realpath(root)
-    if count := sum(entry.root == here for entry in trusted_values(env)):
-        _update_trust(env, lambda entries: [entry for entry in entries if entry.root != here])
+    """Revoke all trust in this project; return how many values were trusted."""
+    project = os.path.realpath(root)
+    count = sum(1 for entry in trusted_values(env) if entry.root == project)
+    if count:
+        _update_trust(env, lambda entries: [entry for entry in entries if entry.root != project])
     return count
 
 
 def _update_trust(
     env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]
 ) -> None:
-    if (path := config.trust_file(env)) is None:
+    path = config.trust_file(env)
+    if path is None:
         raise UsageError(
-            "there is no folder for what you trust", hint="set HOME or XDG_CONFIG_HOME"
-        )
-
-    def to_text(entries: Sequence[Trusted]) -> str:
-        return (
-            json.dumps({"version": 1, "trusted": [asdict(entry) for entry in entries]}, indent=2)
-            + "\n"
+            "there is no folder for the trust file", hint="set HOME or XDG_CONFIG_HOME"
         )
 
     def edit(text: str) -> str:
         entries = config.parse_trust(text)
-        if text.strip() and not entries and text != to_text([]):
-            hint = "delete it; `ralph trust` then asks again for each project"
-            raise Unreadable(f"{path}: is not a trust file as Ralph writes it", hint=hint)
-        return to_text(sorted(change(entries)))
+        is_empty = not text.strip() or text == _trust_text([])
+        if not entries and not is_empty:
+            raise Unreadable(
+                f"{path} is not a trust file that Ralph wrote",
+                hint="delete it; `ralph trust` then asks again for each project",
+            )
+        return _trust_text(sorted(change(entries)))
 
-    files.make_folder(path.parent, 0o700)
+    files.make_folder(path.parent, _PRIVATE_FOLDER_MODE)
     files.update(path, edit, mode=files.PRIVATE)
 
 
+def _trust_text(entries: Sequence[Trusted]) -> str:
+    rows = [asdict(entry) for entry in entries]
+    return json.dumps({"version": _TRUST_VERSION, "trusted": rows}, indent=2) + "\n"
+
+
 def foreign_logs(root: Path) -> dict[str, int]:
-    """Count the logs that came with a copy from other machines, by machine id; none of them is read."""
-    counts = {
-        folder.name: len(paths.log_files(folder / paths.LOG))
-        for folder in paths.other_state_folders(root)
-    }
-    return {name: count for name, count in counts.items() if count}
+    """Count the logs of other machines, by machine id.
+
+    They came with a copy of the project, and none of them is read.
+    """
+    counts = {}
+    for folder in paths.other_state_folders(root):
+        count = len(paths.log_files(folder / paths.LOG))
+        if count:
+            counts[folder.name] = count
+    return counts
 
 
 def accept_logs(root: Path) -> int:
-    """Move the logs of other machines to our own, so that they count; a log that is in both stays where it is."""
+    """Move the logs of other machines to our own, so that they are read; return how many.
+
+    A log that exists in both places stays where it is.
+    """
     moved = 0
     for folder in paths.other_state_folders(root):
         for log in paths.log_files(folder / paths.LOG):
@@ -215,21 +280,30 @@ def accept_logs(root: Path) -> int:
     return moved
 
 
-# --- legacy Signs ----------------------------------------------------------------------------------
+# --- legacy Signs -------------------------------------------------------------------------------
 
 
 def guardrail_formats(root: Path) -> list[tuple[Path, str]]:
-    """Return each possible guardrails file with its format: none, empty, structured, legacy or mixed."""
+    """Return each possible guardrails file and its format.
+
+    The format is none (no file), empty, structured, legacy or mixed.
+    """
     collection = Library(root).guardrails
-    texts = [(path, files.read(path)) for path in collection.places]
-    return [
-        (path, "none" if text is None else parse_memories(text, collection.layout).format)
-        for path, text in texts
-    ]
+    formats = []
+    for path in collection.places:
+        text = files.read(path)
+        if text is None:
+            formats.append((path, "none"))
+        else:
+            formats.append((path, parse_memories(text, collection.layout).format))
+    return formats
 
 
 class SignMigration(NamedTuple):
-    """A file whose Signs became entries: how many, its copy, and the lines of those that stay, with the reason."""
+    """A file whose Signs became entries: how many, and the file's backup.
+
+    `kept` are the lines of Signs that stay, with the reasons.
+    """
 
     path: Path
     signs: int
@@ -241,84 +315,125 @@ class SignMigration(NamedTuple):
 def migrate_signs(
     root: Path, *, allow_secret: bool = False, patterns: Sequence[str] = ()
 ) -> list[SignMigration]:
-    """Convert legacy Signs to entries of the type fix, with a backup."""
+    """Convert legacy Signs to entries of the type fix, with a backup of each changed file.
+
+    A Sign with a secret stays, unless `allow_secret` is set.
+    """
     library = Library(root)
-    collection = library.guardrails
     migrations = []
-    for path, _ in library.documents(collection):
-        text = files.read(path) or ""
-        document = parse_memories(text, collection.layout)
-        signs = []
-        kept = []
-        private = 0
-        for entry in document.entries:
-            sign = entry.record
-            if not is_sign(sign):
-                continue
-            content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
-            try:
-                clean, parts = clean_memory(
-                    content, sign.tags, allow_secret=allow_secret, patterns=patterns
-                )
-            except Refused as error:
-                kept.append((entry.line, str(error).replace("\n  ", "; ")))
-                continue
-            private += parts
-            kind = MemoryKind.FIX
-            tags = clean_tags(sign.tags)
-            date = sign.created_at or ids.today()
-            fix = replace(
-                sign, kind=kind, text=clean, label=kind.value, title="", tags=tags, created_at=date
-            )
-            signs.append((sign.id, fix))
-        for old_id, _ in reversed(signs):  # ids of Signs with one name are counted from the top
-            document = document.remove(old_id)
-        for _, sign in signs:
-            name = new_id(collection, MemoryKind.FIX, [entry.record for entry in document.entries])
-            document = document.add(replace(sign, id=name))
-        copy = backup(path, collection.root, text) if signs else None
-        if signs:
-            files.write(path, str(document), root=collection.root, expect=text)
-        if signs or kept:
-            migrations.append(SignMigration(path, len(signs), copy, private, kept))
+    for path, _ in library.documents(library.guardrails):
+        migration = _migrate_file(
+            path, library.guardrails, allow_secret=allow_secret, patterns=patterns
+        )
+        if migration.signs or migration.kept:
+            migrations.append(migration)
     return migrations
 
 
-# --- the scratchpad ------------------------------------------------------------------------------
+def _migrate_file(
+    path: Path, collection: Collection, *, allow_secret: bool, patterns: Sequence[str]
+) -> SignMigration:
+    text = files.read(path) or ""
+    document = parse_memories(text, collection.layout)
+    sign_ids = []
+    fixes = []
+    kept = []
+    private_parts = 0
+    for entry in document.entries:
+        sign = entry.record
+        if not is_sign(sign):
+            continue
+        content = f"{sign.title}\n{sign.text}".strip("\n").replace("\r", "")
+        try:
+            clean_text, parts = clean_memory(
+                content, sign.tags, allow_secret=allow_secret, patterns=patterns
+            )
+        except Refused as error:
+            kept.append((entry.line, str(error).replace("\n  ", "; ")))
+            continue
+        private_parts += parts
+        sign_ids.append(sign.id)
+        fixes.append(_as_fix(sign, clean_text))
+    if not fixes:
+        return SignMigration(path, 0, None, private_parts, kept)
+    for sign_id in reversed(sign_ids):  # ids of Signs with the same name are numbered from the top
+        document = document.remove(sign_id)
+    for fix in fixes:
+        existing = [entry.record for entry in document.entries]
+        fix_id = new_id(collection, MemoryKind.FIX, existing)
+        document = document.add(replace(fix, id=fix_id))
+    copy = backup(path, collection.root, text)
+    files.write(path, str(document), root=collection.root, expect=text)
+    return SignMigration(path, len(fixes), copy, private_parts, kept)
+
+
+def _as_fix(sign: Record, text: str) -> Record:
+    return replace(
+        sign,
+        kind=MemoryKind.FIX,
+        text=text,
+        label=MemoryKind.FIX.value,
+        title="",
+        tags=clean_tags(sign.tags),
+        created_at=sign.created_at or ids.today(),
+    )
+
+
+# --- the scratchpad -----------------------------------------------------------------------------
+
+_OMITTED_NOTE = "<!-- the beginning is left out -->\n"
+_ESTIMATE_SLACK = 3  # tokens: the estimate of a joined text may exceed the sum of its parts
 
 
 def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the scratchpad, within a budget its newest notes below a note, and the headings that are left out."""
+    """Return the scratchpad and the headings that are left out.
+
+    With a budget in tokens, it is the newest part that fits, below a note.
+    """
     text = files.read(paths.scratchpad(root)) or ""
     if budget <= 0 or tokens.estimate(text) <= budget:
         return text, ()
-    note = "<!-- the beginning is left out -->\n"
-    tail, titles = budgets.fit_tail(text, max(1, budget - tokens.estimate(note) - 3))
+    tail_budget = max(1, budget - tokens.estimate(_OMITTED_NOTE) - _ESTIMATE_SLACK)
+    tail, omitted_headings = budgets.fit_tail(text, tail_budget)
     tail = tail.rstrip("\n") + "\n"
-    return (f"{note}{tail}" if tokens.estimate(f"{note}{tail}") <= budget else tail), titles
+    with_note = _OMITTED_NOTE + tail
+    if tokens.estimate(with_note) <= budget:
+        return with_note, omitted_headings
+    return tail, omitted_headings
 
 
 def write_scratchpad(
     root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False
 ) -> privacy.Clean:
-    """Replace the text, or add to its end on a line of its own; a secret is masked, so that the note is not lost."""
+    """Replace the scratchpad, or append to it on a new line.
+
+    A secret is masked instead of refused, so that the note is not lost. Raises Refused for an empty
+    text or one with invisible characters.
+    """
     cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
     if not cleaned.text.strip():
         raise Refused("the text is empty", hint="`ralph scratchpad --clear` empties the scratchpad")
     invisible_characters.check_text(cleaned.text)
-    new = cleaned.text if cleaned.text.endswith("\n") else f"{cleaned.text}\n"
+    new = _ended(cleaned.text)
 
     def edit(before: str) -> str:
-        return (
-            before + ("\n" if before and not before.endswith("\n") else "") + new if append else new
-        )
+        if not append:
+            return new
+        return _ended(before) + new
 
     files.update(paths.scratchpad(root), edit, root=root, mode=files.PRIVATE)
     return cleaned
 
 
+def _ended(text: str) -> str:
+    """Return a text with a line break at its end; an empty text stays empty."""
+    if text and not text.endswith("\n"):
+        return f"{text}\n"
+    return text
+
+
 def clear_scratchpad(root: Path) -> bool:
-    """Empty it; False when there was nothing."""
+    """Empty the scratchpad; return False if it was already empty."""
     path = paths.scratchpad(root)
     if not files.read(path):
         return False

@@ -1,7 +1,7 @@
 """Read and change task.json files, and compute which tasks are ready.
 
-A task is ready when it is pending (or its worker died), all its blockers are done, it has no open children, and nothing
-holds its parent. It changes only through `update`, under its lock.
+A task is ready when it is pending (or its worker died), all its blockers are done, it has no open
+children, and nothing holds up its parent. A task changes only through `update`, under its lock.
 """
 
 from __future__ import annotations
@@ -30,57 +30,70 @@ _STATES = {status.value: status for status in TaskStatus}
 _STATES |= dict.fromkeys(("open", "todo", "new", "ready"), TaskStatus.PENDING)
 _STATES |= dict.fromkeys(("doing", "started", "active"), TaskStatus.IN_PROGRESS)
 _STATES |= dict.fromkeys(("complete", "completed", "closed", "finished"), TaskStatus.DONE)
-"""The five states, and other words that people and tools write for them."""
+"""The five states, and other words that people and tools use for them."""
+_OPEN_STATES = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
 
+# Members of task.json that the format does not define.
 HISTORY = "history"
 FAILURE = "last_failure"
 REASON = "blocked_reason"
 ATTEMPT = "last_attempt"
-"""Members of task.json beside those that the format names."""
-MAX_HISTORY = 100  # changes of state that a task's history holds; older ones go
-_OPEN = (TaskStatus.PENDING, TaskStatus.IN_PROGRESS)
+
+MAX_HISTORY = 100  # state changes kept in a task's history; older ones are dropped
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")  # valid on every system
 host_name = platform.node
-_FOLDER = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-)  # an id that can be a folder's name on every system
-Edit = Callable[[Task], Task]  # a pure function, as it may be called again
+Edit = Callable[[Task], Task]
+"""Returns the changed task. It must be pure, because it may be called again."""
 
 
 class TaskLocation(NamedTuple):
-    """A task and the file that holds it."""
+    """A task and the file that contains it."""
 
     task: Task
     path: Path
 
 
 class UnreadableFile(NamedTuple):
-    """A task.json that says no task, and why."""
+    """A task.json without a valid task, and what is wrong with it."""
 
     path: Path
     what: str
 
 
 def status_of(task: Task) -> TaskStatus | None:
-    """Return a task's state; None when the file has an unknown word."""
-    return _STATES.get(task.status.strip().casefold().replace("-", "_").replace(" ", "_"))
+    """Return a task's state, or None if the file has an unknown word."""
+    word = task.status.strip().casefold().replace("-", "_").replace(" ", "_")
+    return _STATES.get(word)
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time of a file; what is no time counts as long ago."""
+    """Parse a time in a file; an invalid time counts as long ago."""
     return ids.parse_time(text) or _LONG_AGO
 
 
 def is_live(claim: Claim | None, now: datetime) -> bool:
-    """Whether a claim has not expired, and its process is not known to be dead."""
+    """Return whether a claim has not expired and its process is not known to be dead."""
     if claim is None or parse_time(claim.expires_at) <= now:
         return False
-    return claim.host != host_name() or bool(process.started_at(claim.pid))
+    if claim.host != host_name():
+        return True  # processes of another machine cannot be checked
+    return bool(process.started_at(claim.pid))
+
+
+# --- the board ----------------------------------------------------------------------------------
+
+
+class _Milestone(NamedTuple):
+    """The start or the end of a task, as a node of the graph in which cycles are looked for."""
+
+    task_id: str
+    is_end: bool
 
 
 @dataclass(frozen=True)
 class Board:
-    """The tasks by their ids, and the files that could not be read."""
+    """The tasks by id, and the files that could not be read."""
 
     placed: Mapping[str, TaskLocation]
     unread: tuple[UnreadableFile, ...] = ()
@@ -88,39 +101,35 @@ class Board:
     @cached_property
     def tasks(self) -> list[Task]:
         """Every task in the order to do them: by priority (1 first, none last), age and id."""
-
-        def sort_key(task: Task) -> tuple[int, datetime, str]:
-            return (
-                task.priority if task.priority > 0 else sys.maxsize,
-                parse_time(task.created_at),
-                task.id,
-            )
-
-        return sorted((location.task for location in self.placed.values()), key=sort_key)
+        tasks = [location.task for location in self.placed.values()]
+        return sorted(tasks, key=_work_order)
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
         """The ids of each task's children."""
         children: dict[str, list[str]] = {}
         for location in self.placed.values():
-            if location.task.parent:
-                children.setdefault(location.task.parent, []).append(location.task.id)
+            task = location.task
+            if task.parent:
+                children.setdefault(task.parent, []).append(task.id)
         return children
 
     @cached_property
     def done(self) -> frozenset[str]:
         """The ids of the tasks that are done."""
-        return frozenset(each.id for each in self.tasks if status_of(each) is TaskStatus.DONE)
+        return frozenset(task.id for task in self.tasks if status_of(task) is TaskStatus.DONE)
 
     def get(self, task_id: str) -> Task | None:
-        """Return the task with this id."""
+        """Return the task with this id, or None."""
         location = self.placed.get(task_id)
-        return None if location is None else location.task
+        if location is None:
+            return None
+        return location.task
 
     def has_done_all(self, task_id: str) -> bool:
-        """Whether a task has children, and all of them are done."""
+        """Return whether a task has children and all of them are done."""
         children = self.children.get(task_id, [])
-        return bool(children) and all(each in self.done for each in children)
+        return bool(children) and self.done.issuperset(children)
 
     def with_tasks(self, tasks: Iterable[Task]) -> Board:
         """Return the board as it would be with these tasks in their new state."""
@@ -128,99 +137,113 @@ class Board:
         return Board({**self.placed, **new}, self.unread)
 
     def waits_for(self, task: Task) -> tuple[str, ...]:
-        """Return the blockers and children that are not done, and the parent when something holds that."""
-        needed = [
-            each
-            for each in (*task.blocked_by, *self.children.get(task.id, ()))
-            if each not in self.done
-        ]
-        above = [task.parent] if task.parent and task.parent in self._stopped_parents else []
-        return tuple(dict.fromkeys([*needed, *above]))
+        """Return the blockers and children that are not done, and a parent that is held up."""
+        prerequisites = (*task.blocked_by, *self.children.get(task.id, ()))
+        waiting = [task_id for task_id in prerequisites if task_id not in self.done]
+        if task.parent and task.parent in self._stopped_parents:
+            waiting.append(task.parent)
+        return tuple(dict.fromkeys(waiting))
 
     def ready(self, now: datetime) -> list[Task]:
-        """Return the tasks that may be begun now, the next one first."""
+        """Return the tasks that can be started now, the next one first."""
+        return [
+            task for task in self.tasks if self._is_free(task, now) and not self.waits_for(task)
+        ]
 
-        def is_free(task: Task) -> bool:
-            if status_of(task) is TaskStatus.IN_PROGRESS and task.claim is None:  # a person does it
-                return False
-            return (
-                task.id not in self.children
-                and status_of(task) in _OPEN
-                and not is_live(task.claim, now)
-            )
-
-        return [task for task in self.tasks if is_free(task) and not self.waits_for(task)]
+    def _is_free(self, task: Task, now: datetime) -> bool:
+        """Return whether an open task without children has no worker."""
+        status = status_of(task)
+        if status is TaskStatus.IN_PROGRESS and task.claim is None:
+            return False  # a person is working on it
+        if status not in _OPEN_STATES or task.id in self.children:
+            return False
+        return not is_live(task.claim, now)
 
     def late(self) -> list[Task]:
-        """Return the parents that are open though all their children are done."""
-        parents = [
-            task for name in self.children if self.has_done_all(name) and (task := self.get(name))
-        ]
-        return [task for task in parents if status_of(task) in _OPEN]
+        """Return the parents that are open although all their children are done."""
+        parents = []
+        for task_id in self.children:
+            task = self.get(task_id)
+            if task is None or not self.has_done_all(task_id):
+                continue
+            if status_of(task) in _OPEN_STATES:
+                parents.append(task)
+        return parents
 
     @cached_property
     def _stopped_parents(self) -> set[str]:
-        stopped = set[str]()
-        pending = []
-        for name in self.children:
-            task = self.get(name)
-            if (
-                task is None
-                or status_of(task) not in _OPEN
-                or not self.done.issuperset(task.blocked_by)
-            ):
-                pending.append(name)
+        """The ids of parents whose children cannot be started, and of all tasks below them."""
+        stopped: set[str] = set()
+        pending = [task_id for task_id in self.children if self._is_stopped(task_id)]
         while pending:
-            name = pending.pop()
-            if name not in stopped:
-                stopped.add(name)
-                pending += self.children.get(name, ())
+            task_id = pending.pop()
+            if task_id not in stopped:
+                stopped.add(task_id)
+                pending += self.children.get(task_id, ())
         return stopped
 
+    def _is_stopped(self, task_id: str) -> bool:
+        """Return whether a task is missing, not open, or waits for a blocker."""
+        task = self.get(task_id)
+        if task is None or status_of(task) not in _OPEN_STATES:
+            return True
+        return not self.done.issuperset(task.blocked_by)
+
     def cycle(self, *names: str) -> tuple[str, ...]:
-        """Return the names along a cycle that these tasks (or any) are in or wait for."""
-        graph: dict[
-            tuple[str, bool], list[tuple[str, bool]]
-        ] = {}  # what a task's beginning or end needs
-        pending = [(name, True) for name in names or self.placed]
+        """Return the ids along a cycle that these tasks (or any) are in or wait for."""
+        graph: dict[_Milestone, list[_Milestone]] = {}
+        pending = [_Milestone(name, is_end=True) for name in names or self.placed]
         while pending:
-            name, is_end = node = pending.pop()
-            task = self.get(name)
-            if node in graph or task is None:
+            milestone = pending.pop()
+            task = self.get(milestone.task_id)
+            if milestone in graph or task is None:
                 continue
-            if is_end:
-                graph[node] = [
-                    (name, False),
-                    *((child, True) for child in self.children.get(name, ())),
-                ]
-            else:
-                graph[node] = [(each, True) for each in task.blocked_by]
-                if task.parent:
-                    graph[node].append((task.parent, False))
-            pending += graph[node]
+            graph[milestone] = self._needed_for(milestone, task)
+            pending += graph[milestone]
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            way = [
-                name for name, _ in itertools.groupby(name for name, _ in reversed(error.args[1]))
-            ]
-            return tuple(way) if len(way) > 1 else (way[0], way[0])
+            milestones: list[_Milestone] = error.args[1]
+            task_ids = [milestone.task_id for milestone in reversed(milestones)]
+            # The start and the end of one task count once.
+            cycle = [task_id for task_id, _ in itertools.groupby(task_ids)]
+            if len(cycle) == 1:
+                return (cycle[0], cycle[0])
+            return tuple(cycle)
         return ()
+
+    def _needed_for(self, milestone: _Milestone, task: Task) -> list[_Milestone]:
+        """Return what the start or the end of a task directly needs."""
+        if milestone.is_end:
+            needed = [_Milestone(task.id, is_end=False)]
+            for child in self.children.get(task.id, ()):
+                needed.append(_Milestone(child, is_end=True))
+            return needed
+        needed = [_Milestone(blocker, is_end=True) for blocker in task.blocked_by]
+        if task.parent:
+            needed.append(_Milestone(task.parent, is_end=False))
+        return needed
+
+
+def _work_order(task: Task) -> tuple[int, datetime, str]:
+    priority = task.priority if task.priority > 0 else sys.maxsize
+    return priority, parse_time(task.created_at), task.id
+
+
+# --- reading ------------------------------------------------------------------------------------
 
 
 def read(root: Path) -> Board:
-    """Read every task of a project, each in the folder of its name."""
-    contents = {
-        path: _read_task(path) for path in sorted(paths.tasks_folder(root).glob("*/task.json"))
-    }
-    placed = {
-        task.id: TaskLocation(task, path)
-        for path, task in contents.items()
-        if isinstance(task, Task)
-    }
-    return Board(
-        placed, tuple(each for each in contents.values() if isinstance(each, UnreadableFile))
-    )
+    """Read every task of a project; each is in the folder with its id."""
+    placed: dict[str, TaskLocation] = {}
+    unread = []
+    for path in sorted(paths.tasks_folder(root).glob("*/task.json")):
+        task = _read_task(path)
+        if isinstance(task, UnreadableFile):
+            unread.append(task)
+        else:
+            placed[task.id] = TaskLocation(task, path)
+    return Board(placed, tuple(unread))
 
 
 def _read_task(path: Path) -> Task | UnreadableFile:
@@ -228,41 +251,54 @@ def _read_task(path: Path) -> Task | UnreadableFile:
         document = parse_task(files.read(path) or "")
     except RalphError as error:
         return UnreadableFile(path, error.message.removeprefix(f"{path}: "))
-    if document.task is None:
-        problems = sorted(document.problems, key=lambda problem: problem.level != "error")
-        return UnreadableFile(
-            path, f"line {problems[0].line}: {problems[0].what}" if problems else "it holds no task"
-        )
-    if document.task.id != path.parent.name:
-        return UnreadableFile(
-            path, f"its id is {document.task.id}, which is not the name of its folder"
-        )
-    return document.task
-
-
-def stamp() -> str:
-    """Return the time in microseconds, so that tasks made in one second keep their order."""
-    return ids.timestamp(precision="microseconds")
-
-
-def is_folder_name(task_id: str) -> bool:
-    """Whether an id can be a folder's name."""
-    return _FOLDER.fullmatch(task_id) is not None and not task_id.endswith(".")
+    task = document.task
+    if task is None:
+        if not document.problems:
+            return UnreadableFile(path, "it does not contain a task")
+        worst = min(document.problems, key=lambda problem: problem.level != "error")
+        return UnreadableFile(path, f"line {worst.line}: {worst.what}")
+    if task.id != path.parent.name:
+        return UnreadableFile(path, f"its id {task.id} is not the name of its folder")
+    return task
 
 
 def find(root: Path, task_id: str) -> TaskLocation:
-    """Find a task by id; NotFound, or Unreadable when its file is damaged."""
+    """Find a task by id.
+
+    Raises NotFound, or Unreadable if the task's file is damaged.
+    """
     path = task_file(root, task_id)
     if not is_folder_name(task_id) or not path.exists():
-        raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
+        raise NotFound(f"there is no task {task_id}", hint="`ralph task list` shows all tasks")
     task = _read_task(path)
     if isinstance(task, UnreadableFile):
-        raise Unreadable(f"{path}: {task.what}", hint="mend the file by hand; it was left as it is")
+        raise Unreadable(f"{path}: {task.what}", hint="fix the file by hand; it was not changed")
     return TaskLocation(task, path)
 
 
+def task_file(root: Path, task_id: str) -> Path:
+    """Return the file of a task, in the folder with its id."""
+    return paths.tasks_folder(root) / task_id / "task.json"
+
+
+def is_folder_name(task_id: str) -> bool:
+    """Return whether an id can be the name of a folder."""
+    return _FOLDER_NAME.fullmatch(task_id) is not None and not task_id.endswith(".")
+
+
+# --- changing -----------------------------------------------------------------------------------
+
+
+def stamp() -> str:
+    """Return the time in microseconds, so that tasks created in one second keep their order."""
+    return ids.timestamp(precision="microseconds")
+
+
 def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
-    """Replace a task by what `edit` makes of it, under the lock of its file; return it before and after."""
+    """Replace a task with `edit(task)` while holding its lock; return it before and after.
+
+    Raises NotFound or Unreadable like `find`, and Conflict if the file no longer has this task.
+    """
     path = find(root, task_id).path
 
     def edit_text(text: str) -> tuple[str, tuple[Task, Task]]:
@@ -270,51 +306,64 @@ def update(root: Path, task_id: str, edit: Edit) -> tuple[Task, Task]:
         before = document.task
         if before is None or before.id != task_id:
             raise Conflict(
-                f"{path}: no longer holds the task {task_id}",
-                hint="look at it and run the command again",
+                f"{path} no longer contains the task {task_id}",
+                hint="check the file and run the command again",
             )
         after = edit(before)
         if after != before:
             after = replace(after, updated_at=stamp())
         return document.with_task(after).text, (before, after)
 
-    return files.update(path, edit_text, root=paths.main_checkout(root))[1]
+    _, changed = files.update(path, edit_text, root=paths.main_checkout(root))
+    return changed
 
 
 def change(root: Path, task_id: str, edit: Edit) -> Task:
-    """Update a task, and return it as it is then."""
-    return update(root, task_id, edit)[1]
+    """Update a task and return the new version; raises the same errors as `update`."""
+    _, after = update(root, task_id, edit)
+    return after
 
 
 def with_status(
     task: Task, to: TaskStatus, *, by: str = "", note: str = "", claim: Claim | None = None
 ) -> Task:
-    """Return the task in another state, with a line in its history; Refused when it is done."""
-    now = status_of(task)
-    if to is not TaskStatus.PENDING and now in (None, to, TaskStatus.DONE):
-        state = (
-            now.value.replace("_", " ")
-            if now is not None
-            else f"in a state that nobody knows ({task.status!r})"
-        )
-        hint = f"`ralph task reset {task.id}` makes it pending again"
-        verb = {TaskStatus.IN_PROGRESS: "started", TaskStatus.DONE: "finished"}.get(to, to.value)
-        raise Refused(f"{task.id} is {state}: it cannot be {verb}", hint=hint)
+    """Return the task in another state, with a new line in its history.
+
+    Raises Refused for a task that is done, already in this state, or in an unknown one. Such a
+    task can only become pending.
+    """
+    _check_transition(task, to)
     extra = {key: value for key, value in task.extra.items() if key != REASON}
     if to is TaskStatus.DONE:
         extra.pop(FAILURE, None)
     line = {"at": stamp(), "from": task.status, "to": to.value, "by": by, "note": note}
     history = extra.get(HISTORY, [])
-    if isinstance(history, list):  # else somebody has a member of his own by that name
-        extra[HISTORY] = [*history, {key: value for key, value in line.items() if value}][
-            -MAX_HISTORY:
-        ]
+    if isinstance(history, list):  # otherwise the member is somebody else's
+        history = [*history, {key: value for key, value in line.items() if value}]
+        extra[HISTORY] = history[-MAX_HISTORY:]
     return replace(task, status=to.value, claim=claim, extra=extra)
 
 
+def _check_transition(task: Task, to: TaskStatus) -> None:
+    status = status_of(task)
+    if to is TaskStatus.PENDING or status not in (None, to, TaskStatus.DONE):
+        return
+    if status is None:
+        state = f"in an unknown state ({task.status!r})"
+    else:
+        state = status.value.replace("_", " ")
+    verb = {TaskStatus.IN_PROGRESS: "started", TaskStatus.DONE: "finished"}.get(to, to.value)
+    raise Refused(
+        f"{task.id} is {state}: it cannot be {verb}",
+        hint=f"`ralph task reset {task.id}` makes it pending again",
+    )
+
+
 def with_member(task: Task, key: str, value: str) -> Task:
-    """Return the task with one extra member; an empty text leaves it as it is."""
-    return replace(task, extra={**task.extra, key: value}) if value else task
+    """Return the task with one extra member; an empty value changes nothing."""
+    if not value:
+        return task
+    return replace(task, extra={**task.extra, key: value})
 
 
 @contextlib.contextmanager
@@ -328,28 +377,23 @@ def lock_all(root: Path) -> Iterator[Board]:
 
 
 def fresh_id(everything: Board, folder: Path) -> str:
-    """Return an id that neither a task nor a folder has; called within `lock_all`."""
-    while (minted := ids.short("t")) in everything.placed or (folder / minted).exists():
-        pass
-    return minted
-
-
-def task_file(root: Path, task_id: str) -> Path:
-    """Return the file of a task in the folder of its name, where new ones are written."""
-    return paths.tasks_folder(root) / task_id / "task.json"
+    """Return an id that neither a task nor a folder has; call it within `lock_all`."""
+    while True:
+        task_id = ids.short("t")
+        if task_id not in everything.placed and not (folder / task_id).exists():
+            return task_id
 
 
 def create(root: Path, task: Task) -> None:
-    """Write a new task's file into a folder of its name; called within `lock_all`."""
-    files.write(
-        task_file(root, task.id), render_task(task), root=paths.main_checkout(root), expect=""
-    )
+    """Write the file of a new task; call it within `lock_all`."""
+    path = task_file(root, task.id)
+    files.write(path, render_task(task), root=paths.main_checkout(root), expect="")
 
 
 def delete_task(root: Path, task_id: str) -> None:
     """Remove the folder of a new task that could not be completed."""
     folder = find(root, task_id).path.parent
-    for path in sorted(folder.rglob("*"), reverse=True):  # what is within a folder comes before it
+    for path in sorted(folder.rglob("*"), reverse=True):  # the contents of a folder come first
         if path.is_dir():
             files.remove_folder(path)
         else:
@@ -358,14 +402,24 @@ def delete_task(root: Path, task_id: str) -> None:
 
 
 def check_links(everything: Board, task: Task) -> None:
-    """Refuse a task that waits for what is not there, or in the end for itself."""
+    """Check what a task waits for.
+
+    Raises NotFound if it waits for a task that does not exist, and Refused if it would wait for
+    itself.
+    """
     after = everything.with_tasks([task])
-    if unknown := [
-        each for each in (*task.blocked_by, task.parent) if each and not after.get(each)
-    ]:
-        raise NotFound(
-            f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`"
+    for task_id in (*task.blocked_by, task.parent):
+        if task_id and not after.get(task_id):
+            raise NotFound(
+                f"{task.id} names the task {task_id}, which does not exist",
+                hint="`ralph task list` shows all tasks",
+            )
+    cycle = after.cycle(task.id)
+    if cycle:
+        raise Refused(
+            f"{task.id} would wait for itself: {' -> '.join(cycle)}",
+            hint=(
+                "nothing was changed; choose another task, "
+                "or remove one of these links from its task.json"
+            ),
         )
-    if way := after.cycle(task.id):
-        hint = "nothing was changed; choose another one, or take one of these links out of its task.json"
-        raise Refused(f"{task.id} would wait for itself: {' -> '.join(way)}", hint=hint)

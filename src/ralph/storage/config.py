@@ -1,6 +1,7 @@
-"""`ralph config KEY VALUE` and the template of ralph.yml: change one key of a YAML file, and every other byte stays.
+"""Change one key of a YAML config file and leave every other byte as it is.
 
-The result of a splice is parsed again and refused unless exactly that key changed.
+This is `ralph config KEY VALUE`; the template of a new ralph.yml is here too. The result of a
+change is parsed again, and refused unless exactly that key changed.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,12 +28,14 @@ from ralph.core.settings import Privacy
 from ralph.core.text import BOM, newline_of
 from ralph.storage import files
 
-_WORD = re.compile(r"[^\W\d][\w./-]*")
-_UNSAFE = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
+_PLAIN_WORD = re.compile(r"[^\W\d][\w./-]*")
+_UNSAFE_CHARACTER = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
+_INDENT = 2  # spaces per level, in lines that are added
+_TEMPLATE_KEYS = ("memories.budget", "memories.inject")
 
 
 class ConfigChange(NamedTuple):
-    """What `set_` did: the file, the value it now has, and whether that changed anything."""
+    """What `set_` did: the file, its new value, and whether anything changed."""
 
     path: Path
     value: object
@@ -41,21 +44,24 @@ class ConfigChange(NamedTuple):
 
 
 def privacy_rules(root: Path) -> Privacy:
-    """Return what must not be kept or shown, as the settings say it now; ConfigError when they cannot be read."""
+    """Return the current privacy settings; raises ConfigError if they cannot be read."""
     return config.load(root, env=os.environ).config.privacy
 
 
 def set_(
     root: Path, name: str, text: str, *, env: Mapping[str, str], layer: Layer = Layer.PROJECT
 ) -> ConfigChange:
-    """Set one key in ralph.yml, in ralph.local.yml or in the user's config, keeping every other byte."""
+    """Set one key in ralph.yml, ralph.local.yml or the user's config.
+
+    Raises ConfigProblem for a wrong value, UsageError for an unknown key or a layer that it cannot
+    be set in, and Refused if the file cannot be changed safely.
+    """
     key = config.key_named(name)
     node = config.from_text(key, text)
-    value = config.as_json(
-        config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config"))
-    )
+    setting = config.check_setting(key, node, ConfigSource(Layer.FLAG, "ralph config"))
+    value = config.as_json(setting)
     if key.personal and name not in config.TRUSTED and layer is not Layer.USER:
-        raise UsageError(f"{name} does not count in a project's files", hint=config.PERSONAL)
+        raise UsageError(f"{name} has no effect in a project's files", hint=config.PERSONAL)
     if layer not in (Layer.USER, Layer.PROJECT, Layer.LOCAL):
         raise UsageError(f"{layer.value} cannot be changed by Ralph", hint="edit it by hand")
     sources = {source.layer: (source, path) for source, path in config.sources(root, env)}
@@ -66,146 +72,204 @@ def set_(
     source, path = sources[layer]
     before = files.read(path) or ""
     after = set_key(before, name, value, source.where)
-    note = hide_from_git(path, root) if layer is Layer.LOCAL else ""
+    note = ""
+    if layer is Layer.LOCAL:
+        note = hide_from_git(path, root)
     if after != before:
-        files.write(path, after, root=None if layer is Layer.USER else root, expect=before)
+        boundary = None if layer is Layer.USER else root
+        files.write(path, after, root=boundary, expect=before)
     return ConfigChange(path, value, after != before, note)
 
 
 def hide_from_git(path: Path, root: Path, *, numbered: bool = False) -> str:
-    """Name a file (`numbered`: and what begins so) in git's list of this clone; return a note when it is new."""
-    if (entry := paths.git_exclude(path)) is None:
+    """Add a file to git's exclude file of this clone; return a note if it was not in it.
+
+    With `numbered`, names that start with the file's name are excluded as well.
+    """
+    entry = paths.git_exclude(path)
+    if entry is None:
         return ""
-    exclude = entry[0]
-    pattern = entry[1] + "*" * numbered
-    if {path.name, pattern} & set((files.read(exclude) or "").splitlines()):
+    exclude_file, pattern = entry
+    if numbered:
+        pattern += "*"
+    lines = (files.read(exclude_file) or "").splitlines()
+    if path.name in lines or pattern in lines:
         return ""
-    files.update(
-        exclude,
-        lambda text: text + ("\n" if text and not text.endswith("\n") else "") + pattern + "\n",
-    )
-    return f"added {path.name} to {paths.shown(exclude, root)}"
+
+    def add_pattern(text: str) -> str:
+        if text and not text.endswith("\n"):
+            text += "\n"
+        return f"{text}{pattern}\n"
+
+    files.update(exclude_file, add_pattern)
+    return f"added {path.name} to {paths.shown(exclude_file, root)}"
 
 
 def template() -> str:
-    """A `ralph.yml` of five lines that sets nothing: where the keys are listed, and two of them commented out."""
-    keys = [config.BY_NAME[f"memories.{name}"] for name in ("budget", "inject")]
-    lines = ["## Ralph's settings for this project. `ralph config` lists every key with its value."]
-    lines += ["## `ralph config KEY VALUE` changes one, or remove the `# ` here:", "# memories:"]
-    lines += [
-        f"#   {key.name.partition('.')[2]}: {config.as_json(key.default)}  # {key.doc}"
-        for key in keys
+    """Return a `ralph.yml` that sets nothing and shows how to list and change the keys."""
+    lines = [
+        "## Ralph's settings for this project. `ralph config` lists every key with its value.",
+        "## `ralph config KEY VALUE` changes one, or remove the `# ` here:",
+        "# memories:",
     ]
+    for name in _TEMPLATE_KEYS:
+        key = config.BY_NAME[name]
+        default = config.as_json(key.default)
+        lines.append(f"#   {name.partition('.')[2]}: {default}  # {key.doc}")
     return "\n".join(lines) + "\n"
 
 
 def flow(value: object) -> str:
-    """A plain value as YAML on one line."""
+    """Return a plain value as YAML on one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{flow(name)}: {flow(item)}" for name, item in value.items()) + "}"
+        members = [f"{flow(name)}: {flow(item)}" for name, item in value.items()]
+        return "{" + ", ".join(members) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
-    if _WORD.fullmatch(value) and isinstance(parse_scalar(value), str):
+    if _PLAIN_WORD.fullmatch(value) and isinstance(parse_scalar(value), str):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + _UNSAFE.sub(lambda char: f"\\U{ord(char[0]):08X}", escaped) + '"'
+    return '"' + _UNSAFE_CHARACTER.sub(lambda match: f"\\U{ord(match[0]):08X}", escaped) + '"'
 
 
-def _values_of(node: ConfigNode) -> object:
-    if isinstance(node.value, Mapping):
-        return {name: _values_of(item) for name, item in node.value.items()}
-    return (
-        [_values_of(item) for item in node.value] if isinstance(node.value, tuple) else node.value
-    )
+# --- changing one key ---------------------------------------------------------------------------
+
+
+class _Splice(NamedTuple):
+    """A text and the range that it replaces."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _CannotSpliceError(Exception):
+    """A key cannot be changed safely."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(line, reason)
+        self.line = line
+        self.reason = reason
 
 
 def set_key(text: str, name: str, value: object, where: str) -> str:
-    """Return the YAML text with one key set; Refused when that cannot be done safely."""
+    """Return the YAML text with one key set; raises Refused if that cannot be done safely."""
+    path = name.split(".")
+    try:
+        return _with_key(text, path, value, where)
+    except _CannotSpliceError as error:
+        raise Refused(
+            f"{where}:{error.line}: cannot be changed here: {error.reason}",
+            hint="edit the file by hand",
+        ) from error
+
+
+def _with_key(text: str, path: Sequence[str], value: object, where: str) -> str:
     parsed = parse_yaml(text, where)
     body = text.removeprefix(BOM)
-    path = name.split(".")
-    expected = _values_of(ConfigNode(parsed.entries))
+    bom = text[: len(text) - len(body)]
+    splice = _find_splice(body, parsed, path, value)
+    after = bom + body[: splice.start] + splice.text + body[splice.end :]
+    line = body.count("\n", 0, splice.start) + 1
     try:
-        start, end, new = _splice(body, parsed, path, value)
-        after = text[: len(text) - len(body)] + body[:start] + new + body[end:]
-        line = body.count("\n", 0, start) + 1
-        try:
-            result = _values_of(ConfigNode(parse_yaml(after, where).entries))
-        except ConfigError as error:
-            raise _CannotSplice(line, "the result would not be valid YAML") from error
-        if json.dumps(result, sort_keys=True) != json.dumps(
-            _with(expected, path, value), sort_keys=True
-        ):
-            raise _CannotSplice(line, "other settings would change with it")
-    except _CannotSplice as error:
-        line, why = error.args
-        raise Refused(
-            f"{where}:{line}: cannot be changed here: {why}", hint="edit the file by hand"
-        ) from error
+        result = parse_yaml(after, where)
+    except ConfigError as error:
+        raise _CannotSpliceError(line, "the result would not be valid YAML") from error
+    expected = _with_value(_plain_value(ConfigNode(parsed.entries)), path, value)
+    actual = _plain_value(ConfigNode(result.entries))
+    if json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
+        raise _CannotSpliceError(line, "other settings would change with it")
     return after
 
 
-def _with(tree: object, path: list[str], value: object) -> object:
+def _plain_value(node: ConfigNode) -> object:
+    """Return the value of a node without positions."""
+    if isinstance(node.value, Mapping):
+        return {name: _plain_value(item) for name, item in node.value.items()}
+    if isinstance(node.value, tuple):
+        return [_plain_value(item) for item in node.value]
+    return node.value
+
+
+def _with_value(tree: object, path: Sequence[str], value: object) -> object:
+    """Return a tree of plain values with one of them set."""
     if not path:
-        return _values_of(config_node(value))
+        return _plain_value(config_node(value))
     table = tree if isinstance(tree, dict) else {}
-    return {**table, path[0]: _with(table.get(path[0]), path[1:], value)}
+    name = path[0]
+    return {**table, name: _with_value(table.get(name), path[1:], value)}
 
 
-class _CannotSplice(Exception):
-    """Its arguments are a line and the reason."""
-
-
-def _splice(
-    text: str, parsed: ParsedConfig, path: list[str], value: object
-) -> tuple[int, int, str]:
-    if problem := next((each for each in parsed.problems if each.code == FLOW_ROOT), None):
-        raise _CannotSplice(problem.line, problem.what)
+def _find_splice(text: str, parsed: ParsedConfig, path: Sequence[str], value: object) -> _Splice:
+    """Return the change of the text that sets a key, or adds it to the deepest existing parent."""
+    for problem in parsed.problems:
+        if problem.code == FLOW_ROOT:
+            raise _CannotSpliceError(problem.line, problem.what)
     entries = parsed.entries
-    end = len(text)
-    for depth, part in enumerate(path):
-        if (node := entries.get(part)) is None:
-            keys = [other.key_start for other in entries.values() if not other.shared]
-            column = _column(text, keys[0]) if keys else 2 * depth
-            return _insert_lines(text, end, column, path[depth:], value)
+    block_end = len(text)
+    last_depth = len(path) - 1
+    for depth, name in enumerate(path):
+        node = entries.get(name)
+        if node is None:
+            column = _entry_column(text, entries, depth)
+            return _insert_lines(text, block_end, column, path[depth:], value)
         if node.shared:
-            raise _CannotSplice(node.line, "it has an anchor or a tag")
-        if depth == len(path) - 1:
-            if node.style == "literal" or isinstance(node.value, Mapping):
-                raise _CannotSplice(node.line, "its value is a mapping or a block of text")
-            is_list = isinstance(node.value, tuple) and node.style == "block"
-            start = text.index(":", node.key_end) + 1 if is_list else node.start
-            if "#" in text[start : node.end] and "\n" in text[start : node.end]:
-                raise _CannotSplice(node.line, "comments inside its value would be lost")
-            return start, node.end, (" " if text[start - 1] == ":" else "") + flow(value)
-        if node.value is None and node.start == node.end:
-            return _insert_lines(
-                text, node.key_end, _column(text, node.key_start) + 2, path[depth + 1 :], value
-            )
+            raise _CannotSpliceError(node.line, "it has an anchor or a tag")
+        if depth == last_depth:
+            return _replace_value(text, node, value)
+        is_empty = node.value is None and node.start == node.end
+        if is_empty:
+            column = _column(text, node.key_start) + _INDENT
+            return _insert_lines(text, node.key_end, column, path[depth + 1 :], value)
         if not isinstance(node.value, Mapping) or node.style != "block":
-            raise _CannotSplice(node.line, f"{part} is not a block of `key: value` lines")
+            raise _CannotSpliceError(node.line, f"{name} is not a block of `key: value` lines")
         entries = node.value
-        end = node.end
-    raise _CannotSplice(1, "no key was named")
+        block_end = node.end
+    raise ValueError("the path of a key is empty")
+
+
+def _replace_value(text: str, node: ConfigNode, value: object) -> _Splice:
+    if node.style == "literal" or isinstance(node.value, Mapping):
+        raise _CannotSpliceError(node.line, "its value is a mapping or a block of text")
+    start = node.start
+    is_block_list = isinstance(node.value, tuple) and node.style == "block"
+    if is_block_list:
+        start = text.index(":", node.key_end) + 1  # the list becomes one line, after the colon
+    replaced = text[start : node.end]
+    if "#" in replaced and "\n" in replaced:
+        raise _CannotSpliceError(node.line, "comments inside its value would be lost")
+    space = " " if text[start - 1] == ":" else ""
+    return _Splice(start, node.end, space + flow(value))
+
+
+def _entry_column(text: str, entries: Mapping[str, ConfigNode], depth: int) -> int:
+    """Return the column for a new key: that of its first sibling that can be edited."""
+    for sibling in entries.values():
+        if not sibling.shared:
+            return _column(text, sibling.key_start)
+    return _INDENT * depth
 
 
 def _column(text: str, position: int) -> int:
-    return position - (text.rfind("\n", 0, position) + 1)
+    line_start = text.rfind("\n", 0, position) + 1
+    return position - line_start
 
 
 def _insert_lines(
-    text: str, position: int, column: int, path: list[str], value: object
-) -> tuple[int, int, str]:
+    text: str, position: int, column: int, path: Sequence[str], value: object
+) -> _Splice:
+    """Return the change that adds a key and its parents at the next start of a line."""
     newline = newline_of(text)
-    lines = [f"{' ' * (column + 2 * depth)}{part}:" for depth, part in enumerate(path)]
+    lines = []
+    for depth, name in enumerate(path):
+        indent = " " * (column + _INDENT * depth)
+        lines.append(f"{indent}{name}:")
     lines[-1] += f" {flow(value)}"
-    at = (
-        position
-        if text[:position].endswith("\n") or not position
-        else text.find("\n", position) + 1
-    )
-    if at == 0 and text:
-        return len(text), len(text), newline + newline.join(lines)
-    return at, at, newline.join(lines) + newline
+    line_start = position
+    if position and not text[:position].endswith("\n"):
+        line_start = text.find("\n", position) + 1
+    if line_start == 0 and text:  # the last line has no line break
+        return _Splice(len(text), len(text), newline + newline.join(lines))
+    return _Splice(line_start, line_start, newline.join(lines) + newline)
