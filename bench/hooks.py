@@ -22,10 +22,10 @@ from bench.sessions import Words
 
 import ralph.hooks
 from bench import speed
+from ralph.capture import recorder
 from ralph.core import discovery, paths
 from ralph.core.config import load
 from ralph.formats.log import encode_line
-from ralph.install import hook_state
 from ralph.recall import outdated
 from ralph.search import index
 from ralph.storage import files
@@ -358,7 +358,7 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
         files.write(
             root / "ralph.yml", _PRIVACY if where is Where.RULES else "# made for a measurement\n"
         )
-    hook_state.write_settings(root, load(root, env=env), env=env)
+    recorder.write_settings(root, load(root, env=env), env=env)
     return env
 
 

@@ -10,6 +10,7 @@ from bench import big
 from ralph.core.record import Query
 from ralph.formats.memories import parse_memories
 from ralph.memory import memory
+from ralph.recall import memories
 
 COUNT = 20_000
 
@@ -22,7 +23,7 @@ def read(path: Path) -> str:
 def first_search(root: Path) -> float:
     """How many milliseconds a search takes where there is no index yet."""
     begun = time.perf_counter()
-    memory.search(root, Query("scheduler migrations"))
+    memories.search(root, Query("scheduler migrations"))
     return (time.perf_counter() - begun) * 1000
 
 
@@ -45,9 +46,9 @@ def run() -> list[str]:
                 "list": lambda: memory.list_(whole),
                 "prime, budget 2000": lambda: memory.prime(whole, budget=2000),
                 "prime, no budget": lambda: memory.prime(whole),
-                "search, two words": lambda: memory.search(whole, Query("scheduler migrations")),
-                "search, a rare word": lambda: memory.search(whole, Query("cache_424")),
-                "search, a typo": lambda: memory.search(whole, Query("schedulr migraton")),
+                "search, two words": lambda: memories.search(whole, Query("scheduler migrations")),
+                "search, a rare word": lambda: memories.search(whole, Query("cache_424")),
+                "search, a typo": lambda: memories.search(whole, Query("schedulr migraton")),
             }
         )
         lines = [f"memories.md: {len(text) / 1e6:.1f} MB, {len(records)} entries"]

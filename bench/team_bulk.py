@@ -18,10 +18,11 @@ from bench.sessions import Words, _vocabulary
 from bench.speed import END
 from tests.support.postgres import ThrowawayServer
 
-from ralph.core import paths, render, terms
+from ralph.core import paths, terms
 from ralph.core.record import Family, ObservationKind, Origin, Record, Scope, Status
 from ralph.core.settings import Config, Shared, Team
 from ralph.formats.log import encode_record
+from ralph.privacy import injection
 from ralph.search.rank import STANDARD
 from ralph.sharing import team
 from ralph.storage import db, team_db
@@ -162,7 +163,7 @@ def _project(connection: "psycopg.Connection[tuple[int]]", name: str) -> int:
 def load_local(path: Path, machines: int, rows: int) -> list[str]:
     """Write the rows of machines to a `team.db`, as far as the ranking reads it; return questions about them."""
     asked: list[str] = []
-    with team_db.open_team(path, terms.index_terms, render.is_order) as database:
+    with team_db.open_team(path, terms.index_terms, injection.is_order) as database:
         connection, key = database.connection, 1
         for machine in map(Machine, range(machines)):
             for sessions in machine.batches(rows):

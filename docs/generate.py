@@ -21,10 +21,13 @@ from ralph.core.graph import Edge, Node, NodeType, Relation
 from ralph.core.record import MemoryKind, Origin, Outcome, Record
 from ralph.core.work import Feature, JournalEntry, Task
 from ralph.install.clients import CLIENTS
+from ralph.loop import run_shapes
 from ralph.loop.state import EndReason, Run
+from ralph.memory import record_shapes
 from ralph.recall import json_shapes as shapes
 from ralph.recall.sessions import Session
-from ralph.tasks.feature import FeatureView
+from ralph.storage.features import FeatureView
+from ralph.tasks import task_shapes
 from ralph.tasks.task import ListedTask
 
 DOCS = Path(__file__).parent
@@ -157,16 +160,28 @@ def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
         "run-1a2b3c4d", 1, Outcome.DONE, "t-1a2b3c", "Refund an order", duration=61.5
     )
     run = Run("run-1a2b3c4d", "make the tests pass", agent="claude")
-    yield "Record", shapes.record_json, shapes.record_json(record, ".agent/memories.md:5")
-    yield "Memory", shapes.memory_json, shapes.memory_json(record, ".agent/memories.md:5")
-    yield "Task", shapes.task_json, shapes.task_json(task)
+    yield (
+        "Record",
+        record_shapes.record_json,
+        record_shapes.record_json(record, ".agent/memories.md:5"),
+    )
+    yield (
+        "Memory",
+        record_shapes.memory_json,
+        record_shapes.memory_json(record, ".agent/memories.md:5"),
+    )
+    yield "Task", task_shapes.task_json, task_shapes.task_json(task)
     yield (
         "Feature",
-        shapes.feature_json,
-        shapes.feature_json(FeatureView(Feature("f-0c0ffe", "Refunds"), Path())),
+        task_shapes.feature_json,
+        task_shapes.feature_json(FeatureView(Feature("f-0c0ffe", "Refunds"), Path())),
     )
     yield "Session", shapes.session_json, shapes.session_json(session)
-    yield "Run", shapes.run_json, shapes.run_json(run, alive=True, heartbeat="2026-01-20T10:00:00Z")
+    yield (
+        "Run",
+        run_shapes.run_json,
+        run_shapes.run_json(run, alive=True, heartbeat="2026-01-20T10:00:00Z"),
+    )
     yield "Journal entry", shapes.journal_json, shapes.journal_json(entry)
     yield (
         "Node",

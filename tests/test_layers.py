@@ -219,22 +219,12 @@ def wrong_imports(tree: ast.Module, part: str) -> Broken:
             yield name, line
 
 
-NOT_YET = {
-    ("core", "privacy.injection_guard"), ("capture", "search.question"), ("memory", "recall.json_shapes"),
-    ("memory", "recall.outdated"), ("memory", "tasks.feature"), ("recall", "install.hook_state"),
-    ("recall", "loop.state"), ("recall", "tasks.feature"), ("recall", "tasks.task"),
-    ("learning", "sharing.team"), ("learning", "web.detail"), ("tasks", "loop.runs"),
-    ("loop", "install.project"), ("loop", "install.hosts"), ("loop", "sharing.team"),
-    ("memory", "recall"), ("learning", "sharing"), ("loop", "install"), ("loop", "sharing"), ("recall", "install"),
-    ("memory", "tasks"), ("tasks", "loop"),
-}  # fmt: skip
+UPWARD = {("tasks", "loop.runs"), ("tasks", "loop")}
+"""A worktree is not dropped or merged while a run works in it, and only the loop knows its runs."""
 
 
 def _may_import(words: list[str], part: str) -> bool:
-    if (part, ".".join(words[1:3])) in NOT_YET or (
-        part,
-        words[1] if len(words) > 1 else "",
-    ) in NOT_YET:
+    if (part, ".".join(words[1:3])) in UPWARD:
         return True
     other = words[1] if len(words) > 1 else "__init__"
     return other in EVERYBODY or other in MAY_IMPORT[part]
@@ -423,7 +413,7 @@ HOOK_MODULES = {
     *(f"core/{name}.py" for name in ("discovery", "prompts", "render", "terms", "tokens")),
     *(
         f"privacy/{name}.py"
-        for name in ("assignments", "invisible_characters", "privacy", "secrets")
+        for name in ("assignments", "injection", "invisible_characters", "privacy", "secrets")
     ),
     *(f"privacy/secret_{name}.py" for name in ("context", "prefilter", "rules", "values")),
     "lean.py",

@@ -8,10 +8,10 @@ import pytest
 from tests.recall.test_session import about, line
 from tests.support.runner import Block, Project, numbered, shortened
 
+from ralph.capture import recorder
 from ralph.core import config
 from ralph.core.prompts import INJECTED
 from ralph.hooks.handler import run_event
-from ralph.install import hook_state
 from ralph.search import index
 
 REDIS = "mem-1705751401-a001"
@@ -43,7 +43,7 @@ def handed(project: Project, event: str, **members: object) -> str:
     ).encode()
     before = {path: path.read_bytes() for path in project.files()}
     index.sync(project.root)
-    hook_state.write_settings(project.root, config.load(project.root, env=env), env=env)
+    recorder.write_settings(project.root, config.load(project.root, env=env), env=env)
     printed = run_event("claude", event, sent, env).decode()
     for path in project.files():
         if path in before:

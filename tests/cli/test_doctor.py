@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.runner import Block, Project, page
 
+from ralph.capture import recorder
 from ralph.core import paths
-from ralph.install import hook_state
 from ralph.install.clients import Host, InstallScope
 from ralph.install.hosts import InstallTarget, apply_plan, hook_program, plan_install
 
@@ -359,7 +359,7 @@ def test_fix_leaves_a_file_with_an_open_merge_alone(ralph: Project) -> None:
 
 def test_failures_of_hooks_are_one_line_and_fix_sets_the_count_back(ralph: Project) -> None:
     ralph.put("ralph.yml", "")
-    hook_state.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
+    recorder.count_failure(ralph.root, "PostToolUse", "cannot append: No space left on device")
     said = ralph("doctor")
     assert said.code == 1
     (line,) = [each for each in said.out.splitlines() if "hook-failures" in each]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.support.runner import Project, command
 
+from ralph.capture import recorder
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.formats.log import encode_record
-from ralph.install import hook_state
 
 
 def test_an_empty_project_has_nothing_and_is_no_error(ralph: Project) -> None:
@@ -130,7 +130,7 @@ def test_hooks_failures_and_a_pause_are_shown(ralph: Project) -> None:
     Path(os.environ["HOME"]).mkdir()
     ralph.put("ralph.yml", "")
     ralph("install", "claude")
-    hook_state.count_failure(ralph.root, "Stop", "disk full")
+    recorder.count_failure(ralph.root, "Stop", "disk full")
     ralph("capture", "off")
     said = ralph("status")
     assert "hooks:        claude (user); 0 event(s) recorded, 1 failure(s), the last " in said.out

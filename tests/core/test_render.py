@@ -22,6 +22,7 @@ from tests.support.laws import messy
 from ralph.core import render
 from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.tokens import estimate
+from ralph.privacy import injection
 
 SOURCE = Path(__file__).parents[2] / "src"
 WORDS = (
@@ -215,25 +216,25 @@ class TestFrame:
 class TestPromptInjection:
     @for_each("text", KNOWN_HOSTILE)
     def test_injection_of_a_tool_or_import_is_withheld(self, text: str) -> None:
-        assert render.looks_like_instructions(text)
-        assert render.withheld("tool", text)
-        assert render.withheld("import", text)
-        assert not render.withheld("human", text)
+        assert injection.looks_like_instructions(text)
+        assert injection.withheld("tool", text)
+        assert injection.withheld("import", text)
+        assert not injection.withheld("human", text)
 
     @for_each("text", KNOWN_HARMLESS)
     def test_harmless_text_is_not_withheld(self, text: str) -> None:
-        assert not render.looks_like_instructions(text)
+        assert not injection.looks_like_instructions(text)
 
     def test_rates_on_later_texts(self) -> None:
-        caught = sum(map(render.looks_like_instructions, LATER_HOSTILE))
-        wrongly = sum(map(render.looks_like_instructions, LATER_HARMLESS))
+        caught = sum(map(injection.looks_like_instructions, LATER_HOSTILE))
+        wrongly = sum(map(injection.looks_like_instructions, LATER_HARMLESS))
         assert caught / len(LATER_HOSTILE) >= 0.75
         assert wrongly / len(LATER_HARMLESS) <= 0.05
 
     def test_rates_on_forms_in_seven_languages(self) -> None:
-        missed = [text for text in ORDERS if not render.looks_like_instructions(text)]
-        wrongly = [text for text in NOTES if render.looks_like_instructions(text)]
-        later = sum(map(render.looks_like_instructions, LATER_ORDERS))
+        missed = [text for text in ORDERS if not injection.looks_like_instructions(text)]
+        wrongly = [text for text in NOTES if injection.looks_like_instructions(text)]
+        later = sum(map(injection.looks_like_instructions, LATER_ORDERS))
         assert len(missed) <= 0.05 * len(ORDERS), missed
         assert len(wrongly) <= 0.03 * len(NOTES), wrongly
         assert later >= 0.85 * len(LATER_ORDERS)
@@ -241,7 +242,7 @@ class TestPromptInjection:
 
     def test_injection_is_detected_among_other_lines_in_any_case(self) -> None:
         for text in (*ORDERS[:3], *ORDERS[13:16]):
-            assert render.looks_like_instructions(f"12 passed in 3 s\n{text.upper()}\nDone.")
+            assert injection.looks_like_instructions(f"12 passed in 3 s\n{text.upper()}\nDone.")
 
     @given(
         st.lists(
@@ -268,7 +269,7 @@ class TestPromptInjection:
         )
     )
     def test_incomplete_form_does_not_fail(self, words: list[str]) -> None:
-        assert render.looks_like_instructions(" ".join(words)) in (True, False)
+        assert injection.looks_like_instructions(" ".join(words)) in (True, False)
 
     def test_corpus_is_large_and_unique(self) -> None:
         texts = [*KNOWN_HOSTILE, *KNOWN_HARMLESS, *LATER_HOSTILE, *LATER_HARMLESS]
@@ -277,7 +278,7 @@ class TestPromptInjection:
 
     @given(TEXTS)
     def test_any_text_does_not_fail(self, text: str) -> None:
-        assert render.looks_like_instructions(text) in (True, False)
+        assert injection.looks_like_instructions(text) in (True, False)
 
 
 def test_rendering_loads_no_heavy_module() -> None:

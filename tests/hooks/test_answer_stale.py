@@ -9,8 +9,8 @@ from tests.support.git import git
 from tests.support.runner import page
 from tests.support.world import World, call_hook, payload
 
+from ralph.capture import recorder
 from ralph.core import config, paths
-from ralph.install import hook_state
 from ralph.recall import outdated
 from ralph.search import index
 
@@ -66,7 +66,7 @@ def test_what_went_away_since_is_told_with_what_cites_it(
 def test_a_worktree_is_told_of_its_own_files(here: World, tmp_path: Path) -> None:
     git(here.root, "worktree", "add", "-q", str(tmp_path / "side"))
     side = World(tmp_path / "side", here.home)
-    assert hook_state.write_settings(side.root, config.load(side.root, env=side.env), env=side.env)
+    assert recorder.write_settings(side.root, config.load(side.root, env=side.env), env=side.env)
     prepared(side)
     (side.root / "src/pay.ts").unlink()
     told = {}

@@ -14,6 +14,7 @@ from tests.conftest import ordinary_user
 from tests.support.runner import Block, page
 from tests.support.world import SESSION, World, world
 
+from ralph.capture import recorder
 from ralph.capture.events import Happening
 from ralph.core import paths, render
 from ralph.core.errors import Unreadable
@@ -21,7 +22,6 @@ from ralph.core.prompts import INJECTED, NOTE
 from ralph.core.tokens import estimate as tokens_of
 from ralph.formats.log import parse_log
 from ralph.hooks import events as hook
-from ralph.install import hook_state
 from ralph.recall import usage
 from ralph.search import index
 from ralph.storage.index import sole_writer
@@ -207,13 +207,13 @@ def test_a_session_that_was_killed_after_a_stop_is_told_as_it_stood_then(here: W
 
 
 def test_failures_of_hooks_are_told_in_one_line(here: World) -> None:
-    hook_state.count_failure(here.root, "Stop", "OSError: no")
+    recorder.count_failure(here.root, "Stop", "OSError: no")
     (line,) = [
         line for line in started(here).split("\n") if line.startswith(NOTE) and "failure" in line
     ]
     assert line.startswith(f"{NOTE}1 hook failures so far, the last at ")
     assert "failure" not in started(here, "resume")
-    hook_state.count_failure(here.root, "Stop", "OSError: no")
+    recorder.count_failure(here.root, "Stop", "OSError: no")
     assert "2 hook failures" in started(here, "resume")
 
 
@@ -432,7 +432,7 @@ def test_a_store_larger_than_a_host_takes_is_cut_at_whole_entries(here: World) -
 def test_the_cache_for_the_other_hooks_is_written(here: World) -> None:
     put(here.root / "ralph.yml", "memories: {inject: manual}")
     ask(here, "x")
-    assert "inject=manual\n" in hook_state.cache_file(here.root).read_text(encoding="utf-8")
+    assert "inject=manual\n" in recorder.cache_file(here.root).read_text(encoding="utf-8")
 
 
 def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World) -> None:
@@ -446,7 +446,7 @@ def test_settings_that_cannot_be_read_stop_the_recording_and_say_so(here: World)
 
 
 def test_while_paused_nothing_happens(here: World) -> None:
-    hook_state.pause_capture(here.root)
+    recorder.pause_capture(here.root)
     assert started(here) == ""
     ask(here, "x")
     assert not here.log.exists()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.support.world import HOOKS, SESSION, World, handled, hook, payload, world
 
+from ralph.capture import recorder
 from ralph.capture.pipeline import interpret
 from ralph.core import config, paths
 from ralph.hooks.handler import HANDLED, RECORDED
-from ralph.install import hook_state
 from ralph.privacy.secret_rules import VERSION
 from ralph.storage.sources import Format, Source, read_source
 
@@ -471,7 +471,7 @@ def test_a_variable_that_sets_privacy_makes_the_cache_stale(here: World) -> None
 def test_a_corrupt_cache_is_written_anew(here: World, number: int) -> None:
     (here.root / "ralph.yml").write_text(CUSTOM, encoding="utf-8")
     here.cached()
-    cache = hook_state.cache_file(here.root)
+    cache = recorder.cache_file(here.root)
     text = cache.read_text(encoding="utf-8")
     corrupt = (
         "", "ralph-hook 0\n", text[:-1], text[: len(text) // 2], text.replace("capture=", "x="),
@@ -484,10 +484,10 @@ def test_a_corrupt_cache_is_written_anew(here: World, number: int) -> None:
 
 
 def test_a_config_that_changes_while_it_is_loaded_is_read_again(here: World) -> None:
-    state = hook_state.config_state(here.root, here.env)
+    state = recorder.config_state(here.root, here.env)
     loaded = config.load(here.root, env=here.env)
     (here.root / "ralph.yml").write_text(CUSTOM, encoding="utf-8")
-    assert hook_state.write_settings(here.root, loaded, env=here.env, state=state)
+    assert recorder.write_settings(here.root, loaded, env=here.env, state=state)
     assert is_redacted(here)
 
 

@@ -11,8 +11,8 @@ from tests.support.git import git
 from tests.support.side_by_side import ASKED, ONE, PROJECT, TWO, Both, seen
 from tests.support.world import World, call_hook, payload, world
 
+from ralph.capture import recorder
 from ralph.core import config, paths
-from ralph.install import hook_state
 from ralph.search import filters, index
 
 
@@ -32,7 +32,7 @@ def both(here: World) -> Both:
     git(here.root, "commit", "-q", "-m", "first")
     git(here.root, "worktree", "add", "-q", f".worktrees/{made.two}")
     tree = tree_of(made)
-    assert hook_state.write_settings(tree, config.load(tree, env=here.env), env=here.env)
+    assert recorder.write_settings(tree, config.load(tree, env=here.env), env=here.env)
     index.sync(tree)
     return made
 

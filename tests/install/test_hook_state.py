@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ralph.capture import recorder
+from ralph.core import launchers
 from ralph.install import hook_state
 from ralph.install import hosts as install
 from ralph.install.clients import Host, InstallScope
@@ -92,7 +94,7 @@ def test_a_missing_or_torn_note_or_launcher_is_a_problem_once_for_all_hosts(
 ) -> None:
     installs(root, env, Host.CLAUDE, InstallScope.LOCAL)
     installs(root, env, Host.CODEX, InstallScope.USER)
-    note, launcher = install.interpreter_file(env), install.launcher(env)
+    note, launcher = install.interpreter_file(env), launchers.launcher(env)
     for text in (f"{sys.executable}\n", "", "/gone/python\n/gone/run.py\n"):
         note.write_text(text, encoding="utf-8")
         assert codes(root, env) == [("warning", "launcher")]
@@ -141,27 +143,27 @@ def test_a_hook_that_somebody_edited_into_nonsense_stops_nothing(
 def test_failures_are_told_until_they_are_set_back_and_then_counted_anew(
     root: Path, env: dict[str, str]
 ) -> None:
-    assert hook_state.reset_failures(root) is None
+    assert recorder.reset_failures(root) is None
     for what in ("one", "cannot append: No space left on device"):
-        assert hook_state.count_failure(root, "PostToolUse", what)
+        assert recorder.count_failure(root, "PostToolUse", what)
     ((path, problem),) = hook_state.find_problems(root, env)
-    assert path == hook_state.failures_file(root)
+    assert path == recorder.failures_file(root)
     assert problem.what.startswith("hooks failed 2 time(s), last at 2")
     assert problem.what.endswith(": PostToolUse: cannot append: No space left on device")
     assert "\n" not in problem.what
-    counted = hook_state.reset_failures(root)
+    counted = recorder.reset_failures(root)
     assert counted is not None
     assert counted.count == 2
     assert path.stat().st_size == 4096
     assert codes(root, env) == []
-    assert hook_state.count_failure(root, "Stop", "again")
+    assert recorder.count_failure(root, "Stop", "again")
     assert [each.what.partition(",")[0] for _, each in hook_state.find_problems(root, env)] == [
         "hooks failed 1 time(s)"
     ]
 
 
 def test_a_pause_is_a_note(root: Path, env: dict[str, str]) -> None:
-    hook_state.pause_capture(root)
+    recorder.pause_capture(root)
     ((path, problem),) = hook_state.find_problems(root, env)
-    assert (path, problem.level) == (hook_state.pause_file(root), "note")
+    assert (path, problem.level) == (recorder.pause_file(root), "note")
     assert "capture on" in problem.hint

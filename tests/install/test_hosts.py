@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.support.cases import for_each
 
+from ralph.core import launchers
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
 from ralph.formats.host_files import has_current_hooks
 from ralph.install import hosts as verbs
@@ -346,7 +347,7 @@ def test_the_launcher_of_the_command_starts_ralph_isolated_and_says_when_it_is_g
     home: Path, tmp_path: Path
 ) -> None:
     install(at(home), verbs.hook_program(sys.executable))
-    launcher = verbs.launcher({"HOME": str(home)}, verbs.COMMAND_LAUNCHER)
+    launcher = launchers.launcher({"HOME": str(home)}, launchers.COMMAND_LAUNCHER)
     (tmp_path / "ralph.py").write_text("raise SystemExit(9)", encoding="utf-8")
     done = subprocess.run(
         [launcher, "--version"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8"

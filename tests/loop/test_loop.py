@@ -14,8 +14,7 @@ from ralph.core.errors import Conflict, NotFound, Refused, UsageError
 from ralph.core.record import CriterionKind, Query
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Ask, Reply, RunStatus, StopReason, TaskStatus
-from ralph.install import project as projects
-from ralph.loop import loop, runs
+from ralph.loop import loop, runs, scratchpad_file
 from ralph.loop import prompt as loop_prompt
 from ralph.loop.loop import LoopRequest, apply_request
 from ralph.loop.state import Run, exit_code
@@ -220,7 +219,7 @@ def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(
     shop: Workshop,
 ) -> None:
     shop.put("ok", "")
-    projects.write_scratchpad(shop.root, "somebody's notes")
+    scratchpad_file.write_scratchpad(shop.root, "somebody's notes")
     run = shop.start(says_done(), request=LoopRequest(goal=GOAL, criteria=(CHECK,)))
     assert (run.reason, run.iterations, exit_code(run), shop.agent.asks) == (
         "already_passing",
@@ -229,7 +228,7 @@ def test_criteria_that_hold_already_start_nothing_and_leave_the_project_alone(
         [],
     )
     assert board.read(shop.root).tasks == []
-    assert projects.show_scratchpad(shop.root)[0] == "somebody's notes\n"
+    assert scratchpad_file.show_scratchpad(shop.root)[0] == "somebody's notes\n"
 
 
 def test_force_starts_although_the_criteria_hold(shop: Workshop) -> None:
@@ -356,17 +355,17 @@ def test_the_run_record_is_found_by_search_and_knowledge_reaches_the_next_run(
 def test_the_scratchpad_is_archived_at_the_start_and_stays_between_iterations(
     shop: Workshop,
 ) -> None:
-    projects.write_scratchpad(shop.root, "left by yesterday")
+    scratchpad_file.write_scratchpad(shop.root, "left by yesterday")
 
     def notes(ask: Ask) -> Reply:
-        projects.write_scratchpad(shop.root, "half way there")
+        scratchpad_file.write_scratchpad(shop.root, "half way there")
         return Reply("hm")
 
     run = shop.start(notes, says_done(), PASSES)
     assert "left by yesterday" in shop.log(run)
     assert "left by yesterday" not in shop.prompt(run, 1)
     assert "half way there" in shop.prompt(run, 2)
-    assert projects.show_scratchpad(shop.root)[0] == "half way there\n"
+    assert scratchpad_file.show_scratchpad(shop.root)[0] == "half way there\n"
 
 
 def test_the_next_model_is_for_one_iteration(shop: Workshop) -> None:
@@ -414,7 +413,7 @@ def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop
     refused: list[str] = []
 
     def starts_another(ask: Ask) -> Reply:
-        projects.write_scratchpad(shop.root, "notes of the first")
+        scratchpad_file.write_scratchpad(shop.root, "notes of the first")
         for request in (LoopRequest(goal=GOAL), LoopRequest(task=ask.environment["RALPH_TASK"])):
             other = Workshop(shop.root)
             with pytest.raises(Conflict) as told:
@@ -427,20 +426,20 @@ def test_a_second_loop_on_one_task_is_refused_and_leaves_no_trace(shop: Workshop
     assert len(refused) == 2
     assert all(f"{run.id} works on" in line for line in refused)
     assert [each.id for each in runs.newest(shop.root)[0]] == [run.id]
-    assert projects.show_scratchpad(shop.root)[0] == "notes of the first\n"
+    assert scratchpad_file.show_scratchpad(shop.root)[0] == "notes of the first\n"
 
 
 def test_two_loops_on_different_tasks_do_not_mind_each_other(shop: Workshop) -> None:
     inner: list[Run] = []
 
     def starts_another(ask: Ask) -> Reply:
-        projects.write_scratchpad(shop.root, "notes of the first")
+        scratchpad_file.write_scratchpad(shop.root, "notes of the first")
         inner.append(Workshop(shop.root).start(says_done(), PASSES, goal="something else"))
         return Reply("hm")
 
     run = shop.start(starts_another, says_done(), PASSES)
     assert (run.reason, inner[0].reason) == ("success", "success")
-    assert projects.show_scratchpad(shop.root)[0] == "notes of the first\n", (
+    assert scratchpad_file.show_scratchpad(shop.root)[0] == "notes of the first\n", (
         "the other one's working memory stays"
     )
     assert [each.claim for each in board.read(shop.root).tasks] == [None, None]

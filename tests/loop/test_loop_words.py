@@ -11,9 +11,8 @@ from ralph.core.errors import UsageError
 from ralph.core.settings import Config
 from ralph.core.tokens import estimate
 from ralph.core.work import Ask, Reply, StopReason
-from ralph.install import project as projects
 from ralph.loop import prompt as loop_prompt
-from ralph.loop import runs
+from ralph.loop import runs, scratchpad_file
 from ralph.loop.loop import LoopRequest
 from ralph.loop.state import Run
 from ralph.memory import knowledge as pages
@@ -72,7 +71,7 @@ def test_what_waits_for_what_is_named_when_nothing_is_ready(shop: Workshop) -> N
 
 
 def test_the_archived_scratchpad_is_named(shop: Workshop) -> None:
-    projects.write_scratchpad(shop.root, "keep the API stable")
+    scratchpad_file.write_scratchpad(shop.root, "keep the API stable")
     run = shop.start(says_done(), PASSES)
     [line] = [line for line in shop.said if "scratchpad was archived" in line]
     assert str(paths.run_log(shop.root, run.id)) in line

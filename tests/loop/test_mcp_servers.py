@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ralph.core.work import McpServer, ServerScope, Transport
-from ralph.install import project as project_files
 from ralph.loop import mcp_servers as servers
+from ralph.storage import trust_records
 
 STDIO = {"command": "server", "args": ["--port", "${PORT:-80}"], "env": {"KEY": "${KEY}"}}
 
@@ -112,7 +112,7 @@ def test_what_a_clone_names_is_not_asked_until_its_user_trusts_that_very_value(
         ("mcp.a", {"command": "evil"}, ".mcp.json", False),
         ("mcp.b", {"type": "http", "url": "https://evil.example"}, ".mcp.json", False),
     ]
-    project_files.record_trust(project, named, env_of(project))
+    trust_records.record_trust(project, named, env_of(project))
     assert [each.why_not for each in found(project).values()] == ["", ""]
     assert all(each.trusted for each in servers.trust_candidates(project, env_of(project)))
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.support.mcp_server import program, started
 
-from ralph.install import project as project_files
 from ralph.loop import mcp_servers as servers
 from ralph.loop.mcp_servers import TTL_MS, ServerState
+from ralph.storage import trust_records
 
 SECONDS = 60.0
 
@@ -183,13 +183,13 @@ def test_a_cloned_repository_runs_nothing(project: Path) -> None:
     assert statuses(asked(project, refresh=True)) == {"evil": "unknown"}
     assert started(pids(project, "evil")) == []
 
-    project_files.record_trust(
+    trust_records.record_trust(
         project, servers.trust_candidates(project, env_of(project)), env_of(project)
     )
     assert statuses(asked(project)) == {"evil": "running"}
     assert len(started(pids(project, "evil"))) == 1
 
-    project_files.revoke_trust(project, env_of(project))
+    trust_records.revoke_trust(project, env_of(project))
     assert statuses(asked(project)) == {"evil": "unknown"}
 
 
@@ -216,7 +216,7 @@ def test_an_unknown_server_that_is_trusted_is_allowed(project: Path) -> None:
     text = '{"mcpServers": {"new": {"command": "x", "headersHelper": "y"}, "old": {"type": "ws", "url": "ws://a"}}}'
     (project / ".mcp.json").write_text(text, encoding="utf-8", newline="")
     assert not any(state.usable for state in asked(project)[0])
-    project_files.record_trust(
+    trust_records.record_trust(
         project, servers.trust_candidates(project, env_of(project)), env_of(project)
     )
     known = asked(project)[0]

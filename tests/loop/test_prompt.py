@@ -16,8 +16,8 @@ from ralph.core.settings import Config, Inject, Summarize
 from ralph.core.tokens import estimate
 from ralph.core.work import Task
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.install import project as projects
 from ralph.loop import prompt as loop_prompt
+from ralph.loop import scratchpad_file
 from ralph.loop.loop import LoopRequest
 from ralph.loop.prompt import Section
 from ralph.loop.state import Run
@@ -79,7 +79,7 @@ def shop(tmp_path: Path) -> Workshop:
     task.add(root, "make the cart add up", "with tax", feature_id=about)
     memory.add(root, "never touch the payment keys", in_="guardrails")
     memory.add(root, "the cart keeps integer cents", MemoryKind.DECISION)
-    projects.write_scratchpad(root, "half way there")
+    scratchpad_file.write_scratchpad(root, "half way there")
     said = '<knowledge tags="cart" title="Rounding of the cart">banker rounding</knowledge>'
     knowledge.learn(root, read_sigils(said).knowledge, run="run-00000002")
     paths.global_patterns(root).parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def test_lines_that_read_like_an_instruction_are_left_out_and_counted(tmp_path: 
 
 
 def test_only_the_end_of_a_long_scratchpad_is_in_the_prompt(shop: Workshop) -> None:
-    projects.write_scratchpad(
+    scratchpad_file.write_scratchpad(
         shop.root, "\n".join(f"line {number} of my notes" for number in range(3_000))
     )
     said = text(shop)

@@ -7,7 +7,7 @@ from mcp import MCPError
 from mcp_types import TextContent, TextResourceContents
 from tests.support.talking import ERAS, Talk, talk
 
-from ralph.install import hook_state
+from ralph.capture import recorder
 from ralph.mcp.server import LISTED
 from ralph.memory import memory
 
@@ -53,7 +53,7 @@ def test_the_list_is_short_and_empty_while_capture_is_off(empty: Path) -> None:
         return len((await talk.client.list_resources()).resources)
 
     assert talk(empty, look) == LISTED
-    hook_state.pause_capture(empty)
+    recorder.pause_capture(empty)
     assert talk(empty, look) == 0
 
 

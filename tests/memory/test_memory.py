@@ -17,8 +17,9 @@ from ralph.core.record import Link, MemoryKind, Query, Record
 from ralph.core.tokens import estimate
 from ralph.formats.memories import parse_memories
 from ralph.memory import memory
+from ralph.memory.record_shapes import memory_json
 from ralph.privacy.privacy import clean_memory, clean_tags
-from ralph.recall.json_shapes import memory_json
+from ralph.recall import memories
 from ralph.storage import files
 from ralph.storage.library import Library
 
@@ -157,7 +158,7 @@ def test_search_gives_each_hit_its_own_place_even_for_equal_records(library: Lib
     for place in library.memories.places:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(block, encoding="utf-8")
-    found, stored = memory.search(library.root, Query("same"))
+    found, stored = memories.search(library.root, Query("same"))
     assert [hit.record for hit in found.hits] == [one.record for one in stored]
     assert {one.path for one in stored} == set(library.memories.places)
 

@@ -9,7 +9,7 @@ from ralph.core.errors import Conflict, Refused
 from ralph.core.record import MemoryKind
 from ralph.learning import review
 from ralph.memory import knowledge, memory, quarantine
-from ralph.recall.json_shapes import memory_json
+from ralph.memory.record_shapes import memory_json
 
 
 def test_what_a_command_adds_says_nothing_of_a_way(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.recall.test_session import about, line, put
 from tests.support.injections import KNOWN_HOSTILE
 from tests.support.runner import Block, page
 
+from ralph.capture import recorder
 from ralph.core import paths, render
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
@@ -19,7 +20,6 @@ from ralph.core.settings import Context as Window
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
 from ralph.formats.work import parse_insights
-from ralph.install import hook_state
 from ralph.learning import insights
 from ralph.memory import memory
 from ralph.recall import context, usage
@@ -452,7 +452,7 @@ class TestPrompt:
 
     def test_notes_name_what_is_switched_off(self, project: Path) -> None:
         remember(project, HANG_FIX)
-        hook_state.pause_capture(project)
+        recorder.pause_capture(project)
         notes = asked(project, with_memories(inject=Inject.NONE))["notes"]
         assert notes[0].startswith("hooks are paused here")
         assert notes[1].startswith("memories.inject is none:")

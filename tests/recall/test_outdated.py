@@ -12,7 +12,7 @@ from ralph.core.errors import Conflict, NotFound, Refused
 from ralph.core.record import Detail, MemoryKind, Query
 from ralph.core.settings import Config, Memories
 from ralph.memory import memory
-from ralph.recall import context, graph, outdated, recall, search
+from ralph.recall import context, graph, memories, outdated, recall, search
 from ralph.search import index
 from ralph.storage import lookup
 
@@ -80,7 +80,7 @@ def test_a_search_finds_it_behind_and_marked(root: Path) -> None:
     assert f"(superseded by {NEW})" in next(
         each.text for each in whole if each.hit.record.id == OLD
     )
-    found = memory.search(root, Query(ASKED))[0]
+    found = memories.search(root, Query(ASKED))[0]
     assert found.hits[0].record.id == NEW
 
 
@@ -156,7 +156,7 @@ def test_a_new_text_takes_the_place_of_a_memory_with_its_type_tags_and_reason(
     primed = memory.prime(tmp_path)
     assert {each.id for each in primed.records} == {new.id, other}
     assert "one is gone" not in primed.text
-    names = [hit.record.id for hit in memory.search(tmp_path, Query("quokka version"))[0].hits]
+    names = [hit.record.id for hit in memories.search(tmp_path, Query("quokka version"))[0].hits]
     assert names.index(one) == names.index(new.id) + 1
 
 
@@ -206,7 +206,7 @@ def test_a_day_shows_what_was_valid_then(tmp_path: Path, day: str, valid: list[s
     names = {"mem-1-a001": "OLD", "mem-2-a002": "NEW", gone: "GONE"}
     assert sorted(names[each.record.id] for each in memory.list_(tmp_path, as_of=day)) == valid
     assert sorted(names[each.id] for each in memory.prime(tmp_path, as_of=day).records) == valid
-    found = memory.search(tmp_path, Query("quokka"), as_of=day)[1]
+    found = memories.search(tmp_path, Query("quokka"), as_of=day)[1]
     assert sorted(names[each.record.id] for each in found) == [
         name for name in valid if name != "GONE"
     ]

@@ -17,6 +17,7 @@ from ralph.core import paths, render, terms
 from ralph.core.record import Family, ObservationKind, Origin, Record
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_record
+from ralph.privacy import injection
 from ralph.recall import recall
 from ralph.recall.recall import CitationCache, Recalled, RecallOptions
 from ralph.storage import hook_files
@@ -63,7 +64,7 @@ def fill(
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8", newline="") as file:
             file.write(encode_record(record))
-    Index(root, terms.index_terms, is_order=render.is_order).sync()
+    Index(root, terms.index_terms, is_order=injection.is_order).sync()
 
 
 def asked(root: Path, prompt: str, wanted: RecallOptions | None = None) -> Recalled:

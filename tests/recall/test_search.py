@@ -24,6 +24,7 @@ from ralph.core.record import (
 )
 from ralph.formats.log import encode_line, encode_record, parse_log
 from ralph.memory import memory
+from ralph.recall import memories
 from ralph.recall import search as verbs
 
 LONG = {
@@ -305,14 +306,14 @@ def test_each_of_two_records_with_one_id_stands_in_its_own_place(tmp_path: Path)
         page(Block("alpha there", numbered(1)), title="Guardrails"),
     )
     for text in ("alpha", "", numbered(1)):
-        found, stands = memory.search(tmp_path, Query(text))
+        found, stands = memories.search(tmp_path, Query(text))
         assert {each.record.text: each.line for each in stands} == {
             "alpha here": 5,
             "alpha again": 9,
         }
         assert {each.path for each in stands} == {tmp_path / ".agent/memories.md"}
         assert found.total == 2
-        _, stands = memory.search(tmp_path, Query(text), in_=("guardrails",))
+        _, stands = memories.search(tmp_path, Query(text), in_=("guardrails",))
         assert [(each.record.text, each.path) for each in stands] == [
             ("alpha there", tmp_path / ".ralph/guardrails.md")
         ]

@@ -23,7 +23,7 @@ from tests.support.sampling import SOAK, every
 from ralph.core import ids, paths
 from ralph.core.record import Outcome, Query
 from ralph.formats.log import encode_line
-from ralph.memory import memory
+from ralph.recall import memories
 from ralph.recall.search import search
 from ralph.search import index
 from ralph.storage import db, lookup
@@ -61,7 +61,7 @@ def answers(root: Path) -> list[object]:
     for text in QUESTIONS:
         found = search(root, Query(text, limit=None)).found
         told.append((found.total, [(hit.record, hit.score, hit.why) for hit in found.hits]))
-        told.append(memory.search(root, Query(text)))
+        told.append(memories.search(root, Query(text)))
     return told
 
 
@@ -238,7 +238,7 @@ def test_a_read_only_project_is_searched_in_memory_and_nothing_is_written(
     assert [
         each for each in answers(folder) if isinstance(each, tuple) and isinstance(each[0], int)
     ] == [each for each in answers(other) if isinstance(each, tuple) and isinstance(each[0], int)]
-    assert memory.search(folder, Query("alpha"))[1][0].path == folder / ".agent/memories.md"
+    assert memories.search(folder, Query("alpha"))[1][0].path == folder / ".agent/memories.md"
     assert list((folder / ".ralph").glob("ralph.db*")) == []
 
 

@@ -17,8 +17,7 @@ from ralph.core import paths
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import MemoryKind, Query
 from ralph.core.settings import Embedding, Provider
-from ralph.memory import memory
-from ralph.recall import graph, search
+from ralph.recall import graph, memories, search
 from ralph.search import embeddings, index, meaning
 from ralph.search.embeddings import LocalEmbedder, Matrix, ProviderFailed
 from ralph.storage import queries
@@ -409,7 +408,7 @@ class TestRealModel:
             len(answer.found.hits) - 1
         )
         assert len(answer.found.hits) > 1
-        found, entries = memory.search(tmp_path, question, embedding=Embedding())
+        found, entries = memories.search(tmp_path, question, embedding=Embedding())
         assert (entries[0].record.text, found.hits[0].weak) == (TEXTS[0], False)
         nodes, _ = graph.search(tmp_path, question.text, embedding=Embedding())
         assert nodes[0].node.id == entries[0].record.id

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ralph.hooks
+from ralph.capture import recorder
 from ralph.core import config, paths
 from ralph.hooks.handler import run_event
-from ralph.install import hook_state
 
 HOOKS = Path(ralph.hooks.__file__).parent
 SESSION = "00000000-0000-4000-8000-000000000000"
@@ -43,7 +43,7 @@ class World:
 
     def cached(self) -> None:
         """Write the settings cache as a command does."""
-        assert hook_state.write_settings(
+        assert recorder.write_settings(
             self.root, config.load(self.root, env=self.env), env=self.env
         )
 
@@ -53,7 +53,7 @@ class World:
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
     def failures(self) -> int:
-        counted = hook_state.read_failures(self.root)
+        counted = recorder.read_failures(self.root)
         return counted.count if counted else 0
 
 

@@ -14,8 +14,8 @@ from ralph.core import ids
 from ralph.core.record import Family, MemoryKind, Query, Record, Status
 from ralph.install import project
 from ralph.memory import memory
+from ralph.memory.record_shapes import status_word
 from ralph.recall import search as searching
-from ralph.recall.json_shapes import status_word
 from ralph.search import index
 from ralph.storage import queries
 from ralph.web.explore import (

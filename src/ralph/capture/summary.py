@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from ralph.core.record import ObservationKind, Record
-from ralph.search.question import has_form, shorten
+from ralph.core.terms import has_form, shorten
 
 _EDIT_TOOLS = frozenset(
     {

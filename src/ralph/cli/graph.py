@@ -24,9 +24,10 @@ from ralph.core import ids
 from ralph.core.errors import UsageError
 from ralph.core.graph import Edge, Node
 from ralph.memory.memory import Change
+from ralph.memory.record_shapes import mark_weak, record_json
 from ralph.recall import graph as verbs
 from ralph.recall.graph import HOPS, LIMIT, GraphOverview, NodeView
-from ralph.recall.json_shapes import edge_json, mark_weak, node_json, record_json
+from ralph.recall.json_shapes import edge_json, node_json
 from ralph.search.filters import full_id, node_types, relations, short_ids, when
 from ralph.search.graph import ReachedNode
 

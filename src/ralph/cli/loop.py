@@ -32,14 +32,14 @@ from ralph.core import paths
 from ralph.core.config import CRITERIA, load
 from ralph.core.errors import NothingYet, Refused, UsageError
 from ralph.core.work import JournalEntry, RunStatus
-from ralph.loop import runs
+from ralph.loop import run_shapes, runs
 from ralph.loop.state import Run, exit_code
-from ralph.recall import json_shapes
 from ralph.recall.json_shapes import journal_json
 from ralph.storage import files
 
 if TYPE_CHECKING:
     from ralph.loop.loop import LoopRequest
+    from ralph.loop.parts import LoopPrinter
 
 _POLL_SECONDS = 0.3  # between two looks at a running loop
 _START_POLL_SECONDS = 0.1  # between two looks whether a detached run has started
@@ -149,9 +149,11 @@ def start(call: Invocation, detach: bool, run_id: str, given: str, **options: An
     untrusted = _untrusted_criteria(call, request)
     say(*untrusted)
     with terminal.listening():
+        printer = terminal.printer()
         run = verbs.start(
-            call.root, call.config, request, terminal.printer(), run_id=terminal.run, by=call.author
+            call.root, call.config, request, printer, run_id=terminal.run, by=call.author
         )
+        _share_with_team(call, printer)
     say(*untrusted)  # again: the first lines have scrolled away
     return exit_code(run)
 
@@ -191,15 +193,28 @@ def resume(call: Invocation, run_id: str, feedback: str, **options: Any) -> int:
     request = _request(options)
     terminal = LoopTerminal(call.root, runs.current(call.root, run_id).id, call.patterns)
     with terminal.listening():
+        printer = terminal.printer()
         run = verbs.resume(
             call.root,
             call.config,
             terminal.run,
-            terminal.printer(),
+            printer,
             request=request,
             feedback=feedback,
         )
+        _share_with_team(call, printer)
     return exit_code(run)
+
+
+def _share_with_team(call: Invocation, printer: LoopPrinter) -> None:
+    """Push and pull after a run, if `team.loop` is set."""
+    if not call.config.team.loop:
+        return
+    from ralph.sharing import team
+
+    result = team.exchange(call.root, call.config)
+    if result:
+        printer.print_line(result)
 
 
 def _request(options: dict[str, Any]) -> LoopRequest:
@@ -425,7 +440,7 @@ def logs(call: Invocation, run_id: str, follow: bool) -> None:
 
 
 def _run_json(root: Path, run: Run) -> dict[str, object]:
-    return json_shapes.run_json(
+    return run_shapes.run_json(
         run, alive=runs.lives(root, run), heartbeat=runs.last_beat(root, run.id)
     )
 

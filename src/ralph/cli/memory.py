@@ -21,7 +21,8 @@ from ralph.core.render import scope_mark
 from ralph.formats.memories import GUARDRAILS, MEMORIES, render_memories
 from ralph.memory import memory
 from ralph.memory.memory import Change, SavedMemory
-from ralph.recall.json_shapes import describe_author, mark_weak, memory_json, status_word
+from ralph.memory.record_shapes import describe_author, mark_weak, memory_json, status_word
+from ralph.recall import memories
 from ralph.search.rank import WEAK, describe_replacements
 from ralph.storage.library import NAMES, Library, Stored
 
@@ -224,7 +225,7 @@ def search(
         options["tags"] or (),
         limit=None if options["everything"] else LIMIT,
     )
-    result, entries = memory.search(
+    result, entries = memories.search(
         call.root,
         request,
         in_=in_,

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from ralph.capture import recorder
 from ralph.cli import options as opt
 from ralph.cli import output
 from ralph.cli.options import Command, Invocation, can_ask, exclude, read_text
 from ralph.cli.output import ago, cut_cell, one_line, say, visible, warn
-from ralph.core import discovery, paths
+from ralph.core import discovery, launchers, paths
 from ralph.core.config import (
     ConfigSource,
     Layer,
@@ -33,12 +34,14 @@ from ralph.core.config import (
 )
 from ralph.core.errors import ConfigError, Refused, UsageError
 from ralph.core.extras import add_command, has_extra, missing_extra
-from ralph.install import hook_state, merge_registration, project
 from ralph.install import hosts as installation
+from ralph.install import merge_registration, project
 from ralph.install.clients import Host, InstallScope, client_rows, is_there
 from ralph.install.hosts import InstallPlan, InstallTarget
+from ralph.loop import scratchpad_file
 from ralph.memory import quarantine
 from ralph.storage import config as settings
+from ralph.storage import trust_records
 
 _VALUE_WIDTH = 60  # terminal columns for a setting's value in a table
 
@@ -186,16 +189,16 @@ def capture(call: Invocation, state: str | None) -> None:
 
     This applies to the current project. Without an argument, show the current state.
     """
-    paused = hook_state.paused_since(call.root)
+    paused = recorder.paused_since(call.root)
     since = f" since {visible(paused)}" if paused else ""
     if state == "on":
-        if hook_state.resume_capture(call.root):
+        if recorder.resume_capture(call.root):
             click.echo("Capture is on again.")
         else:
             click.echo("Capture was already on.")
     elif state == "off":
         everywhere = call.config.capture.everywhere
-        if paused is None and hook_state.pause_capture(call.root, everywhere=everywhere):
+        if paused is None and recorder.pause_capture(call.root, everywhere=everywhere):
             click.echo(
                 "Capture is off: nothing is recorded or injected here. "
                 "`ralph capture on` resumes it."
@@ -517,7 +520,7 @@ def uninstall(call: Invocation, **options: Any) -> None:
 def _plan_uninstall(target: InstallTarget) -> InstallPlan:
     """Plan a removal; removing the last launcher also removes the merge driver."""
     plan = installation.plan_uninstall(target)
-    launcher = installation.launcher(target.env, installation.COMMAND_LAUNCHER)
+    launcher = launchers.launcher(target.env, launchers.COMMAND_LAUNCHER)
     removes_launcher = any(edit.path == launcher and edit.after is None for edit in plan.edits)
     if not removes_launcher:
         return plan
@@ -614,7 +617,7 @@ def _print_trusted(form: str) -> None:
         }
 
     output.print_rows(
-        project.trusted_values(os.environ),
+        trust_records.trusted_values(os.environ),
         form,
         to_json=to_json,
         headings=("key", "trusted", "project"),
@@ -624,7 +627,7 @@ def _print_trusted(form: str) -> None:
 
 
 def _revoke_trust(call: Invocation) -> None:
-    count = project.revoke_trust(call.root, os.environ)
+    count = trust_records.revoke_trust(call.root, os.environ)
     if count:
         click.echo(f"Revoked {count} value(s) in {call.root}")
     else:
@@ -640,7 +643,7 @@ def _approve(call: Invocation, *, yes: bool) -> int:
         *servers.trust_candidates(call.root, os.environ),
     )
     new_values = [value for value in values if not value.trusted]
-    logs = project.foreign_logs(call.root)
+    logs = trust_records.foreign_logs(call.root)
     for machine, count in logs.items():
         click.echo(f"{count} log(s) of another machine ({_escape_text(machine)})")
     for value in values:
@@ -658,8 +661,8 @@ def _approve(call: Invocation, *, yes: bool) -> int:
     if not yes and not _confirm_trust(call):
         click.echo("Nothing was trusted.")
         return 1
-    project.record_trust(call.root, values, os.environ)
-    accepted_logs = project.accept_logs(call.root)
+    trust_records.record_trust(call.root, values, os.environ)
+    accepted_logs = trust_records.accept_logs(call.root)
     trusted = f"{len(new_values)} value(s)"
     if accepted_logs:
         trusted += f" and {accepted_logs} log(s)"
@@ -728,7 +731,7 @@ def scratchpad(
     has_text = content is not None or file is not None
     exclude({"a text": has_text, "--clear": clear})
     if clear:
-        if project.clear_scratchpad(call.root):
+        if scratchpad_file.clear_scratchpad(call.root):
             click.echo("Cleared")
         else:
             click.echo("The scratchpad was already empty")
@@ -739,7 +742,7 @@ def scratchpad(
 
 
 def _write_scratchpad(call: Invocation, text: str, *, replace: bool) -> None:
-    cleaned = project.write_scratchpad(call.root, text, call.patterns, append=not replace)
+    cleaned = scratchpad_file.write_scratchpad(call.root, text, call.patterns, append=not replace)
     notes = []
     if cleaned.findings:
         notes.append(f"{len(cleaned.findings)} secret(s) redacted")
@@ -752,7 +755,7 @@ def _write_scratchpad(call: Invocation, text: str, *, replace: bool) -> None:
 
 
 def _print_scratchpad(call: Invocation, budget: int, form: str) -> None:
-    text, left_out = project.show_scratchpad(call.root, budget=budget)
+    text, left_out = scratchpad_file.show_scratchpad(call.root, budget=budget)
     if form == "json":
         output.print_json({"text": text, "left_out": list(left_out)})
         return

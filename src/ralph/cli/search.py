@@ -17,8 +17,9 @@ from ralph.cli.output import bar, is_terminal, print_json, print_raw, say, visib
 from ralph.core.errors import UsageError
 from ralph.core.record import Detail, Family, Query
 from ralph.core.settings import Inject
+from ralph.memory.record_shapes import record_json
 from ralph.recall import search as verbs
-from ralph.recall.json_shapes import hit_json, record_json
+from ralph.recall.json_shapes import hit_json
 from ralph.recall.search import SearchAnswer
 from ralph.search.filters import kinds, short_ids, when
 from ralph.search.rank import LESS_CERTAIN, WEAK, describe_replacements
@@ -337,7 +338,7 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
     alone reads the prompt from standard input. Inside a task (RALPH_TASK, or its worktree) records
     of other unfinished tasks are left out.
     """
-    from ralph.install import hook_state
+    from ralph.capture import recorder
 
     chosen = _ContextOptions(**options)
     if chosen.knowledge:
@@ -345,7 +346,7 @@ def context(call: Invocation, prompt: tuple[str, ...], **options: Any) -> None:
         return
     if chosen.best and not prompt:
         raise UsageError("--best needs words or ids", hint='ralph context --best "words"')
-    if hook_state.paused_since(call.root) is not None and not chosen.best:
+    if recorder.paused_since(call.root) is not None and not chosen.best:
         warn("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     if prompt:
         preview = _preview_prompt(call, prompt, chosen)
@@ -395,7 +396,7 @@ def _preview_prompt(call: Invocation, prompt: tuple[str, ...], chosen: _ContextO
 
 
 def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Preview:
-    from ralph.install import hosts
+    from ralph.core import launchers
     from ralph.recall.context import brief_session, state_of
 
     brief = brief_session(
@@ -404,7 +405,7 @@ def _preview_session_start(call: Invocation, chosen: _ContextOptions) -> _Previe
         chosen.session,
         state=state_of(chosen.session),
         task=chosen.within,
-        program=hosts.agent_program(sys.executable, os.environ),
+        program=launchers.agent_program(sys.executable, os.environ),
     )
     shapes = [{"id": record.id, "tokens": record.tokens} for record in brief.records]
     return _Preview(

@@ -296,7 +296,7 @@ def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[Ch
 
     Ctrl-C stops the turn; a second one exits immediately.
     """
-    from ralph.install import hook_state
+    from ralph.capture import recorder
 
     signals: list[int] = []
     last_character = "\n"
@@ -312,7 +312,7 @@ def _listening(call: Invocation, form: str, request: ChatRequest) -> Iterator[Ch
             click.echo(visible(text), nl=False)
             last_character = text[-1]
 
-    is_paused = hook_state.paused_since(call.root) is not None
+    is_paused = recorder.paused_since(call.root) is not None
     is_disabled = os.environ.get("RALPH_DISABLE") == "1"
     try:
         with handling_signals(stop):

@@ -13,12 +13,12 @@ from ralph.cli import output
 from ralph.cli.options import Group, Invocation, can_ask, read_text, split_commas
 from ralph.cli.output import ago, one_line, say, visible, warn
 from ralph.core.work import Claim, TaskStatus
-from ralph.recall.json_shapes import feature_json, task_json
 from ralph.storage.board import REASON, UnreadableFile, task_file
+from ralph.storage.features import FeatureView
 from ralph.tasks import feature as features
 from ralph.tasks import task as verbs
-from ralph.tasks.feature import FeatureView
 from ralph.tasks.task import ListedTask, TaskChange, TaskView
+from ralph.tasks.task_shapes import feature_json, task_json
 
 if TYPE_CHECKING:
     from ralph.tasks.worktree import WorktreeProblem

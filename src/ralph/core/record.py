@@ -279,3 +279,13 @@ class SearchResult:
     total: int
     instead: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
     terms: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+
+# Members of `extra`.
+VIA = "via"  # how an entry was added, unless on the command line
+
+
+WHO = "who"  # the person or agent who said it
+
+
+SESSION = "session"  # the agent's session

@@ -76,7 +76,6 @@ _TRANSLATION: dict[int, str | None] = dict.fromkeys(
     (*_CONTROL_CHARACTERS, *_INVISIBLE, *_INVISIBLE_TAGS)
 )
 _TRANSLATION.update({0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"})
-_KEY_CHARACTERS = 32  # of the hash of an accepted text
 
 
 # --- cleaning ------------------------------------------------------------------------------------
@@ -243,11 +242,11 @@ def entry(
         head += f" {day}"
     if layer <= _LINE_LAYER:
         return _entry_line(head, title, text)
-    labels = _join_list(tags)
+    labels = join_list(tags)
     if labels:
         head += f" ({labels})"
     complete = f"{head}: {_entry_body(title, text)}"
-    paths = _join_list(files)
+    paths = join_list(files)
     if paths:
         complete += f"\n  files: {paths}"
     if layer <= _PART_LAYER:
@@ -272,7 +271,7 @@ def _entry_body(title: str, text: str) -> str:
     return body.replace("\n", "\n  ").replace("\n  \n", "\n\n").strip()
 
 
-def _join_list(words: str | Iterable[str]) -> str:
+def join_list(words: str | Iterable[str]) -> str:
     """Join the words of a list, which SQL gives as a text or a JSON array."""
     if not isinstance(words, str):
         joined = ", ".join(words)
@@ -579,44 +578,3 @@ def framed(line: str, content: str) -> str:
 
 
 # --- prompt injection ----------------------------------------------------------------------------
-
-
-def withheld(by: str, text: str) -> bool:
-    """Whether a text is not injected: no person wrote it, and it looks like prompt injection."""
-    return by != "human" and looks_like_instructions(text)
-
-
-def is_order(record: Record) -> bool:
-    """Whether a record reads like an instruction to an agent.
-
-    A person's prompt is tested as well: it may quote anything.
-    """
-    text = f"{record.title}\n{record.text}"
-    own = record.extra.get("own")
-    if record.family.value == "memory":
-        text = guarded_text(record.title, record.text, record.tags)
-    elif record.origin.by == "tool" and isinstance(own, int):
-        # Of what the tool printed, only the error line is injected.
-        text = f"{record.title}\n{record.text[:own]}\n\n{record.extra.get('error') or ''}"
-    return looks_like_instructions(text)
-
-
-def guarded_text(title: str, text: str, tags: str | Iterable[str]) -> str:
-    """Join the parts of a record in which an instruction could hide."""
-    return f"{title}\n{text}\n{_join_list(tags)}"
-
-
-def text_key(title: str, text: str, tags: str | Iterable[str]) -> str:
-    """Return the hash that identifies a text which a person has accepted."""
-    import hashlib  # only for texts that look like prompt injection
-
-    digest = hashlib.sha256(guarded_text(title, text, tags).encode("utf-8", "replace"))
-    return digest.hexdigest()[:_KEY_CHARACTERS]
-
-
-def looks_like_instructions(text: str) -> bool:
-    """Whether a text gives orders to the agent that reads it instead of informing it."""
-    from ralph.privacy.injection_guard import is_injection
-
-    shown = clean(text)
-    return is_injection(text) or (shown != text and is_injection(shown))

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 # fmt: off
 STOP_WORDS = frozenset({
@@ -666,3 +666,36 @@ def _measure(word: str) -> int:
 def _ends_short(word: str) -> bool:
     """Return whether a word ends in consonant, vowel, consonant, the last not w, x or y."""
     return _letter_kinds(word)[-3:] == "cvc" and word[-1] not in "wxy"
+
+
+GAP = "[…]"
+"""Stands for text that was left out."""
+
+
+def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
+    """Shorten a text until it costs at most `most`, as far as that is possible.
+
+    Code is left out first, then sentences without digits or identifiers, the last ones first.
+    """
+    if cost(text) <= most:
+        return text
+    blocks = text.split("```")
+    if len(blocks) > 2:
+        text = GAP.join(blocks[::2])
+    sentences = text.replace("\n", " \n").split(". ")
+    plain = []
+    for number, sentence in enumerate(sentences):
+        if number > 0 and not has_form(sentence):
+            plain.append(number)
+    while plain and cost(". ".join(sentences)) > most:
+        sentences[plain.pop()] = ""
+    kept = [sentence for sentence in sentences if sentence]
+    return ". ".join(kept).replace(" \n", "\n")
+
+
+def has_form(sentence: str) -> bool:
+    """Return whether a sentence has a digit, or a word written as an identifier or a path."""
+    for char in sentence:
+        if char.isdigit() or char in "_/`=<>\\":
+            return True
+    return any(any(map(str.isupper, word[1:])) for word in sentence.split())

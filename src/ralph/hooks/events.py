@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.capture import recorder
 from ralph.capture import summary as summaries
 from ralph.capture.events import Event, Happening, event_of
 from ralph.capture.pipeline import is_own_traffic, observe, of_loop, session_of
@@ -28,7 +29,7 @@ from ralph.core.record import NO_EXTRA, Record
 from ralph.core.settings import Config, Presence
 from ralph.core.tokens import estimate
 from ralph.formats.log import encode_line, encode_record
-from ralph.install import hook_state
+from ralph.privacy import injection
 from ralph.privacy.privacy import redact_payload
 from ralph.recall import usage
 from ralph.recall.brief import RECENT_SESSIONS, Brief
@@ -78,7 +79,7 @@ def handle_event(
     payload that is not a JSON object.
     """
     root = Path(folder)
-    if hook_state.paused_since(root) is not None:
+    if recorder.paused_since(root) is not None:
         return ""
     loaded = _load_config(root, event, env, cache=project)
     config = loaded.config
@@ -167,18 +168,18 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
 
     If the config cannot be used, a session that starts is answered with the reason.
     """
-    state = hook_state.config_state(root, env)
+    state = recorder.config_state(root, env)
     try:
         loaded = settings.load(root, env=env)
     except RalphError as error:
         if cache:
-            hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
+            recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
         if event != Happening.SESSION_START:
             return _LoadedConfig(None)
         return _LoadedConfig(None, _context_json(event, render.notes([_config_note(error)])))
     if cache:
         with _count_failures(root, event):
-            hook_state.write_settings(root, loaded, env=env, state=state)
+            recorder.write_settings(root, loaded, env=env, state=state)
     return _LoadedConfig(loaded.config)
 
 
@@ -186,7 +187,7 @@ def _config_note(error: RalphError) -> str:
     """Return a line about a config that cannot be used, without quoting instructions from it."""
     reason = str(error).partition("\n")[0]
     quoted_texts = reason.replace("'", "\n").replace('"', "\n")
-    if render.looks_like_instructions(quoted_texts):
+    if injection.looks_like_instructions(quoted_texts):
         reason = "a config file cannot be used (`ralph doctor` says why)"
     return f"{reason}; until this is fixed, nothing is recorded or recalled here"
 
@@ -197,7 +198,7 @@ def _count_failures(root: Path, event: str) -> Iterator[None]:
     try:
         yield
     except (RalphError, OSError, hook_files.Unsure) as error:
-        hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")
+        recorder.count_failure(root, event, f"{type(error).__name__}: {error}")
 
 
 def record_event(
@@ -237,6 +238,7 @@ def _start_session(
     root: Path, event: Event, config: Config, name: str, *, task: str, env: Mapping[str, str]
 ) -> str:
     """Return the brief of a session that starts; a resumed or forked one gets only what is new."""
+    from ralph.core import launchers
     from ralph.install import hosts, merge_registration
     from ralph.recall.context import SessionState, brief_session
     from ralph.recall.recall import COMPACTED
@@ -256,7 +258,7 @@ def _start_session(
         merge_registration.register_missing(root, env)
     program = ""
     if not hosts.has_server(event.host, root, env):
-        program = hosts.agent_program(sys.executable, env)
+        program = launchers.agent_program(sys.executable, env)
     brief = brief_session(root, config, event.session, state=state, task=task, program=program)
     if not brief.text:
         return ""

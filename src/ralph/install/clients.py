@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from ralph.core.errors import Refused, UsageError
 from ralph.core.json_text import dump_json
+from ralph.core.launchers import folder_in
 from ralph.install.slash_commands import SLASH_COMMANDS, sign_text, slash_command
 
 Env = Mapping[str, str]
@@ -334,20 +335,6 @@ def host_folder(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:
     if client.variable and env.get(client.variable):
         return folder_in(env, client.variable) / client.below
     return folder_in(env, "HOME") / client.folder
-
-
-def folder_in(env: Env, variable: str) -> Path:
-    """Return the folder that an environment variable names.
-
-    Raises UsageError if its value is not an absolute path.
-    """
-    folder = env.get(variable) or ""
-    if not Path(folder).is_absolute():
-        raise UsageError(
-            f"{variable} is not an absolute path: {folder!r}",
-            hint=f"set {variable} to an absolute path",
-        )
-    return Path(folder)
 
 
 def settings_file(host: Host, scope: InstallScope, root: Path, env: Env) -> Path:

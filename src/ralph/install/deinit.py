@@ -16,13 +16,12 @@ from ralph.core import config, paths
 from ralph.core.config_files import parse_yaml
 from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
 from ralph.formats.pages import REGION_START
-from ralph.install import project
 from ralph.install.clients import InstallScope
 from ralph.install.hook_state import find_installed
 from ralph.install.hosts import FileEdit, InstallPlan, apply_plan, plan_uninstall
 from ralph.install.merge_registration import repository_edits
 from ralph.loop import runs
-from ralph.storage import files
+from ralph.storage import files, trust_records
 from ralph.tasks import worktree
 
 _OWNED_FOLDERS = ("tasks", "features", "local", "log", "cache")
@@ -115,7 +114,7 @@ def deinit(plan: DeinitPlan, env: Mapping[str, str]) -> None:
     for folder in possibly_empty:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             files.remove_folder(folder)
-    project.revoke_trust(plan.root, env)
+    trust_records.revoke_trust(plan.root, env)
 
 
 def _check_removable(root: Path) -> None:

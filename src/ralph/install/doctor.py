@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.config import ConfigProblem, Layer
 from ralph.core.errors import RalphError
@@ -242,9 +243,9 @@ def _fix_project(root: Path, env: Mapping[str, str]) -> Iterator[Repair]:
         mode = _PRIVATE_FOLDER_MODE if finding.path.is_dir() else files.PRIVATE
         files.restrict(finding.path, mode)
         yield Repair(finding.path, "made it accessible only to its owner")
-    failures = hook_state.reset_failures(root)
+    failures = recorder.reset_failures(root)
     if failures is not None:
-        yield Repair(hook_state.failures_file(root), f"reset the failure count ({failures})")
+        yield Repair(recorder.failures_file(root), f"reset the failure count ({failures})")
     config = merge_registration.register_missing(root, env)
     if config is not None:
         yield Repair(config, "registered the merge driver that .gitattributes names")
@@ -802,12 +803,12 @@ def project_status(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
     """
     library = Library(root)
     outside = index.outside(root)
-    paused = hook_state.paused_since(root)
+    paused = recorder.paused_since(root)
     recent_session = None
     recording_problem = None
     if outside is None:
         recent_session = last_session(root)
-        recording_problem = hook_state.recording_problem(root) or None
+        recording_problem = recorder.recording_problem(root) or None
     return {
         "root": str(root),
         "state": str(paths.state_folder(root)),

@@ -10,207 +10,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import config, ids, paths
-from ralph.core.config import Layer, Loaded
-from ralph.core.errors import Conflict, RalphError, Refused
-from ralph.core.settings import Config
+from ralph.capture.recorder import (
+    failures_file,
+    pause_file,
+    paused_since,
+    read_failures,
+    recording_problem,
+)
+from ralph.core import paths
+from ralph.core.errors import RalphError
 from ralph.core.text import Problem
 from ralph.install import hosts as install
 from ralph.install.clients import Host, InstallScope
 from ralph.install.hosts import InstallPlan, InstallTarget
-from ralph.privacy.secret_rules import rules_mark
 from ralph.storage import files, hook_files
-from ralph.storage.files import hide_state
 
 _FIX = "`ralph doctor --fix` repairs it"
-_NO_FAILURES = " " * (hook_files.FAILURES_SIZE - 1) + "\n"
-failures_file = paths.hook_failures
-pause_file = paths.pause_file
-
-
-def cache_file(root: Path) -> Path:
-    """Return the file of the settings cache; each worktree has its own."""
-    name = "hook"
-    if paths.worktree_name(root):
-        name = f"hook-{root.stat().st_ino}"
-    return paths.cache_folder(root) / name
-
-
-def config_state(root: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the time and size of each config file.
-
-    Call it before the files are loaded, so that no change is lost.
-    """
-    sources = [path for _, path in config.sources(root, env)]
-    sources += [*paths.config_files(root), *paths.config_files(paths.main_checkout(root))]
-    sources.append(paths.slow_patterns_file(root))
-    return tuple(hook_files.file_state(str(path)) for path in dict.fromkeys(sources))
-
-
-def write_settings(
-    root: Path, loaded: Loaded, *, env: Mapping[str, str], state: tuple[str, ...] = ()
-) -> bool:
-    """Write the settings cache; return False for settings that apply to one command only."""
-    if any(origin.layer is Layer.FLAG for origin in loaded.origins.values()):
-        return False
-    text = _cache_text(root, loaded.config, env, state or config_state(root, env))
-    path = cache_file(root)
-    top = paths.state_boundary(root)
-    files.make_folder(path.parent, 0o700, root=top)
-    if files.read(path) != text:
-        files.write(path, text, root=top, mode=files.PRIVATE)
-    _make_failures_file(root)
-    return True
-
-
-def _cache_text(
-    root: Path, settings: Config, env: Mapping[str, str], state: tuple[str, ...]
-) -> str:
-    memories = settings.memories
-    pairs: list[tuple[str, object]] = [("file", line) for line in state]
-    pairs += [
-        ("root", root.stat().st_ino),
-        ("user", paths.user_config_file(env) or ""),
-        ("env", hook_files.set_variables(env)),
-        ("rules", rules_mark(settings.privacy.patterns)),
-        ("capture", 1),
-        ("inject", memories.inject.value),
-        ("budget", memories.budget),
-        ("types", ",".join(kind.value for kind in memories.filter.types)),
-        ("tags", ",".join(" ".join(tag.split()) for tag in memories.filter.tags)),
-        ("recent", memories.filter.recent),
-        ("enabled", int(memories.enabled)),
-        ("window", settings.context.window),
-        ("share", settings.context.shares.memory),
-        ("presence", settings.presence.value),
-    ]
-    pairs += [("pattern", pattern) for pattern in settings.privacy.patterns]
-    pairs += [("path", path) for path in settings.privacy.paths]
-    lines = [f"{key}={hook_files.escape(str(value))}" for key, value in pairs]
-    return "\n".join([hook_files.CACHE_VERSION, *lines, ""])
 
 
 # --- failures -----------------------------------------------------------------------------------
 
-_MAX_COUNT_DIGITS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """How often hooks have failed in a project, and what the last failure was."""
-
-    count: int
-    at: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"hooks failed {self.count} time(s), last at {self.at}: {self.what}"
-
-
-def _make_failures_file(root: Path) -> None:
-    path = failures_file(root)
-    top = paths.state_boundary(root)
-    if not path.exists():
-        files.make_folder(path.parent, 0o700, root=top)
-        files.write(path, _NO_FAILURES, root=top, expect="", mode=files.PRIVATE)
-
-
-def count_failure(root: Path, event: str, problem: str) -> bool:
-    """Count one failure of a hook; return False when it cannot be counted."""
-    with suppress(OSError, RalphError):
-        _make_failures_file(root)
-        return hook_files.count_failure(str(failures_file(root).parents[1]), event, problem)
-    return False
-
-
-def read_failures(root: Path) -> Failures | None:
-    """Return the counted failures, or None when nothing failed."""
-    with suppress(RalphError):
-        line = (files.read(failures_file(root)) or "").partition("\n")[0].rstrip()
-        count, _, rest = line.partition(" ")
-        at, _, what = rest.partition(" ")
-        if count.isdecimal() and len(count) <= _MAX_COUNT_DIGITS and int(count) and what:
-            return Failures(int(count), at, what)
-    return None
-
-
-def recording_problem(root: Path) -> str:
-    """Return why hooks cannot record anything at the moment; "" when they can."""
-    reason = hook_files.probe(str(paths.sessions_folder(root)))
-    if not reason:
-        return ""
-    return f"nothing can be recorded: {reason}"
-
-
-def reset_failures(root: Path) -> Failures | None:
-    """Reset the count to zero and return the counted failures; None if nothing was reset."""
-    failures = read_failures(root)
-    if failures is None:
-        return None
-    path = str(failures_file(root))
-    no_failures = _NO_FAILURES.encode()
-    with suppress(OSError, hook_files.Unsure):
-        if hook_files.overwrite(path, lambda _: no_failures, hook_files.FAILURES_SIZE):
-            return failures
-    return None
-
 
 # --- pausing ------------------------------------------------------------------------------------
-
-_MAX_PAUSE_TIME = 40  # characters of the pause marker that are shown
-
-
-def paused_since(root: Path) -> str | None:
-    """Return when capture was paused, "" if that is unknown, or None if it is active."""
-    file = pause_file(root)
-    if not file.is_file():
-        return None
-    return (files.read(file) or "").strip()[:_MAX_PAUSE_TIME]
-
-
-def pause_capture(root: Path, *, everywhere: bool = False) -> bool:
-    """Stop capture and injection in this project; return False if they were already paused.
-
-    Raises Refused where hooks do not act, unless capture is on `everywhere`.
-    """
-    if paused_since(root) is not None:
-        return False
-    if not everywhere and not _has_marker(root):
-        raise Refused(
-            f"{root}: nothing is captured here, so there is nothing to pause",
-            hint="hooks act only where `ralph.yml`, `.ralph/` or `.agent/memories.md` is",
-        )
-    hide_state(root)
-    file = pause_file(root)
-    text = ids.timestamp() + "\n"
-    top = paths.state_boundary(root)
-    files.make_folder(file.parent, 0o700)
-    with suppress(Conflict):  # another process was faster: capture is paused
-        files.write(file, text, root=top, expect="", mode=files.PRIVATE)
-    return True
-
-
-def _has_marker(root: Path) -> bool:
-    """Check for what makes hooks act in a project, here or in its main checkout."""
-    markers = (
-        paths.config_file(root),
-        paths.ralph_folder(root),
-        paths.ralph_folder(paths.main_checkout(root)),
-        paths.memories_files(root)[0],
-    )
-    return any(marker.exists() for marker in markers)
-
-
-def resume_capture(root: Path) -> bool:
-    """Resume capture and injection; return False if they were not paused."""
-    if paused_since(root) is None:
-        return False
-    files.delete(pause_file(root))
-    return True
 
 
 # --- installation -------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -20,10 +19,10 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import discovery
 from ralph.core.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
 from ralph.core.extras import has_extra
 from ralph.core.json_text import check_json, same_json
+from ralph.core.launchers import COMMAND_LAUNCHER, HOOK_LAUNCHER, _state_folder, launcher
 from ralph.formats import host_files
 from ralph.formats.host_files import (
     SERVER_NAME,
@@ -41,13 +40,10 @@ from ralph.install.clients import (
     InstallScope,
     OwnFile,
     ServersFile,
-    folder_in,
 )
 from ralph.install.slash_commands import is_signed
 from ralph.storage import files
 
-HOOK_LAUNCHER = "ralph-hook"
-COMMAND_LAUNCHER = "ralph"
 _FIND_RALPH = """\
 #!/bin/sh
 # Written by `ralph install`. %s
@@ -191,18 +187,9 @@ def interpreter_file(env: Mapping[str, str]) -> Path:
     return _state_folder(env) / "interpreter"
 
 
-def launcher(env: Mapping[str, str], name: str = HOOK_LAUNCHER) -> Path:
-    """Return a launcher; its path does not depend on where Ralph is installed."""
-    return _state_folder(env) / "bin" / name
-
-
 def installed_file(env: Mapping[str, str]) -> Path:
     """Return the file that lists the installations and the folders created for them."""
     return _state_folder(env) / "installed"
-
-
-def _state_folder(env: Mapping[str, str]) -> Path:
-    return Path(discovery.user_folder("STATE", env) or folder_in(env, "HOME"))
 
 
 def noted_program(env: Mapping[str, str]) -> HookProgram | None:
@@ -234,35 +221,6 @@ def launcher_problem(env: Mapping[str, str]) -> str:
         if not Path(path_text).is_file():
             return f"hooks and MCP clients start {path_text}, which no longer exists"
     return "does not name the Ralph to start"
-
-
-def agent_program(executable: str, env: Mapping[str, str]) -> str:
-    """Return how an agent starts this Ralph: by name if the PATH finds it, otherwise by path."""
-    program = Path(executable).parent / "ralph"
-    if _is_found_by_name(program, env):
-        return "ralph"
-    with suppress(UsageError):
-        command_launcher = launcher(env, COMMAND_LAUNCHER)
-        if os.access(command_launcher, os.X_OK):
-            program = command_launcher
-    shown = str(program)
-    home = env.get("HOME")
-    if home and shown.startswith(f"{home}/"):
-        shown = f"~/{shown.removeprefix(f'{home}/')}"
-    if " " in shown:
-        return f"'{program}'"
-    return shown
-
-
-def _is_found_by_name(program: Path, env: Mapping[str, str]) -> bool:
-    """Whether `ralph` on the PATH is this program; also true if there is no such program."""
-    found = shutil.which("ralph", path=env.get("PATH", ""))
-    with suppress(OSError):
-        if not program.exists():
-            return True
-        if found and program.samefile(found):
-            return True
-    return False
 
 
 # --- changes of files ---------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from ralph.core import paths
 from ralph.core.errors import RalphError, Refused
-from ralph.install.hosts import COMMAND_LAUNCHER, FileEdit, launcher
+from ralph.core.launchers import COMMAND_LAUNCHER, launcher
+from ralph.install.hosts import FileEdit
 from ralph.storage import files
 
 _MERGED_FILES = (

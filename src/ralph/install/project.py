@@ -7,31 +7,23 @@ value in exactly that folder.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import budget as budgets
-from ralph.core import config, ids, paths, tokens
-from ralph.core.config import Trusted, TrustedValue
-from ralph.core.errors import Refused, Unreadable, UsageError
+from ralph.core import ids, paths
+from ralph.core.errors import Refused
 from ralph.core.record import MemoryKind, Record
 from ralph.core.repository import Repository
 from ralph.formats.memories import GUARDRAILS, MEMORIES, is_sign, parse_memories
 from ralph.formats.pages import patterns_template
 from ralph.memory.memory import backup, new_id
-from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
 from ralph.storage import files
 from ralph.storage.config import hide_from_git, template
 from ralph.storage.files import GITIGNORE, UNTIL_INIT, missing_lines
 from ralph.storage.library import Collection, Library, check_folders
-
-_PRIVATE_FOLDER_MODE = 0o700
-
 
 # --- ralph init ---------------------------------------------------------------------------------
 
@@ -168,7 +160,7 @@ def _move_contents(folder: Path, target: Path, kept: Path) -> bool:
 def _move_log(path: Path, target: Path) -> None:
     """Move a file; if the target exists, put the lines of an old log before its lines."""
     if not target.exists():
-        files.make_folder(target.parent, _PRIVATE_FOLDER_MODE)
+        files.make_folder(target.parent, 0o700)
         files.move(path, target)
         return
     if path.name.endswith(paths.LOG_SUFFIXES):
@@ -178,106 +170,6 @@ def _move_log(path: Path, target: Path) -> None:
 
 
 # --- trust --------------------------------------------------------------------------------------
-
-_TRUST_VERSION = 1
-
-
-def record_trust(
-    root: Path, named: Sequence[TrustedValue], env: Mapping[str, str]
-) -> tuple[TrustedValue, ...]:
-    """Trust these values in this project, and nothing else in it; return those that are new.
-
-    Raises UsageError without a folder for the trust file, and Unreadable if the file is damaged.
-    """
-    project = os.path.realpath(root)
-    now = ids.timestamp()
-    chosen = {Trusted(project, value.key, value.digest) for value in named}
-
-    def change(entries: Sequence[Trusted]) -> list[Trusted]:
-        kept = []
-        new = set(chosen)
-        for entry in entries:
-            without_time = replace(entry, at="")
-            if entry.root != project or without_time in chosen:
-                kept.append(entry)
-                new.discard(without_time)
-        return [*kept, *(replace(entry, at=now) for entry in new)]
-
-    _update_trust(env, change)
-    return tuple(value for value in named if not value.trusted)
-
-
-def trusted_values(env: Mapping[str, str]) -> tuple[Trusted, ...]:
-    """Return everything that this user trusts, sorted by project and key."""
-    path = config.trust_file(env)
-    if path is None:
-        return ()
-    return tuple(sorted(config.parse_trust(files.read(path) or "")))
-
-
-def revoke_trust(root: Path, env: Mapping[str, str]) -> int:
-    """Revoke all trust in this project; return how many values were trusted."""
-    project = os.path.realpath(root)
-    count = sum(1 for entry in trusted_values(env) if entry.root == project)
-    if count:
-        _update_trust(env, lambda entries: [entry for entry in entries if entry.root != project])
-    return count
-
-
-def _update_trust(
-    env: Mapping[str, str], change: Callable[[Sequence[Trusted]], list[Trusted]]
-) -> None:
-    path = config.trust_file(env)
-    if path is None:
-        raise UsageError(
-            "there is no folder for the trust file", hint="set HOME or XDG_CONFIG_HOME"
-        )
-
-    def edit(text: str) -> str:
-        entries = config.parse_trust(text)
-        is_empty = not text.strip() or text == _trust_text([])
-        if not entries and not is_empty:
-            raise Unreadable(
-                f"{path} is not a trust file that Ralph wrote",
-                hint="delete it; `ralph trust` then asks again for each project",
-            )
-        return _trust_text(sorted(change(entries)))
-
-    files.make_folder(path.parent, _PRIVATE_FOLDER_MODE)
-    files.update(path, edit, mode=files.PRIVATE)
-
-
-def _trust_text(entries: Sequence[Trusted]) -> str:
-    rows = [asdict(entry) for entry in entries]
-    return json.dumps({"version": _TRUST_VERSION, "trusted": rows}, indent=2) + "\n"
-
-
-def foreign_logs(root: Path) -> dict[str, int]:
-    """Count the logs of other machines, by machine id.
-
-    They came with a copy of the project, and none of them is read.
-    """
-    counts = {}
-    for folder in paths.other_state_folders(root):
-        count = len(paths.log_files(folder / paths.LOG))
-        if count:
-            counts[folder.name] = count
-    return counts
-
-
-def accept_logs(root: Path) -> int:
-    """Move the logs of other machines to our own, so that they are read; return how many.
-
-    A log that exists in both places stays where it is.
-    """
-    moved = 0
-    for folder in paths.other_state_folders(root):
-        for log in paths.log_files(folder / paths.LOG):
-            target = paths.log_folder(root) / log.relative_to(folder / paths.LOG)
-            if log.is_file() and not log.is_symlink() and not target.exists():
-                files.move(log, target, root=paths.state_boundary(root))
-                moved += 1
-    return moved
 
 
 # --- legacy Signs -------------------------------------------------------------------------------
@@ -380,62 +272,3 @@ def _as_fix(sign: Record, text: str) -> Record:
 
 
 # --- the scratchpad -----------------------------------------------------------------------------
-
-_OMITTED_NOTE = "<!-- the beginning is left out -->\n"
-_ESTIMATE_SLACK = 3  # tokens: the estimate of a joined text may exceed the sum of its parts
-
-
-def show_scratchpad(root: Path, *, budget: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the scratchpad and the headings that are left out.
-
-    With a budget in tokens, it is the newest part that fits, below a note.
-    """
-    text = files.read(paths.scratchpad(root)) or ""
-    if budget <= 0 or tokens.estimate(text) <= budget:
-        return text, ()
-    tail_budget = max(1, budget - tokens.estimate(_OMITTED_NOTE) - _ESTIMATE_SLACK)
-    tail, omitted_headings = budgets.fit_tail(text, tail_budget)
-    tail = tail.rstrip("\n") + "\n"
-    with_note = _OMITTED_NOTE + tail
-    if tokens.estimate(with_note) <= budget:
-        return with_note, omitted_headings
-    return tail, omitted_headings
-
-
-def write_scratchpad(
-    root: Path, text: str, patterns: Sequence[str] = (), *, append: bool = False
-) -> privacy.Clean:
-    """Replace the scratchpad, or append to it on a new line.
-
-    A secret is masked instead of refused, so that the note is not lost. Raises Refused for an empty
-    text or one with invisible characters.
-    """
-    cleaned = privacy.redact(text.replace("\r\n", "\n").replace("\r", "\n"), patterns)
-    if not cleaned.text.strip():
-        raise Refused("the text is empty", hint="`ralph scratchpad --clear` empties the scratchpad")
-    invisible_characters.check_text(cleaned.text)
-    new = _ended(cleaned.text)
-
-    def edit(before: str) -> str:
-        if not append:
-            return new
-        return _ended(before) + new
-
-    files.update(paths.scratchpad(root), edit, root=root, mode=files.PRIVATE)
-    return cleaned
-
-
-def _ended(text: str) -> str:
-    """Return a text with a line break at its end; an empty text stays empty."""
-    if text and not text.endswith("\n"):
-        return f"{text}\n"
-    return text
-
-
-def clear_scratchpad(root: Path) -> bool:
-    """Empty the scratchpad; return False if it was already empty."""
-    path = paths.scratchpad(root)
-    if not files.read(path):
-        return False
-    files.write(path, "", root=root)
-    return True

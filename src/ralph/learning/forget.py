@@ -28,7 +28,6 @@ from ralph.formats.progress import JOURNAL_KEY
 from ralph.memory import quarantine
 from ralph.recall import sessions
 from ralph.search import index
-from ralph.sharing import team
 from ralph.storage import db, files, forgotten, queries, team_db
 from ralph.storage.forgotten import ForgottenTexts
 from ralph.storage.index import PATIENCE, Progress, discard
@@ -220,7 +219,7 @@ def forget(root: Path, plan: ForgetPlan, progress: Progress | None = None) -> No
     digests_before = set(index.ask(root, queries.digests).values())
     team_database = paths.team_database(root)
     own_ids = [record.id for record in plan.vanishing if record.path != team_database]
-    team.note_forgotten(root, own_ids)
+    team_db.note_forgotten(root, own_ids)
     for_hashing: list[str] = []
     for record in plan.vanishing:
         for_hashing += record.hashed

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import NotFound, RalphError
-from ralph.core.record import Record
+from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
 from ralph.learning.review import unified_diff
 from ralph.memory.knowledge import replaced_bodies
 from ralph.recall import usage
-from ralph.recall.json_shapes import WHO
+from ralph.recall.locate import locate_record
 from ralph.storage import files
 from ralph.storage.sources import Format, Source, contents, memory_files, parse_source, source_names
-from ralph.web.detail import locate_record
 
 MAX_CHANGES = 50
 _MAX_DIFF_CHARACTERS = 20_000

@@ -14,7 +14,7 @@ from itertools import combinations, islice
 from pathlib import Path
 
 from ralph.capture.insights import COUNT, evidence, is_well_evidenced, places
-from ralph.core import ids, paths, render
+from ralph.core import ids, paths
 from ralph.core.errors import Refused
 from ralph.core.record import AT
 from ralph.core.repository import GitHistory, Repository
@@ -24,6 +24,7 @@ from ralph.formats.memories import CONFLICTS
 from ralph.learning import insights as insight
 from ralph.learning.insights import Insight
 from ralph.memory import memory, quarantine
+from ralph.privacy import injection
 from ralph.recall import outdated, usage
 from ralph.search.citations import STALE
 from ralph.storage.library import Stored
@@ -107,8 +108,8 @@ def held_items(root: Path) -> list[ReviewItem]:
     reads_like = "it reads like an instruction to an agent"
     found = []
     for held in quarantine.held(root):
-        text = render.guarded_text(held.title, held.text, held.tags)
-        if render.looks_like_instructions(text):
+        text = injection.guarded_text(held.title, held.text, held.tags)
+        if injection.looks_like_instructions(text):
             status = "held"
             author = held.by or "somebody"
             way = f" by {held.via}" if held.via else ""

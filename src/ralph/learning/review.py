@@ -33,7 +33,7 @@ from ralph.learning.inbox import ReviewItem
 from ralph.learning.insights import FIRST, Insight
 from ralph.memory import memory, quarantine
 from ralph.memory.quarantine import HeldMemory
-from ralph.privacy import privacy
+from ralph.privacy import injection, privacy
 from ralph.recall import graph
 from ralph.recall import search as searching
 from ralph.recall.sessions import COMMAND_SECONDS, ask_command
@@ -321,7 +321,7 @@ def _reason_to_skip(record: Record, patterns: Sequence[str]) -> str:
         return "it consists of tags for the loop"
     if privacy.find_secrets(record.text, patterns):
         return "it looks like it contains a secret"
-    if record.origin.by != "human" and render.looks_like_instructions(record.text):
+    if record.origin.by != "human" and injection.looks_like_instructions(record.text):
         return "it reads like a prompt injection, and no person wrote it"
     return ""
 
@@ -417,7 +417,7 @@ def promote(
         tags=original.tags,
         origin=original.origin,
     )
-    is_order = render.looks_like_instructions(record.text)
+    is_order = injection.looks_like_instructions(record.text)
     is_vouched_for = original.origin.by == "human" or bool(text) or force
     if is_order and not (by == "human" and is_vouched_for):
         raise Refused(

@@ -22,8 +22,7 @@ from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, RunStatus, TaskStatus, ignore_text
 from ralph.formats.log import encode_line
-from ralph.install import project
-from ralph.loop import criteria, detect, engine, runs
+from ralph.loop import criteria, detect, engine, runs, scratchpad_file
 from ralph.loop.agents import choice as agents
 from ralph.loop.criteria import CriteriaVerdict, Criterion
 from ralph.loop.parts import LoopPlan, LoopPrinter, Workbench, count_noun
@@ -38,7 +37,6 @@ from ralph.loop.state import (
 from ralph.memory import quarantine
 from ralph.privacy.privacy import map_texts, redact
 from ralph.recall import outdated
-from ralph.sharing import team
 from ralph.storage import board, files
 from ralph.storage.board import is_live, status_of
 from ralph.tasks import feature, task, worktree
@@ -415,9 +413,6 @@ def _run_to_end(
         _best_effort(lambda: runs.forget_signals(root, bench.run.id))
     iterations = count_noun(run.iterations, "iteration")
     bench.printer.print_line(f"{run.id} ended after {iterations}: {run.reason}: {run.words}")
-    shared = team.exchange(root, bench.config)
-    if shared:
-        bench.printer.print_line(shared)
     return run
 
 
@@ -443,7 +438,7 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
 def _archive_scratchpad(bench: Workbench, run: Run) -> None:
     """Move the scratchpad into the run's log, unless another run is using it."""
     root = bench.root
-    text, _ = project.show_scratchpad(root)
+    text, _ = scratchpad_file.show_scratchpad(root)
     if not text.strip():
         return
     for other in runs.running(root):
@@ -452,7 +447,7 @@ def _archive_scratchpad(bench: Workbench, run: Run) -> None:
     log = paths.run_log(root, run.id)
     line = encode_line("scratchpad", {"run": run.id, "at": run.started_at, "text": text})
     files.append(log, line, root=paths.state_boundary(root), durable=True)
-    project.clear_scratchpad(root)
+    scratchpad_file.clear_scratchpad(root)
     bench.printer.print_line(f"  the scratchpad was archived in {log}")
 
 

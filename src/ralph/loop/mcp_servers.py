@@ -23,10 +23,9 @@ from ralph.core.config import ConfigSource, Layer, TrustedValue
 from ralph.core.errors import Conflict, Refused, Unreadable, WriteFailed
 from ralph.core.extras import missing_extra
 from ralph.core.work import UNUSABLE, McpServer, ServerAnswer, ServerScope, ServerStatus, Transport
-from ralph.install import project
 from ralph.loop.agents.client import get_object, parse_object
 from ralph.privacy.privacy import redact
-from ralph.storage import files
+from ralph.storage import files, trust_records
 
 TTL_MS = 300_000  # milliseconds for which a cached status is used
 SECONDS = 5.0  # how long one server may take to answer
@@ -89,7 +88,7 @@ def _trust_candidate(
 ) -> TrustedValue:
     source = ConfigSource(Layer.PROJECT, _PROJECT_FILE)
     value = TrustedValue(f"mcp.{name}", dict(specification), source, trusted=False)
-    trusted = {(entry.root, entry.key, entry.digest) for entry in project.trusted_values(env)}
+    trusted = {(entry.root, entry.key, entry.digest) for entry in trust_records.trusted_values(env)}
     is_trusted = (os.path.realpath(root), value.key, value.digest) in trusted
     return replace(value, trusted=is_trusted)
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core import process
+from ralph.core import launchers, process
 from ralph.core.errors import RalphError
 from ralph.core.record import Outcome
 from ralph.core.settings import Config
@@ -32,7 +32,6 @@ from ralph.core.work import (
     TaskStatus,
 )
 from ralph.formats.sigils import Sigils, read_sigils
-from ralph.install import hosts
 from ralph.learning import insights
 from ralph.loop import changes, criteria, runs
 from ralph.loop import prompt as loop_prompt
@@ -107,7 +106,7 @@ class Workbench:
         self._compress = sessions.CommandCompressor(
             root, config, self._warn, stopped=self.must_stop_now
         )
-        self._programs = ("ralph", hosts.agent_program(sys.executable, os.environ))
+        self._programs = ("ralph", launchers.agent_program(sys.executable, os.environ))
         # times of the monotonic clock; 0 means never
         self._last_beat = 0.0
         self._last_renewal = 0.0

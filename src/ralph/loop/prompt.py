@@ -24,10 +24,11 @@ from ralph.core.tokens import estimate
 from ralph.core.work import JournalEntry, Task
 from ralph.formats.log import journal_id
 from ralph.formats.pages import parse_patterns
-from ralph.install import project
+from ralph.loop import scratchpad_file
 from ralph.loop.criteria import MARKER
 from ralph.loop.state import Run
 from ralph.memory import knowledge, memory, quarantine
+from ralph.privacy import injection
 from ralph.recall import brief, journal, outdated
 from ralph.recall.brief import render_journal
 from ralph.recall.sessions import Compress, no_compression
@@ -388,19 +389,19 @@ def _task_progress(root: Path, work: Task, notes: _JournalNotes) -> str:
 
 
 def _scratchpad(root: Path, budget: int) -> str:
-    text, _ = project.show_scratchpad(root, budget=budget)
+    text, _ = scratchpad_file.show_scratchpad(root, budget=budget)
     return _leave_out_instructions(text)
 
 
 def _leave_out_instructions(text: str) -> str:
     """Leave out the lines that read like instructions to an agent, and say how many."""
     lines = text.split("\n")
-    rest = [line for line in lines if not render.looks_like_instructions(line)]
+    rest = [line for line in lines if not injection.looks_like_instructions(line)]
     wrapped: set[int] = set()  # positions of lines that read like one only together
     for position, (first, second) in enumerate(pairwise(rest)):
         continuation = second.lstrip()
         is_continued = continuation[:1].islower()
-        if is_continued and render.looks_like_instructions(f"{first} {continuation}"):
+        if is_continued and injection.looks_like_instructions(f"{first} {continuation}"):
             wrapped.update((position, position + 1))
     kept = [line for position, line in enumerate(rest) if position not in wrapped]
     count = len(lines) - len(kept)

@@ -25,7 +25,7 @@ from ralph.core.prompts import NOTE
 from ralph.core.record import Record
 from ralph.core.settings import Config
 from ralph.memory import quarantine
-from ralph.recall.json_shapes import record_json
+from ralph.memory.record_shapes import record_json
 from ralph.search import filters
 from ralph.storage.library import Stored
 

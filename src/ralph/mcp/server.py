@@ -34,11 +34,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ralph import __version__
+from ralph.capture import recorder
 from ralph.core import discovery, paths, render
 from ralph.core.errors import RalphError, Refused, UsageError
 from ralph.core.ids import derived
 from ralph.core.record import Record
-from ralph.install import hook_state
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
 from ralph.memory import memory
@@ -249,7 +249,7 @@ class _Handlers:
         """
         root = (await self._call(ctx)).root
         resources: list[types.Resource] = []
-        if self._env.get("RALPH_DISABLE") == "1" or hook_state.paused_since(root) is not None:
+        if self._env.get("RALPH_DISABLE") == "1" or recorder.paused_since(root) is not None:
             return types.ListResourcesResult(resources=resources)
         for noun, resource in _RESOURCES.items():
             answer = await self._ask_tool(ctx, resource.list_tool, limit=LISTED)

@@ -14,24 +14,26 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, StringConstraints
 
+from ralph.capture import recorder
 from ralph.core import render
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.graph import Edge
 from ralph.core.record import Detail, Family, Hit, MemoryKind, Outcome, Query, Record, SearchResult
 from ralph.core.settings import Inject
 from ralph.core.work import Story, TaskStatus
-from ralph.install import hook_state
 from ralph.mcp import schema as s
 from ralph.mcp.schema import ToolAnswer, ToolCall, frame, one_line, report, tool, with_notes
 from ralph.memory import knowledge, memory, quarantine
 from ralph.memory import knowledge_match as pages
 from ralph.memory.memory import Change, SavedMemory
+from ralph.memory.record_shapes import mark_weak
+from ralph.privacy import injection
 from ralph.recall import context as injected_context
-from ralph.recall import graph, journal, sessions
+from ralph.recall import graph, journal, memories, sessions
 from ralph.recall import search as searching
 from ralph.recall.brief import journal_block
 from ralph.recall.journal import JournalMatch
-from ralph.recall.json_shapes import journal_json, mark_weak, session_json, task_json
+from ralph.recall.json_shapes import journal_json, session_json
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.recall.sessions import Session
 from ralph.search.filters import full_id, kinds, node_types, relations, when
@@ -40,6 +42,7 @@ from ralph.search.rank import WEAK, describe_replacements
 from ralph.storage import board
 from ralph.tasks import task as tasks
 from ralph.tasks.task import ListedTask
+from ralph.tasks.task_shapes import task_json
 
 # How many items an answer has unless the caller sets a limit.
 HIT_LIMIT = 5
@@ -110,7 +113,7 @@ def memory_search(
     """
     request = Query(query, memory.kinds_named(type), tuple(tags), limit=limit)
     notes: list[str] = []
-    result, _ = memory.search(
+    result, _ = memories.search(
         call.root, request, in_=_FILES, embedding=call.config.embedding, warn=notes.append
     )
     shown = searching.show_hits(call.root, result, fit=limit == HIT_LIMIT)
@@ -309,7 +312,7 @@ def timeline(
 def context(call: ToolCall, prompt: Name = "") -> ToolAnswer:
     """Show what is injected with a prompt; without one, the brief at the start of a session."""
     notes = []
-    if hook_state.paused_since(call.root) is not None:
+    if recorder.paused_since(call.root) is not None:
         notes.append("capture is off here, so hooks inject nothing; `ralph capture on` resumes it")
     inject = call.config.memories.inject
     if prompt and inject is not Inject.AUTO:
@@ -387,7 +390,7 @@ def _safe_text(shown: ShownHit, layer: Detail, may_inject: Callable[[Record], bo
     if record.family is Family.MEMORY:
         is_withheld = not may_inject(record)
     else:
-        is_withheld = render.withheld(record.origin.by, f"{record.title}\n{record.text}")
+        is_withheld = injection.withheld(record.origin.by, f"{record.title}\n{record.text}")
     if is_withheld:
         return f"{shown.name or record.id} {_WITHHELD}"
     if layer is Detail.TIMELINE:
@@ -402,7 +405,7 @@ def _safe_lines(text: str, record_id: str) -> str:
     lines = []
     for line in text.split("\n"):
         name, _, _ = line.partition(" ")
-        if name != record_id and render.looks_like_instructions(line):
+        if name != record_id and injection.looks_like_instructions(line):
             line = f"{name} {_WITHHELD}"
         lines.append(line)
     return "\n".join(lines)
@@ -626,7 +629,7 @@ def _safe_summary(summary: str) -> str:
     """Return a summary without lines that look like instructions, except a person's own goal."""
     lines = []
     for line in summary.split("\n"):
-        if line.startswith("Goal: ") or not render.looks_like_instructions(line):
+        if line.startswith("Goal: ") or not injection.looks_like_instructions(line):
             lines.append(line)
     return render.clean("\n".join(lines))
 

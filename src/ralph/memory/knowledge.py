@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, RalphError, Refused
-from ralph.core.record import Link, MemoryKind, Origin, Record, Status
+from ralph.core.record import SESSION, VIA, WHO, Link, MemoryKind, Origin, Record, Status
 from ralph.core.text import Document
 from ralph.formats import knowledge
 from ralph.formats.log import encode_record
@@ -33,11 +33,9 @@ from ralph.memory.memory import (
 )
 from ralph.privacy import invisible_characters, privacy
 from ralph.privacy.privacy import clean_memory, clean_tags
-from ralph.recall.json_shapes import SESSION, VIA, WHO
-from ralph.storage import files
+from ralph.storage import features, files
 from ralph.storage.files import WriteObserver, hide_state
 from ralph.storage.library import Library, Stored, check_folders
-from ralph.tasks import feature as features
 
 _MAX_WRITE_ATTEMPTS = 20  # each fails only if another process wrote in between
 _SIGNATURE_MEMBERS = ("run", "by", VIA, WHO, SESSION)

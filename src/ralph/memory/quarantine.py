@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.core import ids, paths, render
+from ralph.core import ids, paths
 from ralph.core.errors import NotFound, Refused
-from ralph.core.record import MemoryKind, Record, Scope
-from ralph.recall.json_shapes import SESSION, WHO
+from ralph.core.record import SESSION, WHO, MemoryKind, Record, Scope
+from ralph.privacy import injection
 from ralph.storage import files
 from ralph.storage.files import WriteObserver
 from ralph.storage.library import NAMES, Library, Stored
@@ -200,13 +200,13 @@ def remember_keys(root: Path, keys: Sequence[str], observer: WriteObserver | Non
 
 
 def _key_of(record: Record) -> str:
-    return render.text_key(record.title, record.text, record.tags)
+    return injection.text_key(record.title, record.text, record.tags)
 
 
 def is_suspicious(record: Record) -> bool:
     """Return whether an entry reads like an instruction to an agent."""
-    return render.looks_like_instructions(
-        render.guarded_text(record.title, record.text, record.tags)
+    return injection.looks_like_instructions(
+        injection.guarded_text(record.title, record.text, record.tags)
     )
 
 

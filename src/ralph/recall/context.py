@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ralph.capture import recorder
 from ralph.capture import summary as summaries
 from ralph.core import ids, paths, render
 from ralph.core.errors import RalphError
@@ -23,8 +24,8 @@ from ralph.core.prompts import is_own_prompt
 from ralph.core.record import Detail, Family, Hit, MemoryKind, Query, Record
 from ralph.core.settings import Config, Inject
 from ralph.core.tokens import estimate
-from ralph.install import hook_state
 from ralph.memory import memory, quarantine
+from ralph.privacy import injection
 from ralph.recall import brief, outdated, recall, usage
 from ralph.recall.brief import Brief, BriefCaps
 from ralph.recall.recall import Reason
@@ -220,10 +221,10 @@ def _line_mark(line: str) -> str:
 def _hook_notices(root: Path) -> list[str]:
     """Return the notices about hooks that do not record, or that failed."""
     notices = []
-    problem = hook_state.recording_problem(root)
+    problem = recorder.recording_problem(root)
     if problem:
         notices.append(problem)
-    failed = hook_state.read_failures(root)
+    failed = recorder.read_failures(root)
     if failed is not None:
         notices.append(
             f"{failed.count} hook failures so far, the last at {failed.at}; "
@@ -312,7 +313,7 @@ def _may_show_line(line: str) -> bool:
     """Whether a line of a summary may be injected: not a tool's output, nor prompt injection."""
     if line.startswith(summaries.PRINTED):
         return False
-    return line.startswith(_PERSON_PREFIXES) or not render.looks_like_instructions(line)
+    return line.startswith(_PERSON_PREFIXES) or not injection.looks_like_instructions(line)
 
 
 def _so_far(root: Path, session: str) -> str:
@@ -321,7 +322,9 @@ def _so_far(root: Path, session: str) -> str:
     with suppress(RalphError, sqlite3.Error), closing(project_index.connect()) as connection:
         records = queries.session_records(connection, session, most=_MAX_OBSERVATIONS)
         return render.clean(
-            summaries.recap(records, _MAX_SUMMARY_TOKENS, estimate, render.looks_like_instructions)
+            summaries.recap(
+                records, _MAX_SUMMARY_TOKENS, estimate, injection.looks_like_instructions
+            )
         )
     return ""
 
@@ -381,8 +384,8 @@ def inject_matches(root: Path, config: Config, words: str, *, task: str = "") ->
 
     What looks like prompt injection is found only by its id.
     """
+    from ralph.memory.record_shapes import mark_weak
     from ralph.recall import search as searching
-    from ralph.recall.json_shapes import mark_weak
 
     options = _recall_options(root, config, "", task)
     hits: tuple[Hit, ...] = ()
@@ -479,7 +482,7 @@ def _switched_off(root: Path, config: Config) -> list[str]:
     """Return notes about what keeps hooks from injecting as previewed."""
     notes = []
     inject = config.memories.inject
-    if hook_state.paused_since(root) is not None:
+    if recorder.paused_since(root) is not None:
         notes.append("hooks are paused here and inject nothing; `ralph capture on` resumes them")
     if inject is not Inject.AUTO:
         notes.append(

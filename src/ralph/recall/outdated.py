@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ralph.core import ids, paths, render
+from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
 from ralph.core.record import Family, Hit, Link, MemoryKind, Record, Status
 from ralph.formats.memories import CONFLICTS, WHY
 from ralph.memory import memory, quarantine
+from ralph.privacy import injection
 from ralph.privacy.privacy import clean_memory
 from ralph.recall import recall
 from ralph.search import filters
@@ -157,7 +158,7 @@ def supersede(
         why = " ".join(clean_memory(why, patterns=patterns)[0].split())
     else:
         why = ""
-    if by not in ("", "human") and render.looks_like_instructions(why):
+    if by not in ("", "human") and injection.looks_like_instructions(why):
         raise Refused(
             "the reason reads like an instruction to an agent", hint="reword --why, or leave it out"
         )

@@ -9,10 +9,10 @@ never separated from what the person replied to it. Hooks load this module.
 from __future__ import annotations
 
 from ralph.core import render
-from ralph.core.terms import EVERYDAY_WORDS, TermMatcher, is_cjk, query_terms
+from ralph.core.terms import EVERYDAY_WORDS, GAP, TermMatcher, is_cjk, query_terms, shorten
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record
-from ralph.search.question import GAP, coverage, shorten, split_words
+from ralph.search.question import coverage, split_words
 from ralph.search.rank import STANDARD, RankedRow
 from ralph.storage import lookup
 

@@ -18,6 +18,7 @@ from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.core.terms import TermMatcher
 from ralph.core.tokens import estimate
 from ralph.lean import TYPE_CHECKING, record, replace
+from ralph.privacy import injection
 from ralph.recall import passages
 from ralph.search import rank as ranking
 from ralph.search.question import coverage
@@ -481,7 +482,7 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
         return False
     if _family(row) != _MEMORY_FAMILY:
         return True
-    key = render.text_key(row.title, row.text, row.tags).encode()
+    key = injection.text_key(row.title, row.text, row.tags).encode()
     for file in options.accepted_files:
         content = hook_files.read_file(file) or b""
         if key in content.split():

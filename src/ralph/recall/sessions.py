@@ -25,7 +25,7 @@ from ralph.core.settings import Config
 from ralph.core.tokens import estimate
 from ralph.core.work import ProcessResult, never_stop
 from ralph.formats.log import encode_line
-from ralph.privacy import privacy
+from ralph.privacy import injection, privacy
 from ralph.recall import chat_log
 from ralph.recall.search import SearchAnswer, ShownHit
 from ralph.search import filters, index
@@ -513,7 +513,7 @@ def _clean_answer(output: str, before: str, patterns: Sequence[str]) -> str:
     earlier_lines = set(before.split("\n"))
     lines: list[str] = []
     for line in text.split("\n"):
-        if line in earlier_lines or not render.looks_like_instructions(line):
+        if line in earlier_lines or not injection.looks_like_instructions(line):
             lines.append(line.rstrip())
     return "\n".join(lines).strip()
 

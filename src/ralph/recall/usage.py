@@ -17,13 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph.capture import recorder
 from ralph.core import ids, paths, terms
 from ralph.core.errors import RalphError, Unreadable
 from ralph.core.record import ObservationKind, Record
 from ralph.core.terms import EVERYDAY_WORDS, stem
 from ralph.core.work import RunStatus
 from ralph.formats.log import encode_line, parse_log
-from ralph.install import hook_state
 from ralph.search import index
 from ralph.storage import db, files, queries
 from ralph.storage.library import Library
@@ -494,7 +494,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
     Raises Unreadable if a log cannot be read.
     """
     recorded = 0
-    failures = hook_state.Failures(0, "", "")
+    failures = recorder.Failures(0, "", "")
     hosts: set[str] = set()
     if index.outside(root) is None:  # a link out of the project is not followed
         sessions_folder = f"{log_folders(root)[0]}/"
@@ -507,7 +507,7 @@ def hook_usage(root: Path) -> dict[str, Any]:
                 new_events = _count_events(path, read.offset)
                 recorded += new_events.total()
                 hosts.update(new_events)
-        failures = hook_state.read_failures(root) or failures
+        failures = recorder.read_failures(root) or failures
     return {
         "recorded": recorded,
         "hosts": sorted(filter(None, hosts)),

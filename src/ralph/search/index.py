@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ralph.capture.pipeline import interpret, is_own_traffic
-from ralph.core import ids, paths, render, terms
+from ralph.core import ids, paths, terms
 from ralph.core.errors import RalphError, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record
 from ralph.core.settings import Privacy
+from ralph.privacy import injection
 from ralph.storage import db, files, queries
 from ralph.storage.changes import ReadLog
 from ralph.storage.changes import read_logs as read_logs_of
@@ -87,7 +88,7 @@ def _index(root: Path, privacy: Privacy | None = None) -> Index:
         terms.index_terms,
         interpreter(root, privacy),
         None if main == root else has_same_rules,
-        is_order=render.is_order,
+        is_order=injection.is_order,
         is_own=is_own_traffic,
     )
 

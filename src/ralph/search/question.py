@@ -17,15 +17,13 @@ from ralph.lean import TYPE_CHECKING
 from ralph.storage import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from sqlite3 import Connection
 
     from ralph.storage.lookup import RankingStore
 
 PRINTED = -1
 """The paragraph number of what a tool printed, within a long text."""
-GAP = "[…]"
-"""Stands for text that was left out."""
 HALF = 0.5
 """How much a longer word, or a replacement, counts compared with the word itself."""
 
@@ -679,32 +677,3 @@ def _overlapping_terms(
 
 
 # --- shortening a text --------------------------------------------------------------------------
-
-
-def shorten(text: str, most: int, cost: Callable[[str], int]) -> str:
-    """Shorten a text until it costs at most `most`, as far as that is possible.
-
-    Code is left out first, then sentences without digits or identifiers, the last ones first.
-    """
-    if cost(text) <= most:
-        return text
-    blocks = text.split("```")
-    if len(blocks) > 2:
-        text = GAP.join(blocks[::2])
-    sentences = text.replace("\n", " \n").split(". ")
-    plain = []
-    for number, sentence in enumerate(sentences):
-        if number > 0 and not has_form(sentence):
-            plain.append(number)
-    while plain and cost(". ".join(sentences)) > most:
-        sentences[plain.pop()] = ""
-    kept = [sentence for sentence in sentences if sentence]
-    return ". ".join(kept).replace(" \n", "\n")
-
-
-def has_form(sentence: str) -> bool:
-    """Return whether a sentence has a digit, or a word written as an identifier or a path."""
-    for char in sentence:
-        if char.isdigit() or char in "_/`=<>\\":
-            return True
-    return any(any(map(str.isupper, word[1:])) for word in sentence.split())

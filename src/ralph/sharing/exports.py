@@ -23,14 +23,13 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
 from ralph.core.errors import NotFound, RalphError, Refused, Unreadable
-from ralph.core.record import SECTIONS, Family, MemoryKind, Record, Status
+from ralph.core.record import SECTIONS, WHO, Family, MemoryKind, Record, Status
 from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge, write_field
 from ralph.formats.log import encode_record, parse_log, put_record
 from ralph.learning.forget import without_forgotten
 from ralph.memory import memory, quarantine
 from ralph.privacy.privacy import find_secrets
-from ralph.recall.json_shapes import WHO
 from ralph.search import index
 from ralph.sharing.imports import Found, SessionLog
 from ralph.storage import files, forgotten

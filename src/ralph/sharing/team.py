@@ -17,12 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ralph.core import ids, paths, render, terms
+from ralph.core import ids, paths, terms
 from ralph.core.config import Layer
 from ralph.core.errors import NotFound, RalphError, UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Shared, Team, TeamSearch
 from ralph.formats.log import encode_record, parse_log
+from ralph.privacy import injection
 from ralph.search import filters, index
 from ralph.sharing.team_rows import (
     CURATED,
@@ -35,7 +36,13 @@ from ralph.sharing.team_rows import (
 from ralph.storage import config as settings
 from ralph.storage import db, files, team_db, team_server
 from ralph.storage.changes import digest_to
-from ralph.storage.team_db import PREFIX, PulledState, TeamDatabase
+from ralph.storage.team_db import (
+    PREFIX,
+    PulledState,
+    TeamDatabase,
+    _forgotten_ids,
+    _remember_forgotten,
+)
 from ralph.storage.team_server import (
     LARGEST,
     VERSION,
@@ -325,7 +332,7 @@ def pull(root: Path, config: Config, progress: Progress | None = None) -> PullRe
         skipped_formats.add(Shared.OBSERVATIONS.value)  # they are searched on the server
     with (
         _joined(root, config.team) as (server, project),
-        team_db.open_team(paths.team_database(root), terms.index_terms, render.is_order) as team,
+        team_db.open_team(paths.team_database(root), terms.index_terms, injection.is_order) as team,
         server.snapshot(),
     ):
         _remember_forgotten(root, _tombstones(server, project))
@@ -524,32 +531,6 @@ def exchange(root: Path, config: Config) -> str:
 def _tombstones(server: TeamServer, project: str) -> set[str]:
     """Return the ids that the whole team forgot."""
     return {row[0] for row in server.call("tombstones_of", project)}
-
-
-def _forgotten_ids(root: Path) -> set[str]:
-    """Return the ids in the state folder that were forgotten, here or elsewhere."""
-    text = files.read(paths.team_tombstones(root)) or ""
-    return set(text.split("\n")) - {""}
-
-
-def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Add ids to those in the state folder; create the file even if there are none."""
-    path = paths.team_tombstones(root)
-    new = set(names)
-    if not path.exists() or new - _forgotten_ids(root):
-        files.make_folder(path.parent, 0o700)
-        files.update(
-            path,
-            lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n",
-            mode=files.PRIVATE,
-        )
-
-
-def note_forgotten(root: Path, names: Iterable[str]) -> None:
-    """Keep the ids that `ralph forget` removed for the next push, if the project joined a team."""
-    root = paths.main_checkout(root)
-    if paths.team_tombstones(root).exists():
-        _remember_forgotten(root, [name for name in names if name and "\n" not in name])
 
 
 def forget(root: Path, config: Config, name: str) -> int:

@@ -8,15 +8,16 @@ searched like local ones. A source in it is a source of the server: `digest` is 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ralph.core import paths
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, Record
-from ralph.storage import db, queries
+from ralph.storage import db, files, queries
 from ralph.storage.index import PATIENCE, SCHEMA_VERSION, IndexWriter, ReadState, sole_writer
 from ralph.storage.queries import Terms
 from ralph.storage.sources import Format, Source, contents
@@ -180,3 +181,29 @@ def summarized_sessions(connection: sqlite3.Connection, source: int) -> Iterator
     """Yield the sessions of a source that have a summary, without empty columns."""
     for row in connection.execute(_SUMMARIZED_SESSIONS, (source,)):
         yield {name: str(value) for name, value in dict(row).items() if value}
+
+
+def _forgotten_ids(root: Path) -> set[str]:
+    """Return the ids in the state folder that were forgotten, here or elsewhere."""
+    text = files.read(paths.team_tombstones(root)) or ""
+    return set(text.split("\n")) - {""}
+
+
+def _remember_forgotten(root: Path, names: Iterable[str]) -> None:
+    """Add ids to those in the state folder; create the file even if there are none."""
+    path = paths.team_tombstones(root)
+    new = set(names)
+    if not path.exists() or new - _forgotten_ids(root):
+        files.make_folder(path.parent, 0o700)
+        files.update(
+            path,
+            lambda text: "\n".join(sorted(new | set(text.split("\n")))) + "\n",
+            mode=files.PRIVATE,
+        )
+
+
+def note_forgotten(root: Path, names: Iterable[str]) -> None:
+    """Keep the ids that `ralph forget` removed for the next push, if the project joined a team."""
+    root = paths.main_checkout(root)
+    if paths.team_tombstones(root).exists():
+        _remember_forgotten(root, [name for name in names if name and "\n" not in name])

@@ -10,32 +10,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, NotFound, RalphError, UsageError
-from ralph.core.work import Feature, Task
-from ralph.formats.work import is_unwritten, new_plan, new_spec, parse_feature, render_feature
+from ralph.core.errors import Conflict, NotFound
+from ralph.core.work import Feature
+from ralph.formats.work import is_unwritten, new_plan, new_spec, render_feature
 from ralph.storage import board, files
-from ralph.storage.board import Board, UnreadableFile, parse_time
+from ralph.storage.board import Board, UnreadableFile
+from ralph.storage.features import FeatureView, _read
 from ralph.storage.files import hide_state
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureView:
-    """A feature and its folder.
-
-    The tasks, the number of finished ones, and the pages are empty unless they were requested.
-    """
-
-    feature: Feature
-    folder: Path
-    tasks: tuple[Task, ...] = ()
-    done: int = 0
-    spec: str = ""
-    plan: str = ""
-    private_parts: int = 0
 
 
 def add(
@@ -107,55 +92,6 @@ def find(root: Path, feature_id: str) -> FeatureView:
     raise NotFound(f"there is no feature {feature_id}", hint="`ralph feature list` lists them")
 
 
-def names(root: Path, *given: str) -> tuple[str, ...]:
-    """Return the given names, and both the id and the title of every feature that they name.
-
-    A name that no feature has is returned unchanged.
-    """
-    wanted = [name.strip() for name in given if name.strip()]
-    if not wanted:
-        return ()
-    folded = {name.casefold() for name in wanted}
-    found = list(wanted)
-    features, _ = _read(root)
-    for view in features:
-        feature = view.feature
-        if feature.id.casefold() in folded or feature.title.casefold() in folded:
-            found += [feature.id, feature.title]
-    return tuple(dict.fromkeys(found))
-
-
-def title_of(root: Path, name: str) -> str:
-    """Return the title of the feature with this id, or the name itself if there is none."""
-    features, _ = _read(root)
-    for view in features:
-        if name and view.feature.id == name:
-            return view.feature.title
-    return name
-
-
-def resolve_name(root: Path, name: str) -> str:
-    """Return the id or title of a feature in its exact spelling.
-
-    A project without features may use any label, which is returned unchanged. Raises UsageError if
-    the project has features, but none with this id or title.
-    """
-    stripped = name.strip()
-    if not stripped:
-        return name
-    features, _ = _read(root)
-    if not features:
-        return name
-    spellings: dict[str, str] = {}
-    for view in features:
-        spellings[view.feature.id.casefold()] = view.feature.id
-        spellings[view.feature.title.casefold()] = view.feature.title
-    spelling = spellings.get(stripped.casefold())
-    if spelling is None:
-        raise UsageError(f"there is no feature {stripped}", hint="`ralph feature list` lists them")
-    return spelling
-
-
 def show(root: Path, feature_id: str) -> FeatureView:
     """Return a feature with its tasks, its spec and its plan.
 
@@ -175,28 +111,3 @@ def _read_page(path: Path) -> str:
     if is_unwritten(text):
         return ""
     return text
-
-
-def _read(root: Path) -> tuple[list[FeatureView], tuple[UnreadableFile, ...]]:
-    """Return the features, oldest first, and the files that could not be read."""
-    views = dict[str, FeatureView]()
-    unread = list[UnreadableFile]()
-    for path in sorted(paths.features_folder(root).glob("*/feature.json")):
-        try:
-            feature, problems = parse_feature(files.read(path) or "")
-        except RalphError as error:
-            unread.append(UnreadableFile(path, error.message.removeprefix(f"{path}: ")))
-            continue
-        if feature is None:
-            reason = "it contains no feature"
-            if problems:
-                reason = f"line {problems[0].line}: {problems[0].what}"
-            unread.append(UnreadableFile(path, reason))
-        elif feature.id in views:
-            unread.append(UnreadableFile(path, f"a second feature has the id {feature.id}"))
-        else:
-            views[feature.id] = FeatureView(feature, path.parent)
-    ordered = sorted(
-        views.values(), key=lambda view: (parse_time(view.feature.created_at), view.feature.id)
-    )
-    return ordered, tuple(unread)

@@ -22,7 +22,6 @@ from typing import NamedTuple
 from ralph.core import ids, paths
 from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable
 from ralph.core.record import Record
-from ralph.core.render import looks_like_instructions
 from ralph.core.repository import Repository, first_line, join_names
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
@@ -31,6 +30,7 @@ from ralph.formats import merge as merging
 from ralph.formats.pages import parse_region
 from ralph.loop import runs
 from ralph.memory.merge_driver import merge_lines
+from ralph.privacy.injection import looks_like_instructions
 from ralph.search import index
 from ralph.storage import board, files
 from ralph.storage.board import is_live

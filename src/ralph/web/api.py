@@ -19,15 +19,15 @@ from markdown_it.token import Token
 from starlette.routing import Route
 
 from ralph import __version__
+from ralph.capture import recorder
 from ralph.capture.insights import COUNT, evidence
 from ralph.core.errors import NotFound, UsageError
 from ralph.core.record import Family, MemoryKind, ObservationKind, Outcome
-from ralph.install import hook_state
 from ralph.learning import history, insights
 from ralph.learning.insights import Insight
+from ralph.memory.record_shapes import record_json
 from ralph.recall.chat_log import ToolUse
 from ralph.recall.context import preview
-from ralph.recall.json_shapes import record_json
 from ralph.web import changes, dashboard, detail, explore, graph_view, lists
 from ralph.web import runs as run_pages
 from ralph.web.changes import ChangeRequest
@@ -56,7 +56,7 @@ def _get_state(request: ApiRequest) -> Json:
         "version": __version__,
         "task_count": task_count,
         "record_count": record_count,
-        "paused": hook_state.paused_since(request.root) is not None,
+        "paused": recorder.paused_since(request.root) is not None,
         "team": bool(request.config.team.url),
         "config": {
             "budget": memories.budget,

@@ -21,6 +21,7 @@ from ralph.learning.review import Target, unified_diff
 from ralph.memory import memory
 from ralph.memory.memory import SavedMemory, kinds_named
 from ralph.recall import outdated
+from ralph.recall.locate import locate_record
 from ralph.storage import files
 from ralph.storage.files import (
     DryRun,
@@ -32,7 +33,7 @@ from ralph.storage.files import (
 )
 from ralph.storage.library import Stored
 from ralph.storage.sources import Format, source_names
-from ralph.web.detail import ACTIONS, locate_record, possible_actions
+from ralph.web.detail import ACTIONS, possible_actions
 
 MAX_UNDO = 50  # changes that can be undone
 _MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message

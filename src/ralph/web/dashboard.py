@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ralph.capture import recorder
 from ralph.core import ids, paths
 from ralph.core.errors import RalphError
 from ralph.install import doctor, hook_state
@@ -118,7 +119,7 @@ def hook_times(root: Path) -> dict[str, Any]:
                 "p95_ms": times[len(times) * 95 // 100],
             }
         )
-    failures = hook_state.read_failures(root)
+    failures = recorder.read_failures(root)
     note = "" if failures is None else str(failures)
     return {"events": events, "note": note}
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ralph.core import ids, tokens
 from ralph.core.errors import UsageError
 from ralph.core.record import Family, Hit, Query, Record, Status
+from ralph.memory.record_shapes import STATUS_WORDS, mark_weak, record_json, session_of
 from ralph.recall import outdated
-from ralph.recall.json_shapes import STATUS_WORDS, mark_weak, record_json, session_of
 from ralph.recall.search import merge_repeats
 from ralph.search import index, meaning, question, rank
 from ralph.search.rank import STANDARD, WEAK, RankedRow, Ranking

@@ -20,9 +20,10 @@ from ralph.core.errors import NotFound, UsageError
 from ralph.core.tokens import estimate
 from ralph.core.work import RunStatus, TaskStatus
 from ralph.loop import runs
+from ralph.loop.run_shapes import run_json
 from ralph.loop.state import Run
 from ralph.recall import sessions, usage
-from ralph.recall.json_shapes import run_json, session_json, task_json
+from ralph.recall.json_shapes import session_json
 from ralph.recall.sessions import Session
 from ralph.search import index
 from ralph.storage import files
@@ -30,6 +31,7 @@ from ralph.storage import sessions as stored_sessions
 from ralph.storage.board import status_of
 from ralph.tasks import task
 from ralph.tasks.task import ListedTask
+from ralph.tasks.task_shapes import task_json
 
 Row = dict[str, Any]
 SORTS = ("priority", "newest", "title", "state")
