@@ -159,7 +159,7 @@ def test_a_memory_is_promoted_to_where_every_agent_reads_it(
     change = at(window, shop, "vat")
     change.page.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name=to).check()
-    change.dialog.get_by_label("Text to use instead").fill(
+    change.dialog.get_by_label("Replacement text").fill(
         "VAT is computed per line, never per invoice."
     )
     wanted = change.see()
@@ -221,7 +221,7 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
         expect(listed).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
-    change.dialog.get_by_label("Text to use instead").fill(
+    change.dialog.get_by_label("Replacement text").fill(
         "What the task has taught us, in a sentence of our own."
     )
     change.see()
