@@ -2,9 +2,9 @@
 
 usage: python bench/injection.py [--write]
 
-`bench/injection/*.jsonl` has texts of several authors, none of whom knew the detector or each other's texts: orders to
-a later agent (`attack`), and honest notes, many of them about the same subjects. Each author's texts are judged with
-weights from others. `--write` trains with all of them and writes the weights.
+`bench/injection/*.jsonl` has texts by several authors, none of whom knew the detector or each other's texts: orders to
+a later agent (`attack`), and honest notes, many of them about the same subjects. Each author's texts are scored with
+weights trained on the others. `--write` trains on all of them and writes the weights.
 """
 
 import json
@@ -21,23 +21,23 @@ from numpy.typing import NDArray
 from ralph.privacy import injection_guard
 
 DATA = Path(__file__).parent / "injection"
-LEAST_TEXTS = 3  # a feature of fewer texts is left out
-LARGEST_SHARE = 0.012  # of the notes are held back
-FOLDS = 6  # the authors of one are judged with weights from those of the others
+LEAST_TEXTS = 3  # a feature that occurs in fewer texts is left out
+LARGEST_SHARE = 0.012  # maximum share of honest notes that are held
+FOLDS = 6  # the authors of one fold are scored with weights from the others
 PENALTY = 0.3
-KNOWN, IMPORTANCE = "known", 5  # forms that everybody knows: the tests name many of them
+KNOWN, IMPORTANCE = "known", 5  # well-known forms: the tests name many of them
 STEPS = 120
 SHORTEST_PARAGRAPH = 40  # characters
-SCALE = 10  # weights are stored as whole numbers
+SCALE = 10  # weights are stored as integers
 LARGEST = 127
 
 Floats = NDArray[np.float64]
 BUCKETS = injection_guard.BUCKETS
-BIAS = BUCKETS  # the column of what is added to every text
+BIAS = BUCKETS  # the column of the bias
 
 
 class Features(NamedTuple):
-    """The columns of a text, and the value in each."""
+    """The columns of a text, and the value of each."""
 
     columns: NDArray[np.int32]
     values: NDArray[np.float32]
@@ -56,7 +56,7 @@ class Matrix(NamedTuple):
 
 
 class Text(NamedTuple):
-    """The features of a text, and of what is judged of it with the limit of each."""
+    """The features of a text, and of its scored windows with the limit of each."""
 
     whole: Features
     pieces: list[Features]
@@ -72,7 +72,7 @@ class Author(NamedTuple):
 
 
 def load(path: Path) -> Author:
-    """Read an author's texts, unfolded as the detector does it; what it finds by hidden characters is left out."""
+    """Read an author's texts, unfolded as the detector does; skip those detected by hidden characters."""
     attacks: list[str] = []
     notes: list[str] = []
     for line in path.read_text(encoding="utf-8").split("\n"):
@@ -85,7 +85,7 @@ def load(path: Path) -> Author:
 
 
 def load_docs() -> Author:
-    """Read the paragraphs and bullets of this project's own pages: honest texts about agents, prompts and secrets."""
+    """Read the paragraphs and bullets of this project's own pages, honest texts about agents, prompts and secrets."""
     root = Path(__file__).parents[1]
     pages = sorted((*root.glob("docs/*.md"), *root.glob("docs/adr/*.md"), *root.glob("*.md")))
     pieces = [
@@ -173,7 +173,7 @@ def train(authors: Sequence[Author]) -> Floats:
 
 
 def score(texts: Sequence[Text], weights: Floats) -> Floats:
-    """Return by how much the worst window of each text is above its limit."""
+    """Return how far the highest-scoring window of each text exceeds its limit."""
     scores = build_matrix([piece for text in texts for piece in text.pieces]).multiply(weights)
     scores -= np.array([limit for text in texts for limit in text.limits]) / SCALE
     starts = np.cumsum([0, *(len(text.pieces) for text in texts[:-1])])
@@ -181,7 +181,7 @@ def score(texts: Sequence[Text], weights: Floats) -> Floats:
 
 
 def measure(authors: Sequence[Author]) -> float:
-    """Print what is caught of each author with weights from the others; return the limit for all of them."""
+    """Print how much is detected for each author with weights from the others; return the limit for all."""
     all_attacks: list[float] = []
     all_notes: list[float] = []
     print("author      attacks  notes   caught at 0.5 %, 1 %, 2 %, 5 % of the notes")

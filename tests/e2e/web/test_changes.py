@@ -445,7 +445,7 @@ def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(
     text = change.dialog.get_by_label("Text")
     text.fill("Half a sentence that I am still")
     path.write_bytes(original.replace(b"VAT is computed per line", b"VAT is reckoned per line"))
-    expect(change.dialog).to_contain_text("It was changed in its file since you opened this")
+    expect(change.dialog).to_contain_text("changed in its file after you opened this")
     expect(text).to_have_value("Half a sentence that I am still")
     expect(text).to_be_focused()
     wanted = change.see()

@@ -50,7 +50,7 @@ const OVERRIDES = {
 const TIMEOUT = 2000;
 const WAITING = "Another program may be writing to this file. Waiting up to 30 seconds.";
 const CHANGED_MEANWHILE =
-  "Its file has changed since you opened this form. Your text is unchanged; the preview shows the difference.";
+  "It was changed in its file after you opened this form. Your text is unchanged; the preview shows the difference.";
 const drafts = new Map();
 /** Whether a record has an unsaved draft. */
 export const hasDraft = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));
