@@ -1,10 +1,10 @@
-"""What people would use instead of Ralph's search, so that its figures mean something.
+"""Baselines: what people would use instead of Ralph's search.
 
-Substring is "find the whole question in the text"; any-word is grep with the question's words, the
-text that holds most of them first. Plain FTS5 is a table with the default tokeniser and the query
-builder that many tools have: split at blanks, drop words of one or two characters, take ten, join
-with OR. Unquoted, most real questions are then a syntax error, which counts as no answer; quoted they
-are not. FTS5 porter has stems and no stop words.
+Substring looks for the whole question in the text; any-word is grep with the question's words, with
+the text that contains most of them first. Plain FTS5 is a table with the default tokeniser and the
+query builder that many tools use: split at whitespace, drop words of one or two characters, take ten,
+join with OR. Unquoted, most real questions are a syntax error, which counts as no answer; quoted, they
+are not. FTS5 porter uses stemming and drops stop words.
 Every baseline sees the same words as the engine: title, tags, text and file names.
 """
 
@@ -19,14 +19,14 @@ from ralph.core.terms import STOP_WORDS, stem
 from ralph.storage import db
 
 Ask = Callable[[str, int], Sequence[Hit]]
-"""A question and how many answers are wanted, best first."""
+"""Takes a question and the number of answers; returns answers, best first."""
 
 _WORDS = 10
 _SHORTEST = 3
 
 
 def words_of(record: Record) -> str:
-    """Everything of a record that may be found."""
+    """Return all searchable text of a record."""
     return "\n".join(
         (record.title, " ".join(record.tags), record.text, " ".join(record.origin.files))
     )
@@ -34,7 +34,7 @@ def words_of(record: Record) -> str:
 
 @contextmanager
 def substring(records: Sequence[Record]) -> Iterator[Ask]:
-    """Those that hold the whole question, newest first."""
+    """Find the texts that contain the whole question, newest first."""
     texts = _texts(records)
 
     def ask(text: str, limit: int) -> list[Hit]:
@@ -46,7 +46,7 @@ def substring(records: Sequence[Record]) -> Iterator[Ask]:
 
 @contextmanager
 def any_word(records: Sequence[Record]) -> Iterator[Ask]:
-    """Those that hold any word of the question: most words first, then newest."""
+    """Find the texts that contain any word of the question: most words first, then newest."""
     texts = _texts(records)
 
     def ask(text: str, limit: int) -> list[Hit]:
@@ -60,21 +60,21 @@ def any_word(records: Sequence[Record]) -> Iterator[Ask]:
 
 @contextmanager
 def plain_fts5(records: Sequence[Record], *, quoted: bool = False) -> Iterator[Ask]:
-    """The default tokeniser, the naive builder, `ORDER BY rank`; a syntax error is no answer."""
+    """Search with the default tokeniser, the naive builder and `ORDER BY rank`; a syntax error is no answer."""
     with _fts5(records, "unicode61", lambda text: naive_match(text, quoted=quoted)) as ask:
         yield ask
 
 
 @contextmanager
 def porter_fts5(records: Sequence[Record]) -> Iterator[Ask]:
-    """FTS5 as its manual suggests: stems, any of the words in quotes, but no stop words, `ORDER BY rank`."""
+    """Search with FTS5 as its manual suggests: stemming, any of the quoted words except stop words, `ORDER BY rank`."""
     with _fts5(records, "porter unicode61", telling_match) as ask:
         yield ask
 
 
 @contextmanager
 def bm25s(records: Sequence[Record]) -> Iterator[Ask]:
-    """The package bm25s with stems and without stop words; it must be installed."""
+    """Search with the package bm25s, with stemming and without stop words; it must be installed."""
     library = importlib.import_module("bm25s")
     offered = [record for record in records if record.status is not Status.RETIRED]
 
@@ -119,7 +119,7 @@ def _fts5(records: Sequence[Record], tokenizer: str, build: Callable[[str], str]
 
 
 def naive_match(text: str, *, quoted: bool = False) -> str:
-    """The full-text expression that the naive builder makes of a question."""
+    """Return the full-text expression that the naive builder derives from a question."""
     words = [word for word in text.split() if len(word) >= _SHORTEST][:_WORDS]
     return (
         " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
@@ -129,7 +129,7 @@ def naive_match(text: str, *, quoted: bool = False) -> str:
 
 
 def telling_match(text: str) -> str:
-    """The full-text expression of all words of a question that are no stop words."""
+    """Return the full-text expression of all words of a question except stop words."""
     words = dict.fromkeys(re.findall(r"\w+", text.lower()))
     return " OR ".join(f'"{word}"' for word in words if word not in STOP_WORDS)
 

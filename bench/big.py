@@ -1,4 +1,4 @@
-"""A large memories.md made of plausible sentences: the same file for the same size, every time."""
+"""Generate a large memories.md of plausible sentences; the same size always gives the same file."""
 
 import random
 from pathlib import Path
@@ -64,7 +64,7 @@ PER_ENTRY = 500
 
 
 def entry(number: int, chance: random.Random) -> str:
-    """One block of about 500 characters."""
+    """Return one block of about 500 characters."""
     words: list[str] = []
     while sum(map(len, words)) + len(words) < PER_ENTRY - 90:
         words += [chance.choice(SUBJECTS), chance.choice(VERBS), "when", chance.choice(PLACES)]
@@ -82,7 +82,7 @@ def entry(number: int, chance: random.Random) -> str:
 
 
 def text_of(count: int) -> str:
-    """A whole file with so many entries."""
+    """Return a whole file with this number of entries."""
     chance = random.Random(count)
     parts = ["# Memories\n"]
     for number, heading in enumerate(TYPES):
@@ -93,7 +93,7 @@ def text_of(count: int) -> str:
 
 
 def write(folder: Path, count: int) -> Path:
-    """The file in its usual place below a project folder."""
+    """Write the file to its usual place in a project folder."""
     path = folder / ".agent" / "memories.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text_of(count), encoding="utf-8", newline="")

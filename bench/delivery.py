@@ -1,11 +1,11 @@
-"""How much of a decision reaches an agent: chats go in through hooks, and a bug report is the prompt.
+"""Measure how much of a decision reaches an agent: chats are recorded by hooks, and a bug report is the prompt.
 
-`make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json holds chats in
-which something was decided, chats about other things, bug reports, and each decision in words, clause by clause. A
-clause is delivered when 60 % of its telling words are in sentences of the right chats that were injected. The
-negative control is a prompt about something else, alone and with a long paste: nothing should be injected. Compacted:
-the same prompt once more after a compaction, and a prompt in the deciding chat itself, which went on about something
-else and was compacted.
+`make bench` calls `run`; `python bench/delivery.py [DIR]` runs it alone. DIR/decisions/decisions.json contains chats in
+which something was decided, chats about other things, bug reports, and the wording of each decision, clause by clause.
+A clause is delivered if 60% of its distinctive words are in injected sentences of the right chats. The negative control
+is a prompt about something else, alone and with a long paste: nothing should be injected. The compacted cases are the
+same prompt again after a compaction, and a prompt in the deciding chat itself, which continued about something else and
+was compacted.
 """
 
 import json
@@ -46,7 +46,7 @@ HEADINGS = (
     "silent",
     "silent, long",
 )
-ENOUGH = 0.6  # of a clause's telling words
+ENOUGH = 0.6  # of a clause's distinctive words
 BARS = {
     "clauses": 0.88,
     "whole": 0.80,
@@ -57,7 +57,7 @@ BARS = {
 }
 TOKENS = 1_500
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
-_LONG = 20  # letters of a sentence that may be a part of one
+_LONG = 20  # letters of a sentence that may count as part of another
 _SEED = 7
 _LATER = 2  # other chats in a session before it is compacted
 RALPH = "ralph"
@@ -66,12 +66,12 @@ Chat = Sequence[tuple[str, str]]
 """Turns: who speaks ("user" or "assistant"), and the text."""
 
 Arm = Callable[[str, Sequence[str]], str]
-"""Returns what a prompt is given; it also gets the names of the right chats, which only the upper bound looks at."""
+"""Returns what is injected for a prompt. It also gets the names of the right chats, which only the upper bound uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A prompt, the names of the chats that decided, in their order, and the clauses of the decision."""
+    """A prompt, the names of the deciding chats, in order, and the clauses of the decision."""
 
     prompt: str
     chats: tuple[str, ...]
@@ -80,7 +80,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What one prompt was given: shares and verdicts for a decision."""
+    """The result for one prompt: shares and verdicts for a decision."""
 
     reached: bool
     first: bool
@@ -105,7 +105,7 @@ class Figures:
 
 
 def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
-    """Return the chats by name, in the order of their recording, and the decisions; Unreadable for another shape."""
+    """Return the chats by name, in recording order, and the decisions; raise Unreadable for any other shape."""
     whole = loaders.read_object(value, "decisions")
     chance = random.Random(_SEED)
     places: dict[str, tuple[float, Chat]] = {}
@@ -115,7 +115,7 @@ def load(value: object) -> tuple[dict[str, Chat], list[Decision]]:
         talks = task.get("conversations")
         names = []
         for number, talk in enumerate(talks if isinstance(talks, list) else ()):
-            place += (1 - place) * chance.random()  # what amends another chat comes after it
+            place += (1 - place) * chance.random()  # a chat that amends another comes after it
             names.append(f"{name}-{number}")
             places[names[-1]] = place, _turns({"turns": talk})
         policy = loaders.read_text(task, "policy", "decisions").split(";")
@@ -150,7 +150,7 @@ def telling_words(clause: str) -> list[terms.QueryWord]:
 
 
 def has_clause(sentences: Sequence[str], clause: str) -> bool:
-    """Whether enough of a clause's telling words are in some sentences; an identifier whole, or all its parts."""
+    """Whether sentences contain enough of a clause's distinctive words; an identifier as a whole or all its parts."""
     text = terms.TermMatcher("\n".join(sentences))
     words = telling_words(clause)
     present = [
@@ -172,7 +172,7 @@ def _letters(text: str) -> str:
 
 
 class SentenceSource:
-    """Which chats a sentence is from: it is one of theirs, or a long part of one."""
+    """The chats that a sentence comes from: it is one of their sentences, or a long part of one."""
 
     def __init__(self, chats: Mapping[str, Chat]) -> None:
         self.known = {
@@ -184,7 +184,7 @@ class SentenceSource:
         }
 
     def chats(self, sentence: str) -> list[str]:
-        """Return the names of the chats that have a sentence."""
+        """Return the names of the chats that contain a sentence."""
         part = _letters(sentence)
         return [
             name
@@ -196,7 +196,7 @@ class SentenceSource:
 def judge(
     text: str, decision: Decision, chats: Mapping[str, Chat], source: SentenceSource
 ) -> Delivered:
-    """Count what of a decision is in a text."""
+    """Count how much of a decision a text contains."""
     origins = [(sentence, source.chats(sentence)) for sentence in split_sentences(text)]
     right = [sentence for sentence, names in origins if not set(names).isdisjoint(decision.chats)]
     first = next(
@@ -242,7 +242,7 @@ def figures(
 
 @contextmanager
 def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
-    """A project whose hooks have seen the chats; the arms are its prompt hook, in new and in compacted sessions."""
+    """A project whose hooks recorded the chats; the arms are its prompt hook, in new and in compacted sessions."""
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         root = Path(folder).resolve() / "project"
         (root / ".git").mkdir(parents=True)
@@ -255,7 +255,7 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
         }
         env = {**home, "CLAUDE_PROJECT_DIR": str(root), "PATH": os.environ["PATH"]}
         before = dict(os.environ)
-        os.environ.update(home)  # the user's own memory is no part of this
+        os.environ.update(home)  # the user's own memory is not part of this
 
         def send(event: str, session: str, **members: object) -> str:
             payload = {"session_id": session, "cwd": str(root), "hook_event_name": event, **members}
@@ -307,7 +307,7 @@ def recorded(chats: Mapping[str, Chat]) -> Iterator[dict[str, Arm]]:
 
 
 def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
-    """Yield what Ralph is compared with: nothing, the last chat, five messages by full-text search, the right chats."""
+    """Yield the other arms: nothing, the last chat, five messages by full-text search, the right chats."""
 
     def whole(names: Sequence[str]) -> str:
         return "\n\n".join(f"{who}: {text}" for name in names for who, text in chats[name])
@@ -325,7 +325,7 @@ def other_arms(chats: Mapping[str, Chat]) -> Iterator[tuple[str, Arm]]:
 
 
 def with_paste(prompts: Sequence[str]) -> list[str]:
-    """Return prompts with a stack trace or an issue from elsewhere, which comes after them or before."""
+    """Return prompts with an unrelated stack trace or issue before or after them."""
     pasted = PASTED.read_text(encoding="utf-8").split("\n=====\n")
     pairs = [(prompt, pasted[number % len(pasted)]) for number, prompt in enumerate(prompts)]
     return ["\n\n".join(pair if number % 2 else pair[::-1]) for number, pair in enumerate(pairs)]
@@ -357,7 +357,7 @@ def measure(
     with recorded(chats) as hooks:
         for name, hook in hooks.items():
             measured[name] = asked(hook)
-        if unrelated:  # at last: hooks record these prompts, too
+        if unrelated:  # last, since hooks record these prompts as well
             measured[RALPH] = silent(hooks[RALPH], measured[RALPH])
     return measured
 
@@ -366,7 +366,7 @@ def measure(
 
 
 def report(measured: Mapping[str, Figures]) -> list[str]:
-    """Return the table, and a line for each target of Ralph's."""
+    """Return the table, and a line for each of Ralph's targets."""
 
     def cell(value: float | None) -> str:
         return "-" if value is None else f"{value:.3f}"
@@ -391,7 +391,7 @@ def report(measured: Mapping[str, Figures]) -> list[str]:
 
 
 def run(data: Path = retrieval.DATA) -> list[str]:
-    """Measure and return the report; without the data set, a line that says where it is looked for."""
+    """Measure and return the report, or a line that says where the data set is expected."""
     path = data / FILE
     if not path.exists():
         return [f"delivery: no data set at {path}"]

@@ -1,8 +1,8 @@
-"""Whether a decision that arrives mends a bug: a scripted agent, real hooks and real pytest, three tasks.
+"""Measure whether an injected decision fixes a bug: a scripted agent, real hooks and real pytest, three tasks.
 
-`make bench` calls `run`; `python bench/executable.py` runs it alone. Chats are recorded through hooks, a bug report is
-the prompt, and the agent writes the fix from the decision where it finds it in what it is given, values included; where
-it does not, it writes what one would guess. The test of the task knows the decision, and pytest judges.
+`make bench` calls `run`; `python bench/executable.py` runs it alone. Chats are recorded through hooks, and a bug report
+is the prompt. If the agent finds the decision in its context, it writes the fix from it, values included; otherwise it
+writes the obvious guess. The task's test checks for the decision, and pytest decides.
 """
 
 import re
@@ -23,9 +23,9 @@ HEADINGS = ("arm", "tasks", "tests pass")
 
 @dataclass(frozen=True, slots=True)
 class FixTask:
-    """A bug report, the chats that decided, in their order, and a module with its test.
+    """A bug report, the deciding chats, in order, and a module with its test.
 
-    `decision` finds the decision in a text; `fix` is written with its groups, `guess` without it.
+    `decision` finds the decision in a text; `fix` is written with its groups, `guess` if it is not found.
     """
 
     name: str
@@ -140,7 +140,7 @@ OTHERS = (
 
 
 def record_all(tasks: Sequence[FixTask]) -> dict[str, delivery.Chat]:
-    """Return the chats of all tasks and the others, by name, what amends another one after it."""
+    """Return the chats of all tasks and the others by name; a chat that amends another comes after it."""
     turns = {
         f"{task.name}-{number}": chat
         for number in range(2)
@@ -155,13 +155,13 @@ def record_all(tasks: Sequence[FixTask]) -> dict[str, delivery.Chat]:
 
 
 def write_fix(task: FixTask, prompt: str) -> str:
-    """Return the module as the agent writes it: by the first decision in its prompt, else by a guess."""
+    """Return the module as the agent writes it: from the first decision in its prompt, or as a guess."""
     match = re.search(task.decision, prompt)
     return task.fix.format(**match.groupdict()) if match else task.guess
 
 
 def passes(task: FixTask, module: str) -> bool:
-    """Whether the task's test passes with a module; pytest runs in a process of its own."""
+    """Whether the task's test passes with a module; pytest runs in a separate process."""
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         Path(folder, f"{task.name}.py").write_text(module, encoding="utf-8")
         Path(folder, f"test_{task.name}.py").write_text(task.test, encoding="utf-8")
@@ -181,7 +181,7 @@ def passes(task: FixTask, module: str) -> bool:
 
 
 def measure(tasks: Sequence[FixTask] = TASKS) -> dict[str, int]:
-    """Return how many tasks' tests pass, for each arm."""
+    """Return the number of tasks whose test passes, for each arm."""
     chats = record_all(tasks)
     names = {task: [name for name in chats if name.startswith(f"{task.name}-")] for task in tasks}
     passed = {}
@@ -199,7 +199,7 @@ def measure(tasks: Sequence[FixTask] = TASKS) -> dict[str, int]:
 
 
 def report(passed: Mapping[str, int], tasks: int) -> list[str]:
-    """Return the table, and whether all of Ralph's pass and none without memory."""
+    """Return the table, and whether all tests pass with Ralph and none without memory."""
     lines = retrieval.table(
         HEADINGS, [(name, str(tasks), str(count)) for name, count in passed.items()]
     )

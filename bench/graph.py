@@ -1,9 +1,9 @@
-"""How walking the graph compares with the bare query, and whether making it is linear.
+"""Measure how walking the graph compares with the bare query, and whether building it is linear.
 
-`python bench/graph.py [NODES]`: a made project of about 10,000 nodes and 50,000 edges. The neighbours of the same
-nodes are asked for in turns by the recursive query alone and by the product, and the graph is made of half the
-records and of all of them, in turns as well. All of it is in memory, so what counts is the processor's time: a busy
-machine does not change that.
+`python bench/graph.py [NODES]` uses a generated project of about 10,000 nodes and 50,000 edges. The neighbours of the
+same nodes are requested alternately by the recursive query alone and by Ralph, and the graph is built alternately from
+half the records and from all of them. Everything is in memory, so CPU time is measured, which does not depend on the
+load of the machine.
 """
 
 import random
@@ -39,7 +39,7 @@ SELECT n.id, min(near.hops) FROM near JOIN nodes n ON n.key = near.key GROUP BY 
 
 
 def records(count: int) -> list[Record]:
-    """Made records: each with tags, files and links to others."""
+    """Generate records with tags, files and links to others."""
     chance = random.Random(1)  # the same on every run
     kinds = list(MemoryKind)
     names = [f"mem-{1_700_000_000 + number}-{number % 65536:04x}" for number in range(count)]
@@ -62,7 +62,7 @@ def records(count: int) -> list[Record]:
 
 
 def indexed(found: Sequence[Record]) -> sqlite3.Connection:
-    """An index in memory, with so many records a source."""
+    """Return an index in memory with this number of records per source."""
     files = [found[start : start + _PER_FILE] for start in range(0, len(found), _PER_FILE)]
     told = [
         Contents(tuple(Placed(record, line) for line, record in enumerate(each, 1)))
@@ -72,14 +72,14 @@ def indexed(found: Sequence[Record]) -> sqlite3.Connection:
 
 
 def made(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The graph over an index, from nothing."""
+    """Build the graph of an index from scratch."""
     found = graph.in_memory()
     graph.sync(found, connection, lambda key, path: source_facts(connection, key, path))
     return found
 
 
 def best(tasks: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The least processor time of each task in milliseconds, taken in turns."""
+    """Return the lowest CPU time of each task in milliseconds; the tasks alternate."""
     least = dict.fromkeys(tasks, float("inf"))
     for _ in range(rounds):
         for name, task in tasks.items():
@@ -90,7 +90,7 @@ def best(tasks: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 
 def run(count: int = RECORDS) -> list[str]:
-    """The table and the promises."""
+    """Return the table and the limits."""
     whole = records(count)
     with closing(indexed(whole)) as connection, closing(indexed(whole[: count // 2])) as half:
         with closing(made(connection)) as found:

@@ -1,9 +1,9 @@
-"""What each hook event costs, in turns with a bare interpreter and `true`; and another tool's hook, if given.
+"""Measure the cost of each hook event against a bare interpreter, `true` and, if given, another tool's hook.
 
-`python bench/hooks.py [rounds [records]] [-- command of another hook ...]`. Everything is started in turns, because a
-machine is never equally busy: only ratios of CPU time (user and system) mean something. Events go through a sh
-launcher into a made-up project, with payloads as Claude Code sends them; with `records` it has that many
-observations and a few hundred memories. Another tool's command gets the payload of a PostToolUse on standard input.
+`python bench/hooks.py [rounds [records]] [-- command of another hook ...]`. The commands alternate, because the load of
+a machine varies: only ratios of CPU time (user and system) are meaningful. Events go through a sh launcher into a
+generated project, with payloads as Claude Code sends them; with `records`, it has that many observations and a few
+hundred memories. Another tool's command gets the payload of a PostToolUse on standard input.
 """
 
 import json
@@ -37,19 +37,19 @@ Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
 BARE, NOTHING = "python -I -S -c pass", "true"
 SESSION = "00000000-0000-4000-8000-000000000000"
 ANSWERING = 3.5
-"""The bar of events that are answered."""
+"""The limit for events that get an answer."""
 ON_MORE = ((200_000, 8.0), (20_000, 6.0))
 """The same on more records than these."""
 PASTED = 4_000
 """Characters of a prompt with pasted output."""
 _MEMORIES, _QUESTIONS, _TASKS = 300, 100, 25
 _SOME, _MOST = 0.2, 0.9
-"""The part of the sessions that belongs to tasks of others."""
-SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # made up, so that the rules have to run
+"""The share of sessions that belong to other tasks."""
+SECRET = "PASSWORD=" + "kw9" + "Zr4tQ"  # fake, so that the rules have to run
 
 
 class Where(StrEnum):
-    """In which checkout an event runs: the main one, one of its worktrees, another project, or none."""
+    """The checkout in which an event runs: the main one, one of its worktrees, another project, or none."""
 
     MAIN = "project"
     WORKTREE = "worktree"
@@ -75,7 +75,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One event: what it is called in the table, the most it may take as a multiple of the bare interpreter, where."""
+    """One event: its name in the table, its limit as a multiple of the bare interpreter, and its checkout."""
 
     name: str
     event: str
@@ -106,7 +106,7 @@ _READ: Mapping[str, object] = {
     },
 }
 _LONG = "tests/test_cart.py::test_total PASSED\n" * 1_600
-"""What a test run prints that names each of its tests."""
+"""The output of a test run that names each of its tests."""
 
 _ASKED: Mapping[str, object] = {"prompt": "fix the failing test in the cart"}
 
@@ -186,7 +186,7 @@ CASES = (
     Case("Stop", "Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, 0),
     Case("SessionStart", "SessionStart", {"source": "startup"}, 0),
 )
-"""What is measured; 0 for no bar of this kind."""
+"""The measured cases; a limit of 0 means none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Cost:
 
     @property
     def kept(self) -> bool:
-        """Whether its bar holds; without one it does."""
+        """Whether it is within its limit; always true without one."""
         return not self.at_most or self.ratio <= self.at_most
 
 
@@ -215,9 +215,9 @@ def measure(
     records: int = 0,
     others: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Cost, ...]:
-    """Every event and what it is compared with, in turns; `folder` is an empty one for the made-up project.
+    """Measure every event and its comparisons alternately; `folder` is an empty folder for the generated project.
 
-    `others` are further commands by name, such as another tool's hook: they get the first case's payload.
+    `others` are further commands by name, such as another tool's hook; they get the first case's payload.
     """
     root = folder / Where.MAIN
     envs = {where: made_project(folder / where, where) for where in Where}
@@ -249,7 +249,7 @@ def measure(
 
 
 def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
-    """The case with another question in every turn."""
+    """Return the case with a different question in every round."""
     if not asked or case.at_most != ANSWERING:
         return case
     words = asked[turn % len(asked)]
@@ -264,7 +264,7 @@ def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
 
 
 def _filled(folder: Path, records: int) -> list[str]:
-    """Fill the projects with sessions and memories, index them, and give questions about them."""
+    """Fill the projects with sessions and memories, index them, and return questions about them."""
     asked = _told(folder / Where.MAIN, records, _SOME)
     _told(folder / Where.CROWDED, records, _MOST)
     for where in (Where.MAIN, Where.CROWDED, *_TREES):
@@ -277,7 +277,7 @@ def _filled(folder: Path, records: int) -> list[str]:
 
 
 def _told(root: Path, records: int, others: float) -> list[str]:
-    """Write the sessions and memories of a project, and give questions about them."""
+    """Write the sessions and memories of a project, and return questions about them."""
     words = Words(records)
     speed.write(root, records, words)
     entries = [
@@ -300,12 +300,12 @@ def _told(root: Path, records: int, others: float) -> list[str]:
 
 
 def _cited(number: int) -> str:
-    """The file that a memory cites; every second one is there, in the main checkout."""
+    """Return the file that a memory cites; every second one exists, in the main checkout."""
     return f"src/part{number}.py"
 
 
 def _work_beside(root: Path, others: float) -> None:
-    """Tasks that others are at, with this part of the sessions."""
+    """Create tasks in progress elsewhere, with this share of the sessions."""
     names = [
         task.add(root, f"What somebody does, part {number}").task.id for number in range(_TASKS)
     ]
@@ -316,7 +316,7 @@ def _work_beside(root: Path, others: float) -> None:
 
 
 def costs(taken: Mapping[str, Sequence[float]], bars: Mapping[str, float]) -> tuple[Cost, ...]:
-    """Medians, 99th percentiles and ratios of the times in milliseconds."""
+    """Return medians, 99th percentiles and ratios of the times in milliseconds."""
     medians = {name: _share(times, 0.5) for name, times in taken.items()}
     return tuple(
         Cost(
@@ -335,7 +335,7 @@ def _share(times: Sequence[float], share: float) -> float:
 
 
 def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
-    """A project, or a worktree of the main one beside it, with its settings cache; gives the environment for it."""
+    """Create a project, or a worktree next to the main one, with its settings cache; return its environment."""
     env = {
         "HOME": str(root.parent),
         "CLAUDE_PROJECT_DIR": str(root),
@@ -363,7 +363,7 @@ def made_project(root: Path, where: Where = Where.MAIN) -> dict[str, str]:
 
 
 def payload(case: Case, root: Path, turn: int = 0, number: int = 0) -> bytes:
-    """The case's event as Claude Code sends it, each case and turn in a session of its own."""
+    """Return the case's event as Claude Code sends it; each case and round has its own session."""
     said = {
         "session_id": f"{turn:08x}-{number:04x}{SESSION[13:]}",
         "transcript_path": f"{root.parent}/.claude/projects/x/{SESSION}.jsonl",
@@ -376,7 +376,7 @@ def payload(case: Case, root: Path, turn: int = 0, number: int = 0) -> bytes:
 
 
 def report(found: Sequence[Cost]) -> list[str]:
-    """The table, a line each."""
+    """Return the lines of the table."""
     lines = [f"{'':<32} {'median ms':>10} {'p99 ms':>9} {'ratio':>7}"]
     for cost in found:
         bar = (
@@ -404,7 +404,7 @@ def started(command: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> flo
 
 
 def run(rounds: int = 101, records: int = 10_000, other: Sequence[str] = ()) -> list[str]:
-    """The table."""
+    """Return the table."""
     stub = Path(ralph.hooks.__file__).with_name("run.py")
     with tempfile.TemporaryDirectory() as folder:
         found = measure(

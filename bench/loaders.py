@@ -1,10 +1,10 @@
-"""Data sets as Collections: records as Ralph would hold them, and questions with the right ids.
+"""Load data sets as Collections: records as Ralph would store them, and questions with the right ids.
 
-A Collection is one store that is asked; a data set is one or many of them (a conversation of LoCoMo, a
+A Collection is one store to query; a data set is one or more of them (a conversation of LoCoMo, a
 question's haystack of LongMemEval). The loaders take parsed JSON in the shape its authors publish, and
-tell with `Unreadable` what is missing. Answers may be whole sessions: then `whole_sessions` is set, and
-a question's right ids are session ids. "Today" is the day of the question, or else of a store's newest record,
-so that recency is judged as it would have been then, and a run gives the same figures next year.
+raise `Unreadable` with what is missing. If answers are whole sessions, `whole_sessions` is set, and a
+question's right ids are session ids. "Today" is the day of the question, or otherwise of a store's newest
+record, so that recency counts as it would have then, and a run gives the same figures next year.
 """
 
 import re
@@ -26,7 +26,7 @@ from ralph.core.record import (
 )
 
 SESSION_CHARACTERS = 500
-"""How much of a LongMemEval session is kept."""
+"""Maximum characters kept of a LongMemEval session."""
 
 _EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
@@ -49,9 +49,9 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and the ids that answer it; none for a negative control.
+    """A question and the ids that answer it; none for a negative control.
 
-    A record of `allowed` is neither right nor wrong: it is removed from what is injected before counting.
+    A record in `allowed` is neither right nor wrong: it is removed from the injected records before counting.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Collection:
 
     @property
     def today(self) -> date:
-        """The day of the questions: the stated one, else that of the newest record."""
+        """The day of the questions: as stated, or otherwise that of the newest record."""
         if self.asked_on is not None:
             return self.asked_on
         days = [day for record in self.records if (day := _day(record.created_at)) is not None]
@@ -81,7 +81,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Collections whose figures are counted together; `gated` when precision behind the gate is the point."""
+    """Collections whose figures are counted together; `gated` if precision after the gate is measured."""
 
     name: str
     collections: tuple[Collection, ...]
@@ -121,7 +121,7 @@ def _document(doc: Json, name: str) -> Record:
 
 
 def locomo(told: object, *, sessions: bool = False) -> DataSet:
-    """LoCoMo: a turn is an observation of its session; with `sessions` the sessions are what is looked for."""
+    """Load LoCoMo: a turn is an observation of its session; with `sessions`, whole sessions are the answers."""
     name = "locomo-sessions" if sessions else "locomo-turns"
     if not isinstance(told, list):
         raise _unreadable(name, "a list of conversations was expected")
@@ -141,7 +141,7 @@ def _conversation(told: Json, name: str, sessions: bool) -> Collection:
             for a, b in _EVIDENCE.findall(each)
         }
         right = turns & known
-        if right:  # a few questions have no usable evidence: nobody can say what answers them
+        if right:  # a few questions have no usable evidence, so their answers are unknown
             wanted = (
                 frozenset(turn.partition(":")[0] for turn in right)
                 if sessions
@@ -180,10 +180,10 @@ def _observation(name: str, text: str, session: str, created: str) -> Record:
 
 
 def longmemeval(told: object) -> DataSet:
-    """LongMemEval: each question has its own sessions, asked on its own day; the beginning of each is one record.
+    """Load LongMemEval: each question has its own sessions and day; the beginning of each session is one record.
 
-    What counts is whether the sessions with the evidence are found. A question whose id ends with `_abs` asks for
-    what was never said: its sessions are only about something like it, so it is left out, as its authors do.
+    The measure is whether the sessions with the evidence are found. A question whose id ends with `_abs` asks for
+    something that was never said, and its sessions are only about similar things; it is skipped, as its authors do.
     """
     name = "longmemeval"
     if not isinstance(told, list):
@@ -208,7 +208,7 @@ def _haystack(told: Json, name: str) -> Collection:
     records: dict[str, Record] = {}
     for session, said, day in zip(
         names, turns, dates, strict=True
-    ):  # a session may be there twice: it is one
+    ):  # a session may occur twice: it counts once
         text = _session_text(said, name)
         records.setdefault(
             session, Record(session, MemoryKind.CONTEXT, text, created_at=_longmemeval_time(day))
@@ -223,7 +223,7 @@ def _haystack(told: Json, name: str) -> Collection:
 
 
 def _session_text(said: object, name: str) -> str:
-    """The beginning of a session; who spoke, and whether the answer is there (`has_answer`), is not told."""
+    """Return the beginning of a session, without its speakers and the flag `has_answer`."""
     if not isinstance(said, list):
         raise _unreadable(name, "a session should be a list of turns")
     text = "\n".join(read_text(read_object(turn, name), "content", name) for turn in said)
@@ -231,7 +231,7 @@ def _session_text(said: object, name: str) -> str:
 
 
 def _longmemeval_time(said: object) -> str:
-    """`2023/05/20 (Sat) 02:21` as files have it; the time of day may be missing."""
+    """Convert `2023/05/20 (Sat) 02:21` to the form used in files; the time of day may be missing."""
     match = _LONGMEMEVAL_TIME.match(str(said))
     if match is None:
         return ""
@@ -240,7 +240,7 @@ def _longmemeval_time(said: object) -> str:
 
 
 def own(name: str, records: object, queries: object) -> DataSet:
-    """Our own set: records of all families, and questions by category."""
+    """Load our own set: records of all families, and questions by category."""
     if not isinstance(records, list) or not isinstance(queries, list):
         raise _unreadable(name, "a list of records and a list of queries were expected")
     questions = tuple(
@@ -274,12 +274,12 @@ def _own_record(told: Json, name: str) -> Record:
 
 
 def precision(beliefs: object, cases: object) -> DataSet:
-    """PrecisionMemBench: beliefs as memories, and what may be injected for each case.
+    """Load PrecisionMemBench: beliefs as memories, and what may be injected for each case.
 
-    The set knows users, scopes and sections of a prompt; a store here is what one user believes in the scopes
-    of a case. Right are the relevant beliefs and the pinned facts that must appear. Open questions that must
+    The set has users, scopes and sections of a prompt; a store here contains one user's beliefs in the scopes
+    of a case. The relevant beliefs and the pinned facts that must appear are right. Open questions that must
     appear belong to another section and are allowed. Replaced and resolved beliefs are retired. Cases about a
-    budget, or without a question, test something else and are left out.
+    budget, or without a question, test something else and are skipped.
     """
     name = "precision"
     if not isinstance(beliefs, list) or not isinstance(cases, list):
@@ -353,14 +353,14 @@ def _unreadable(name: str, what: str) -> Unreadable:
 
 
 def read_object(value: object, name: str) -> Json:
-    """Return a JSON object of a data set; Unreadable for anything else."""
+    """Return a JSON object of a data set; raise Unreadable for anything else."""
     if not isinstance(value, dict):
         raise _unreadable(name, "an object was expected")
     return value
 
 
 def read_objects(value: Json, key: str, name: str) -> list[Json]:
-    """Return a member that is a list of objects; Unreadable for anything else."""
+    """Return a member that is a list of objects; raise Unreadable for anything else."""
     found = value.get(key)
     if not isinstance(found, list):
         raise _unreadable(name, f"`{key}` should be a list")
@@ -368,7 +368,7 @@ def read_objects(value: Json, key: str, name: str) -> list[Json]:
 
 
 def read_text(value: Json, key: str, name: str) -> str:
-    """Return a member that is a text; Unreadable for anything else."""
+    """Return a member that is a string; raise Unreadable for anything else."""
     found = value.get(key)
     if not isinstance(found, str):
         raise _unreadable(name, f"`{key}` should be text")

@@ -1,9 +1,9 @@
-"""What Ralph itself costs an iteration of the loop, and whether a long run becomes slower or larger.
+"""Measure Ralph's own cost per iteration of the loop, and whether a long run gets slower or larger.
 
-`python bench/loop.py [iterations]`. The agent is the scripted one and does nothing but change a file; there are no
-criteria, no verifier and no cooldown. From the end of one of its turns to the beginning of the next is what Ralph
-takes. In each of its turns the agent does what this is compared with: one search, three git calls and five
-fsyncs; so both are measured on the same disk at the same moments, whatever else the machine is doing.
+`python bench/loop.py [iterations]`. The scripted agent only changes a file; there are no criteria, no verifier and no
+cooldown. Ralph's cost is the time from the end of one turn to the beginning of the next. In each turn, the agent does
+the work that this is compared with: one search, three git calls and five fsyncs. Both are therefore measured on the
+same disk at the same time, whatever else the machine is doing.
 """
 
 import os
@@ -33,13 +33,13 @@ from ralph.storage import files
 RECORDS, ENTRIES, MEMORIES = 10_000, 1_000, 200
 SHORT, LONG = 40, 1_000
 OVERHEAD, GROWTH, MEMORY = 10.0, 1.2, 1.1
-"""The most that an iteration may take of what it is compared with, a late one of an early one, and memory likewise."""
+"""Limits: an iteration relative to the comparison, a late iteration to an early one, and memory likewise."""
 _A_RUN = 50
 
 
 @dataclass
 class Clock:
-    """An agent that measures who uses it."""
+    """An agent that measures its caller."""
 
     questions: list[str]
     name: str = "clock"
@@ -50,7 +50,7 @@ class Clock:
     _left: float = 0.0
 
     def run(self, ask: Ask) -> Reply:
-        """Note how long Ralph took since the last turn, and do what that is compared with."""
+        """Record how long Ralph took since the last turn, and do the work that it is compared with."""
         came = time.perf_counter()
         if self._left:
             self.ours.append(came - self._left)
@@ -76,7 +76,7 @@ class Clock:
 
 
 def run(long: int = LONG) -> list[str]:
-    """The table and the promises."""
+    """Return the table and the limits."""
     with tempfile.TemporaryDirectory(prefix="ralph-bench-") as folder:
         short = _measured(Path(folder) / "full", SHORT, RECORDS, ENTRIES)
         grown = _measured(Path(folder) / "long", long, 0, 0)
@@ -109,7 +109,7 @@ def _bar(what: str, ratio: float, most: float) -> str:
 
 
 def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
-    """A run of so many iterations in a project that holds so much."""
+    """Run this number of iterations in a project of this size."""
     words = Words(7)
     _made(root, records, entries, words)
     clock = Clock([words.prose(8) for _ in range(_A_RUN)])
@@ -128,7 +128,7 @@ def _measured(root: Path, iterations: int, records: int, entries: int) -> Clock:
 
 
 def _made(root: Path, records: int, entries: int, words: Words) -> None:
-    """A project with a repository, sessions, memories and the journals of earlier runs."""
+    """Create a project with a repository, sessions, memories and the journals of earlier runs."""
     files.make_folder(root)
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     if not records:
@@ -146,7 +146,7 @@ def _made(root: Path, records: int, entries: int, words: Words) -> None:
 
 
 def _size() -> int:
-    """The memory that this process has now, in pages; where the system does not tell, the most that it had."""
+    """Return the memory of this process in pages; its peak if the system does not report the current value."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

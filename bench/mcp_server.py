@@ -1,8 +1,8 @@
-"""How long `ralph mcp serve` takes from its start to its first answers, beside an empty server of the same SDK.
+"""Measure `ralph mcp serve` from start to first responses, compared with an empty server of the same SDK.
 
-Each round starts both, in turns, and asks both for their tools; ours is also asked to search among a thousand
-memories, which loads the verbs. A busy machine slows both of a round alike, so what counts is the median of the
-rounds' ratios. The module is not called `mcp`: the SDK is.
+Each round starts both, one after the other, and asks both for their tools; ours also has to search a thousand memories,
+which loads the verbs. Load on the machine slows both alike, so the measure is the median of the rounds' ratios. The
+module is not called `mcp` because the SDK is.
 """
 
 import json
@@ -33,7 +33,7 @@ _SEARCH = {"name": "memory_search", "arguments": {"query": "connection refused"}
 
 
 def answered(command: Sequence[str], root: Path, last: dict[str, object]) -> float:
-    """Milliseconds from the start of a server to its answer to the last of three requests."""
+    """Return the milliseconds from a server's start to its response to the last of three requests."""
     begun = time.perf_counter()
     with subprocess.Popen(
         command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -58,7 +58,7 @@ def answered(command: Sequence[str], root: Path, last: dict[str, object]) -> flo
 
 
 def run(rounds: int = ROUNDS) -> list[str]:
-    """The table and the promise."""
+    """Return the table and the limit."""
     tasks: dict[str, tuple[Sequence[str], dict[str, object]]] = {
         "empty server: tools/list": (EMPTY, {"method": "tools/list"}),
         "ralph mcp serve: tools/list": (OURS, {"method": "tools/list"}),
@@ -70,7 +70,7 @@ def run(rounds: int = ROUNDS) -> list[str]:
         big.write(root, COUNT)
         answered(
             OURS, root, {"method": "tools/call", "params": _SEARCH}
-        )  # makes the index, as any use before would
+        )  # builds the index, as any earlier use would
         for _ in range(rounds):
             for name, (command, last) in tasks.items():
                 times[name].append(answered(command, root, last))

@@ -1,11 +1,11 @@
-"""Counting: what a list of answers is worth against the right ones.
+"""Compute the figures of ranked answers against the right ones.
 
 Names are never mixed: any@k is "at least one right document among the first k", recall@k is the share
 of the right documents among the first k. A question without a right answer is a negative control: it
-counts for silence only (was nothing returned?), never for the other figures but one. That one is the
-precision of what is injected (the gate): the share of right ones, averaged over all questions
-that got something, so that anything injected where nothing is right counts as 0. The recall beside
-it is averaged over the questions that have an answer. `tests/search/test_measure.py` works examples.
+counts only for silence (was nothing returned?) and for one other figure, the precision of what is
+injected (the gate). That precision is the share of right records, averaged over all questions that got
+something, so anything injected where nothing is right counts as 0. The corresponding recall is
+averaged over the questions that have an answer. `tests/bench/test_benchmarks.py` has worked examples.
 """
 
 import math
@@ -16,9 +16,9 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One question's answer: the ids in their order, the right ids, and what it cost.
+    """The answer to one question: the ids in order, the right ids, and its cost.
 
-    `given` is what passed the gate, where that is what is measured.
+    `given` is what passed the gate, if that is measured.
     """
 
     ids: tuple[str, ...]
@@ -31,7 +31,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of many answers; None where no question could tell."""
+    """The figures of many answers; None if no question applies."""
 
     questions: int
     any5: float | None = None
@@ -48,24 +48,24 @@ class Figures:
 
 
 def any_at(answered: Answered, k: int) -> float:
-    """1 when a right document is among the first k."""
+    """Return 1 if a right document is among the first k."""
     return float(not answered.relevant.isdisjoint(answered.ids[:k]))
 
 
 def recall_at(answered: Answered, k: int) -> float:
-    """The share of the right documents that is among the first k."""
+    """Return the share of the right documents that are among the first k."""
     return len(answered.relevant.intersection(answered.ids[:k])) / len(answered.relevant)
 
 
 def reciprocal_rank(answered: Answered) -> float:
-    """1 over the place of the first right document, 0 when there is none."""
+    """Return 1 over the rank of the first right document, or 0 if there is none."""
     return next(
         (1 / place for place, name in enumerate(answered.ids, 1) if name in answered.relevant), 0.0
     )
 
 
 def ndcg_at(answered: Answered, k: int) -> float:
-    """The discounted gain of the first k over that of a perfect order."""
+    """Return the discounted gain of the first k relative to a perfect order."""
     seen: set[str] = set()
     gain = 0.0
     for place, name in enumerate(answered.ids[:k], 1):
@@ -77,13 +77,13 @@ def ndcg_at(answered: Answered, k: int) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of all values does not exceed (nearest rank)."""
+    """Return the value that this share of all values does not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(math.ceil(share * len(ordered)), 1) - 1]
 
 
 def figures(answers: Iterable[Answered]) -> Figures:
-    """All figures of some answers."""
+    """Return all figures of some answers."""
     every = list(answers)
     known = [each for each in every if each.relevant]
     unknown = [each for each in every if not each.relevant]
@@ -112,7 +112,7 @@ def figures(answers: Iterable[Answered]) -> Figures:
 
 
 def by_category(answers: Iterable[Answered]) -> dict[str, Figures]:
-    """The figures of each category that is named, in the order of first appearance."""
+    """Return the figures of each named category, in order of first appearance."""
     found: dict[str, list[Answered]] = {}
     for each in answers:
         if each.category:

@@ -1,4 +1,4 @@
-"""How parsing, listing, priming and searching a 10 MB memories.md compare with plain string work."""
+"""Compare parsing, listing, priming and searching a 10 MB memories.md with plain string operations."""
 
 import tempfile
 import time
@@ -16,19 +16,19 @@ COUNT = 20_000
 
 
 def read(path: Path) -> str:
-    """The file as the store reads it."""
+    """Read the file as the store does."""
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def first_search(root: Path) -> float:
-    """How many milliseconds a search takes where there is no index yet."""
+    """Return the milliseconds that a search takes without an index."""
     begun = time.perf_counter()
     memories.search(root, Query("scheduler migrations"))
     return (time.perf_counter() - begun) * 1000
 
 
 def run() -> list[str]:
-    """The table and the promises."""
+    """Return the table and the limits."""
     with tempfile.TemporaryDirectory() as folder:
         half, whole = (Path(folder) / name for name in ("half", "whole"))
         small, path = big.write(half, COUNT // 2), big.write(whole, COUNT)

@@ -1,9 +1,9 @@
-"""How well and how fast search finds: our own set, whatever else is there, and two sizes of projects.
+"""Measure the quality and speed of search on our own set, other available sets, and two project sizes.
 
 `make bench` calls `run`; `python bench/retrieval.py [DIR] [--set NAME] [--no-baselines] [--meaning] [--speed SIZES]
-[--save]` chooses. The other data sets are not part of the project: DIR (or RALPH_BENCH_DATA) holds them; without
-them our own is measured alone, its development half. The held-out half runs only when it is named. Figures cover
-many questions; single answers are never printed. `--save` writes bench/results/<date>-retrieval.json and .md.
+[--save]` chooses. The other data sets are not part of the project: DIR (or RALPH_BENCH_DATA) contains them;
+without them, only the development half of our own set is measured. The held-out half runs only if it is named. Figures
+cover many questions; single answers are never printed. `--save` writes bench/results/<date>-retrieval.json and .md.
 """
 
 import argparse
@@ -75,7 +75,7 @@ SPEED_HEADINGS = (
 
 ANSWERS = 10
 SESSION_DEPTH = 60
-"""How many turns are searched where whole sessions are the answer."""
+"""The number of turns to search if whole sessions are the answer."""
 LINES = 5
 """The layer-1 lines whose tokens are counted."""
 
@@ -91,7 +91,7 @@ System = Callable[[Collection], AbstractContextManager[Ask]]
 
 @dataclass(frozen=True, slots=True)
 class DataSetFiles:
-    """The files of a data set below a folder, and how they are read; an explicit one runs only when it is named."""
+    """The files of a data set in a folder, and their loader; an explicit set runs only if it is named."""
 
     name: str
     files: tuple[str, ...]
@@ -129,7 +129,7 @@ DATA_SETS = (
 
 
 def data_sets(folders: Sequence[Path], names: Sequence[str] = ()) -> list[DataSet]:
-    """Load the data sets that the folders hold, or the named ones; NotFound and UsageError say what is missing."""
+    """Load the data sets in the folders, or the named ones; raise NotFound or UsageError for what is missing."""
     known = [each.name for each in DATA_SETS]
     for name in names:
         if name not in known:
@@ -163,7 +163,7 @@ def _first(folder: Path, patterns: str) -> Path | None:
 
 
 def read_json(path: Path) -> object:
-    """Return the content of a data file; Unreadable says what to do."""
+    """Return the content of a data file; raise Unreadable with what to do."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -231,7 +231,7 @@ def measure(
 
 
 def measure_system(data_set: DataSet, name: str, system: System) -> Result:
-    """Put every question of a data set to one system."""
+    """Ask one system every question of a data set."""
     answers = list(_answers(data_set, system))
     categories = metrics.by_category(answers) if data_set.per_category else {}
     return Result(data_set.name, name, metrics.figures(answers), categories)
@@ -245,7 +245,7 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                 start = time.perf_counter()
                 hits = ask(question.text, limit)
                 ms = (time.perf_counter() - start) * 1000
-                if not question.relevant:  # a weak hit says that nothing certain was found
+                if not question.relevant:  # a weak hit means that no certain match was found
                     hits = [hit for hit in hits if not hit.weak]
                 ids = (
                     rank_sessions(hits)
@@ -268,21 +268,21 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
 
 
 def _lines(hits: Sequence[Hit]) -> list[str]:
-    """The lines of layer 1, as far as these show without the words that were looked for."""
+    """Return the lines of layer 1, to the extent that they are shown without the search words."""
     return render.hit_lines(
         [(render.line_head(hit.record), render.line_text(hit.record), 0) for hit in hits], fit=True
     )
 
 
 def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """The hits that a prompt would be given unasked: the engine's choice, for a baseline those near its best."""
+    """Return the hits to inject for a prompt: the engine's choice, or for a baseline those close to its best."""
     recipe = rank.STANDARD
     near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
     return [hit for hit in hits if hit.handed] or [hit for hit in near if not hit.weak]
 
 
 def rank_sessions(hits: Sequence[Hit]) -> list[str]:
-    """Order the sessions of some hits: each counts its best turn and a tenth of its next four."""
+    """Rank the sessions of some hits; a session scores its best turn plus a tenth of its next four."""
     scores: dict[str, list[float]] = {}
     for hit in hits:
         scores.setdefault(hit.record.origin.session, []).append(hit.score)
@@ -291,7 +291,7 @@ def rank_sessions(hits: Sequence[Hit]) -> list[str]:
 
 
 def local_embedder() -> Embedder:
-    """The model that needs no download; NotFound names the extra when it is not installed."""
+    """Return the model that needs no download; raise NotFound with the extra if it is not installed."""
     embedder = embeddings.embedder_for("local")
     if embedder is None:
         missing = ", ".join(embeddings.missing("local"))
@@ -303,7 +303,7 @@ def local_embedder() -> Embedder:
 
 @contextmanager
 def by_meaning(embedder: Embedder) -> Iterator[Similarity]:
-    """The product's own similarity, over vectors in a temporary folder; a failing provider gives no result."""
+    """Ralph's own similarity, with vectors in a temporary folder; no result if the provider fails."""
 
     def fail(message: str) -> None:
         raise ProviderFailed(message, hint="without meaning there is nothing to measure")
@@ -324,7 +324,7 @@ def by_meaning(embedder: Embedder) -> Iterator[Similarity]:
 
 @dataclass(frozen=True, slots=True)
 class QualityBar:
-    """A figure with a floor that must hold and a target to reach."""
+    """A figure with a required minimum (floor) and a target."""
 
     data_set: str
     figure: str
@@ -334,7 +334,7 @@ class QualityBar:
 
     @property
     def verdict(self) -> str:
-        """At the target, at the floor, or below."""
+        """Whether it is at the target, at the floor, or below."""
         if self.measured >= self.target:
             return "target"
         return (
@@ -378,7 +378,7 @@ def bars(results: Sequence[Result]) -> list[QualityBar]:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table that reads well as text and as Markdown."""
+    """Return a table that is readable as text and valid Markdown."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     lines = [headings, ["-" * width for width in widths], *rows]
     return [
@@ -415,7 +415,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def report(results: Sequence[Result], speeds: Sequence[Speed]) -> list[str]:
-    """Tables, and a line for each bar; a broken one ends with BROKEN."""
+    """Return tables, and a line for each limit; a missed one ends with BROKEN."""
     rows = []
     for result in results:
         rows.append((result.data_set, result.system, *_cells(result.figures)))
@@ -441,7 +441,7 @@ def report(results: Sequence[Result], speeds: Sequence[Speed]) -> list[str]:
 
 
 def save(results: Sequence[Result], speeds: Sequence[Speed], lines: Sequence[str]) -> Path:
-    """Write the results beside those of other days, with the versions that they depend on."""
+    """Write the results next to those of other days, with the versions that they depend on."""
     now = datetime.now(UTC)
     versions = {
         "ralph": __version__,
@@ -495,7 +495,7 @@ def run(
     with_meaning: bool = False,
     keep: bool = False,
 ) -> list[str]:
-    """Measure quality and speed and return the report; `keep` writes it to bench/results too."""
+    """Measure quality and speed and return the report; `keep` also writes it to bench/results."""
     sets = data_sets((data, OWN), names)
     with by_meaning(local_embedder()) if with_meaning else nullcontext() as similarity:
         results = list(measure(sets, similarity=similarity, with_baselines=with_baselines))
@@ -510,7 +510,7 @@ def run(
 
 
 def main() -> int:
-    """Parse the arguments and print the report; without a size no speed is measured."""
+    """Parse the arguments and print the report; without a size, speed is not measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=DATA)
     parser.add_argument("--set", action="append", default=[], dest="names")

@@ -1,8 +1,8 @@
-"""`make bench`: every benchmark, one after the other; exit 1 when a limit is exceeded.
+"""Run every benchmark in sequence (`make bench`); exit with 1 if a limit is exceeded.
 
-`python bench/run.py [DIR] [--save] [--sizes SMALL LARGE]`: DIR holds data sets for retrieval besides our own (or
-RALPH_BENCH_DATA, or `../shared/bench-data` where it is there); `--save` writes the retrieval results to bench/results;
-`--sizes` are the records of the two projects that `scale` compares.
+`python bench/run.py [DIR] [--save] [--sizes SMALL LARGE]`: DIR contains additional data sets for retrieval (or
+RALPH_BENCH_DATA, or `../shared/bench-data` if it exists); `--save` writes the retrieval results to bench/results;
+`--sizes` are the numbers of records of the two projects that `scale` compares.
 """
 
 import argparse

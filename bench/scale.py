@@ -1,8 +1,8 @@
-"""How pages and commands grow with a project: the same requests at two sizes, as a ratio.
+"""Measure how pages and commands scale with a project: the same requests at two sizes, as a ratio.
 
 A few thousand events are written and indexed as usual; their logs are then copied and their rows multiplied by SQL,
-each copy earlier than the one before, since to read a million events would take a quarter of an hour. The full-text
-index of a copy has only titles: nothing here searches.
+each copy dated before the previous one, since reading a million events would take 15 minutes. The full-text index of a
+copy has only titles, because nothing here searches.
 """
 
 import os
@@ -45,7 +45,7 @@ COMMANDS = {
 }
 GRAPH = "graph"
 _AT_MOST = dict.fromkeys(PAGES, 3.0) | dict.fromkeys(COMMANDS, 5.0)
-_HOURS = SEED / 4 / 60  # that the seed covers
+_HOURS = SEED / 4 / 60  # covered by the seed
 _SHIFTED = (
     "strftime('%Y-%m-%dT%H:%M:%SZ', {}, '-' || (?1 * " + str(_HOURS * 60) + ") || ' minutes')"
 )
@@ -65,7 +65,7 @@ _SESSIONS = ["project_path", "task_id", "mode", "reason", "host", "summary", "ta
 
 
 def make(root: Path, size: int, seed: int = SEED) -> None:
-    """Make a project of about so many events, with its index."""
+    """Create a project of about this number of events, with its index."""
     (root / ".ralph").mkdir()
     speed.write(root, min(size, seed), Words(seed))
     indexes.of(root).rebuild()
@@ -132,7 +132,7 @@ def _copy(connection: sqlite3.Connection, root: Path, copy: int) -> None:
 
 
 def _count(connection: sqlite3.Connection) -> None:
-    """Make the totals again, as the index would have written them."""
+    """Recompute the totals as the index would have written them."""
     connection.execute("DELETE FROM facets")
     for family in FAMILIES:
         table, columns = TABLES[family][0], ", ".join(totals.facet_columns(family))
@@ -147,7 +147,7 @@ def _count(connection: sqlite3.Connection) -> None:
 
 
 def measure(root: Path, rounds: int = ROUNDS, *, graph: bool = True) -> dict[str, float]:
-    """The median time of each page and command in milliseconds; of the graph the first request, which makes it."""
+    """Return the median time of each page and command in ms; for the graph, the first request, which builds it."""
     times: dict[str, float] = {}
     with served(root) as (connection, headers):
         for name, path in PAGES.items():
@@ -178,7 +178,7 @@ def _run(root: Path, words: Sequence[str]) -> None:
 
 
 def run(sizes: Sequence[int] = SIZES) -> list[str]:
-    """The table and the promises."""
+    """Return the table and the limits."""
     measured: list[dict[str, float]] = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:

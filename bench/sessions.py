@@ -1,7 +1,7 @@
-"""Made-up sessions of a coding agent, as the event lines that hooks write.
+"""Generate sessions of a coding agent, as the event lines that hooks write.
 
-The mix is that of a published count over one developer's 3,853 calls (Bash 36 %, Edit and Write 32 %, Read, Grep and
-Glob 24 %, all others 8 %; 7 % failed). Lengths are log-normal guesses: commands about 60 characters, outputs 300, diffs
+The mix is that of a published count over one developer's 3,853 calls (Bash 36%, Edit and Write 32%, Read, Grep and
+Glob 24%, all others 8%; 7% failed). Lengths are log-normal guesses: commands about 60 characters, outputs 300, diffs
 400, whole files 1,500, prompts 200, last messages 700. Paths have 36 characters on average (this repository: 32; the
 457 paths in public notes and memory files: 25). Words follow Zipf's law over 30,000 everyday words,
 made-up words and identifiers. The same size always gives the same sessions.
@@ -19,16 +19,16 @@ from uuid import UUID
 from ralph.privacy.secret_rules import rules_mark
 
 CALLS = 60
-"""Tool calls a session."""
+"""Tool calls per session."""
 
 TURNS = 4
-"""Prompts a session, each with a last message."""
+"""Prompts per session, each with a last message."""
 
 SESSION = CALLS + 2 * TURNS
-"""Events a session."""
+"""Events per session."""
 
 LIMIT = 2000
-"""Characters of the longest output or diff, beside its note about what was cut."""
+"""Characters of the longest output or diff, without its note about what was cut."""
 
 _VOCABULARY = 30_000
 _ROOTS = 9_000
@@ -102,7 +102,7 @@ class Words:
         self._turn()
 
     def session(self, name: str, count: int, start: datetime, folder: Path) -> Iterator[str]:
-        """Yield up to so many event lines of one session, fifteen seconds apart."""
+        """Yield up to this number of event lines of one session, fifteen seconds apart."""
         turn = SESSION // TURNS
         for number in range(count):
             self._turn()
@@ -133,7 +133,7 @@ class Words:
             yield f'{head}, "rules": "{rules_mark(())}", "payload": {encoded}}}\n'
 
     def _call(self, folder: Path) -> tuple[str, dict[str, object], str]:
-        """A tool call as a hook records it: the event, the payload's members, and a text to ask about."""
+        """Return a tool call as a hook records it: the event, the payload's members, and a text to query."""
         share, failed = self.random.random(), self.random.random() < 0.07
         path = self.path()
         parameters: dict[str, object] = {"file_path": f"{folder}/{path}"}
@@ -182,29 +182,29 @@ class Words:
         return "Stop", {"stop_hook_active": False, "last_assistant_message": text}, text
 
     def name(self) -> str:
-        """A session's id, as hosts give them."""
+        """Return a session id like those of hosts."""
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
     def question(self) -> str:
-        """Three to eight words of a text that was made before."""
+        """Return three to eight words of an earlier text."""
         words = _ASKABLE.findall(self.random.choice(self._asked)) or ["database"]
         return " ".join(self.random.sample(words, min(self.random.randint(3, 8), len(words))))
 
     def prose(self, count: int) -> str:
-        """About so many words, some of them identifiers, now and then a path."""
+        """Return about this number of words, including identifiers and an occasional path."""
         words = self._some(self.random.randint(count // 2, count))
         return " ".join([*words, self.path()] if self.random.random() < 0.1 else words)
 
     def path(self) -> str:
-        """One of the few files that a text names; few of the project are named often."""
+        """Return one of the few files that a text names; a few of the project's files are named often."""
         return self.random.choice(self._places)
 
     def length(self, middle: float, spread: float) -> int:
-        """A length in characters; half of them are below the middle."""
+        """Return a random length in characters with this median."""
         return int(self.random.lognormvariate(0, spread) * middle) + 1
 
     def _lines(self, length: int, line: Callable[[], str]) -> str:
-        """Lines of so many characters in all; what is too long keeps its head and its tail."""
+        """Return lines with this total number of characters; text that is too long keeps its head and tail."""
         made: list[str] = []
         size = 0
         while size < min(length, LIMIT):
@@ -216,12 +216,12 @@ class Words:
         return f"{text[: LIMIT * 2 // 3]}\n[{length - LIMIT} characters left out]\n{text[LIMIT * 2 // 3 :]}"
 
     def _turn(self) -> None:
-        """Turn to another subject."""
+        """Switch to another subject."""
         self._subject = self._drawn(_SUBJECT)
         self._places = self.random.choices(self._files, cum_weights=self._file_weights, k=3)
 
     def _some(self, count: int) -> list[str]:
-        """So many words, about half of them from what the text is about."""
+        """Return this number of words, about half of them from the text's subject."""
         drawn = self._drawn(count)
         return [
             self.random.choice(self._subject) if self.random.random() < _FOCUS else word
@@ -236,7 +236,7 @@ class Words:
         return self.random.choice("+++--  ") + indent + self._line(self.random.choice(_CODE))
 
     def _line(self, shape: str) -> str:
-        """A line of some shape with words in it."""
+        """Return a line of some shape with words in it."""
         if "{code}" in shape:
             shape = shape.replace("{code}", self.random.choice(_CODE))
         a, b, c, d, e = self._some(5)
@@ -255,7 +255,7 @@ class Words:
 
 
 def _vocabulary() -> list[str]:
-    """Words by how common they are: everyday ones first, then made-up ones, and identifiers put together from both."""
+    """Return words by frequency: everyday words, then made-up words, and identifiers composed of both."""
     chance = random.Random(_SEED)
     roots = list(dict.fromkeys([*_COMMON.split(), *(_root(chance) for _ in range(_ROOTS))]))
     weights = list(itertools.accumulate(1 / (rank + 50) for rank in range(len(roots))))

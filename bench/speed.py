@@ -1,8 +1,8 @@
-"""How fast search is, and how large the index: a made-up project of any size, a real index, questions.
+"""Measure the speed of search and the size of the index with a generated project of any size.
 
-The project is sessions of event lines, as hooks write them (`sessions.py`), so that indexing pays for parsing,
-redaction and rendering. A question is some words of a record. Each is put to the engine and, in turns on the same
-connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the terms that the engine chose; these are read from
+The project consists of sessions of event lines, as hooks write them (`sessions.py`), so that indexing includes parsing,
+redaction and rendering. A question consists of words of a record. Each is run by the engine and, alternately on the
+same connection, as a bare `MATCH ... ORDER BY rank LIMIT 10` of the terms that the engine chose; these are read from
 the statement that it ran.
 """
 
@@ -35,7 +35,7 @@ _MATCH = re.compile(r"MATCH '((?:[^']|'')*)'")
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What one size costs; times are milliseconds unless a name says otherwise."""
+    """The cost of one size; times are in milliseconds unless a name says otherwise."""
 
     records: int
     search_p50: float
@@ -51,13 +51,13 @@ class Speed:
 
     @property
     def ratio(self) -> float:
-        """The engine's p95 over that of the bare match."""
+        """The engine's p95 relative to that of the bare match."""
         return self.search_p95 / self.bare_p95
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedBar:
-    """A limit: what was measured, and the most that it may be."""
+    """A limit: the measured value and its maximum."""
 
     what: str
     measured: float
@@ -70,7 +70,7 @@ class SpeedBar:
 
 
 def measure(size: int, folder: Path, *, questions: int = QUESTIONS) -> Speed:
-    """Make a project of so many records in an empty folder, and measure it."""
+    """Create a project with this number of records in an empty folder, and measure it."""
     words = Words(size)
     logs = write(folder, size, words)
     index = indexes.of(folder)
@@ -96,7 +96,7 @@ def measure(size: int, folder: Path, *, questions: int = QUESTIONS) -> Speed:
 
 
 def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
-    """The limits that apply to the measured sizes."""
+    """Return the limits that apply to the measured sizes."""
     by_size = {each.records: each for each in measured}
     checked = []
     for size, ratio in ((10_000, 2.0), (100_000, 5.0)):
@@ -126,7 +126,7 @@ def bars(measured: Sequence[Speed]) -> list[SpeedBar]:
 
 
 def write(folder: Path, size: int, words: Words) -> int:
-    """Write session logs of so many events; return their bytes."""
+    """Write session logs with this number of events; return their size in bytes."""
     written = 0
     for first in range(0, size, SESSION):
         session = words.name()
@@ -138,7 +138,7 @@ def write(folder: Path, size: int, words: Words) -> int:
 
 
 def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[float], float]:
-    """The times of the engine and of the bare match, in turns, and the share of questions with an answer."""
+    """Return the alternating times of the engine and the bare match, and the share of questions with an answer."""
     searched, bare, found = [], [], 0
     with closing(index.connect()) as connection:
         for turn, text in enumerate(asked):
@@ -164,7 +164,7 @@ def _questions(index: Index, asked: Sequence[str]) -> tuple[list[float], list[fl
 
 
 def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> tuple[str, int]:
-    """The first full-text expression that the engine asks for, and how many hits it then gives."""
+    """Return the engine's first full-text expression and its number of hits."""
     statements: list[str] = []
     connection.set_trace_callback(statements.append)
     try:
@@ -173,13 +173,13 @@ def chosen_terms(connection: sqlite3.Connection, query: Query, today: date) -> t
         connection.set_trace_callback(None)
     told = [
         each for each in statements if not each.startswith("--")
-    ]  # what FTS5 runs inside is a comment
+    ]  # statements that FTS5 runs internally are comments
     matches = (match[1].replace("''", "'") for each in told if (match := _MATCH.search(each)))
     return next(matches, '""'), len(hits)
 
 
 def _append(index: Index, words: Words, number: int) -> float:
-    """The time of a sync after one more line in the newest session."""
+    """Return the time of a sync after one more line in the newest session."""
     session = "newest"
     (line,) = words.session(session, 1, END + timedelta(minutes=number), index.root)
     files.append(_log(index.root, session), line)

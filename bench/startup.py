@@ -1,4 +1,4 @@
-"""How long `ralph memory list` and many `ralph memory add` at once take, compared with importing click alone."""
+"""Compare `ralph memory list` and many concurrent `ralph memory add` with importing click alone."""
 
 import itertools
 import subprocess
@@ -11,11 +11,11 @@ from bench.timing import Bar, medians, report
 from bench import big
 
 COUNT = 100
-WRITERS = 32  # they write one file: 16 of one session, 16 of others
+WRITERS = 32  # all write the same file: 16 from one session, 16 from others
 
 
 def run() -> list[str]:
-    """The table and the promise."""
+    """Return the table and the limit."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         big.write(root, COUNT)

@@ -1,8 +1,8 @@
-"""Sharing through PostgreSQL: rows a second of a push, a pull against COPY, and search on the server against our own.
+"""Measure sharing through PostgreSQL: push rows per second, pull against COPY, server search against local search.
 
-`python -m bench.team [SIZE]`: events of one machine, as hooks write them, which another machine pulls. Searches run in
-turns, over the same rows. From 100,000 on, only searches are measured, over rows that are loaded (`team_bulk.py`),
-before the server has any statistics of them and afterwards.
+`python -m bench.team [SIZE]`: events of one machine, as hooks write them, which another machine pulls. Searches
+alternate over the same rows. From 100,000 rows, only searches are measured, over rows that are bulk-loaded
+(`team_bulk.py`), before and after the server has statistics on them.
 """
 
 import sys
@@ -29,7 +29,7 @@ from ralph.storage.server_lookup import ServerLookup
 from ralph.storage.team_server import TeamServer, connect
 
 SIZE = 10_000
-LARGE = 20_000  # rows from which on the time of a search is compared: below, the fixed cost of the network counts
+LARGE = 20_000  # rows from which search times are compared; with fewer, the network dominates
 BULK = 100_000
 QUESTIONS = 60
 BEST = 5
@@ -38,14 +38,14 @@ DAY = speed.END.date().isoformat()
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of wall clock and of processor time in this process."""
+    """Seconds of wall clock and CPU time in this process."""
 
     wall: float
     cpu: float
 
 
 def timed(task: Callable[[], Any]) -> tuple[Any, Times]:
-    """Run something; return its result and its times."""
+    """Run a function; return its result and its times."""
     wall, cpu = time.perf_counter(), time.process_time()
     result = task()
     return result, Times(time.perf_counter() - wall, time.process_time() - cpu)
@@ -135,7 +135,7 @@ def _measure_large(server: ThrowawayServer, folder: Path, size: int, questions: 
 
 
 def _transfers(connection: TeamServer, path: Path) -> tuple[float, float]:
-    """Return the seconds of a COPY of all rows to a file, and of the rows as a pull reads them; the best of three."""
+    """Return the best of three times in seconds for a COPY of all rows to a file, and of the rows that a pull reads."""
     sources = [(source.key, 0) for source in connection.sources("bench")]
     values = ("bench", [key for key, _ in sources], [0] * len(sources))
     sql = "COPY (SELECT source, key, body FROM ralph_team.rows_of(%s, %s::bigint[], %s::bigint[])) TO STDOUT"
@@ -158,7 +158,7 @@ def _transfers(connection: TeamServer, path: Path) -> tuple[float, float]:
 
 
 def _rebuild(folder: Path, connection: TeamServer) -> float:
-    """Return the processor seconds of an index over the same rows as logs of a project."""
+    """Return the CPU seconds to index the same rows as logs of a project."""
     root = folder / "same"
     names = {source.key: f"{source.machine}-{source.key}" for source in connection.sources("bench")}
     (root / ".ralph").mkdir(parents=True)

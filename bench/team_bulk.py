@@ -1,4 +1,4 @@
-"""Rows of a team by the hundred thousand, as pushes and pulls would make them, loaded with COPY and plain INSERTs.
+"""Load hundreds of thousands of team rows with COPY and plain INSERTs, as pushes and pulls would write them.
 
 Words are tokenised once, and the server's indexes are built at the end. `check_sample` pushes and pulls the logs of
 some of these rows, and compares every column and count. Rows are short observations.
@@ -54,11 +54,11 @@ _SAMPLE = (
 _LOCAL = "id, line, session_id, seq, type, title, content, tags, files, scope, metadata, created_at, digest"
 
 Observation = tuple[Record, tuple[str, str, str, str], int]
-"""A record, the terms of its text, title, tags and files, and its place in the session."""
+"""A record, the terms of its text, title, tags and files, and its position in the session."""
 
 
 class Machine:
-    """The sessions of one machine: always the same ones for its number."""
+    """The sessions of one machine; the same machine number always gives the same sessions."""
 
     def __init__(self, number: int) -> None:
         self.number, self.name, self._random = number, f"bulk{number}", random.Random(number)
@@ -104,7 +104,7 @@ class Machine:
         return self._terms[word]
 
     def questions(self, count: int) -> list[str]:
-        """Return questions of some words of one observation."""
+        """Return questions, each made of words of one observation."""
         chosen = self._random.choices(self._asked or [["database"]], k=count)
         return [
             " ".join(self._random.sample(words, min(self._random.randint(3, 8), len(words))))
@@ -112,7 +112,7 @@ class Machine:
         ]
 
     def batches(self, rows: int) -> Iterator[list[list[Observation]]]:
-        """Yield sessions of so many rows, some at a time."""
+        """Yield sessions with this number of rows, in batches."""
         for first in range(0, rows // SESSION, BATCH // SESSION):
             last = min(first + BATCH // SESSION, rows // SESSION)
             yield [list(self.session(number)) for number in range(first, last)]
@@ -129,7 +129,7 @@ def load_server(
     rows: int,
     write: Callable[[list[Observation]], None] | None,
 ) -> None:
-    """Load the rows of a machine into the tables of the server; `write` is given each session."""
+    """Load the rows of a machine into the server's tables; `write` is called with each session."""
     with psycopg.connect(url, autocommit=True) as connection:
         pid, machine = _project(connection, project), Machine(number)
         sql = "INSERT INTO ralph_team.machines (project, machine, member) VALUES (%s, %s, 'ann')"
@@ -161,7 +161,7 @@ def _project(connection: "psycopg.Connection[tuple[int]]", name: str) -> int:
 
 
 def load_local(path: Path, machines: int, rows: int) -> list[str]:
-    """Write the rows of machines to a `team.db`, as far as the ranking reads it; return questions about them."""
+    """Write the parts of the machines' rows that ranking reads to a `team.db`; return questions about them."""
     asked: list[str] = []
     with team_db.open_team(path, terms.index_terms, injection.is_order) as database:
         connection, key = database.connection, 1
@@ -190,7 +190,7 @@ def load_local(path: Path, machines: int, rows: int) -> list[str]:
 
 
 def load(server: ThrowawayServer, path: Path, rows: int) -> list[str]:
-    """Load so many rows of eight machines into the project `bench` and a `team.db`; return questions about them."""
+    """Load this number of rows of eight machines into the project `bench` and a `team.db`; return questions."""
     script = resources.files("ralph.storage").joinpath("team/0001.sql").read_text(encoding="utf-8")
     indexes = re.findall(
         r"^CREATE (?:UNIQUE )?INDEX (records_\w+) (.*?);", script, re.MULTILINE | re.DOTALL

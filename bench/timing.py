@@ -1,4 +1,4 @@
-"""Ratios, not seconds: the machine is noisy, so what is compared runs interleaved in one process."""
+"""Measure ratios, not seconds: the machine is noisy, so compared tasks alternate in one process."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One promise: this measure at most so many times that one."""
+    """A limit: one measure is at most this multiple of another."""
 
     what: str
     measured: str
@@ -16,7 +16,7 @@ class Bar:
 
 
 def best(tasks: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
-    """The best time of each task in milliseconds, taken in turns."""
+    """Return the best time of each task in milliseconds; the tasks alternate."""
     fastest = dict.fromkeys(tasks, float("inf"))
     for _ in range(rounds):
         for name, task in tasks.items():
@@ -27,7 +27,7 @@ def best(tasks: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str
 
 
 def medians(tasks: Mapping[str, Callable[[], object]], rounds: int = 21) -> dict[str, float]:
-    """The median time of each task in milliseconds, taken in turns."""
+    """Return the median time of each task in milliseconds; the tasks alternate."""
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
@@ -38,7 +38,7 @@ def medians(tasks: Mapping[str, Callable[[], object]], rounds: int = 21) -> dict
 
 
 def report(times: Mapping[str, float], bars: list[Bar]) -> list[str]:
-    """The times, and each promise with its ratio; a broken one is marked."""
+    """Return the times, and each limit with its ratio; an exceeded one is marked."""
     lines = [f"  {name:<44} {value:9.1f} ms" for name, value in times.items()]
     for bar in bars:
         ratio = times[bar.measured] / times[bar.against]

@@ -1,13 +1,13 @@
-"""How fast `ralph import` is: made transcripts in Claude Code's form, against what cannot be avoided.
+"""Measure `ralph import` with generated transcripts in Claude Code's format, against the unavoidable work.
 
-The form is that of Claude Code 2.1.325, whose own transcripts were measured: a session begins with 130 KB of
-attachments and the shape of its requests, each request is a line of 1.4 KB, a result is in a line twice (as the model
-saw it, and as an object), an edit brings the whole file along. Files have 9 KB (median; this project's 12 KB). The mix
-of calls is that of `bench/sessions.py`. The bar: twice one pass of the secret rules over the texts that are kept, and
-indexing these rows; seconds are those of the processor. The state has two parts: logs, and the index that is made of
-them.
+The format is that of Claude Code 2.1.325, whose own transcripts were measured: a session begins with 130 KB of
+attachments and the shape of its requests, each request is a line of 1.4 KB, a line contains a result twice (as the
+model saw it, and as an object), and an edit includes the whole file. Files have 9 KB (median; this project's 12 KB).
+The mix of calls is that of `bench/sessions.py`. The limit is twice the time of one pass of the secret rules over the
+texts that are kept, and of indexing these rows, in CPU seconds. The state has two parts: logs, and the index derived
+from them.
 
-    python bench/transcripts.py [share]     share of the 300 transcripts (120 MB) that are made; 1 for all
+    python bench/transcripts.py [share]     share of the 300 transcripts (120 MB) to generate; 1 for all
 """
 
 import json
@@ -32,7 +32,7 @@ from ralph.search import index
 from ralph.storage import files
 
 COUNT, BYTES = 300, 120_000_000
-"""Transcripts, and bytes of all together."""
+"""Number of transcripts, and their total size in bytes."""
 AT_MOST = {"time": 2.0, "state": 0.15, "again": 0.05}
 _START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 SECRETS = (
@@ -44,7 +44,7 @@ SECRETS = (
 
 
 def make(folder: Path, project: Path, share: float = 1.0) -> int:
-    """Write the transcripts of a project below Claude Code's folder; return their bytes."""
+    """Write the transcripts of a project to Claude Code's folder; return their size in bytes."""
     words, total = Words(7), 0
     folder.mkdir(parents=True)
     for number in range(max(1, round(COUNT * share))):
@@ -60,14 +60,14 @@ def make(folder: Path, project: Path, share: float = 1.0) -> int:
 
 
 class _Session:
-    """One made session."""
+    """A generated session."""
 
     def __init__(self, words: Words, name: str, project: Path, start: datetime) -> None:
         self._words, self._name, self._project, self._at = words, name, project, start
         self._parent: str | None = None
 
     def lines(self, size: int, secret: str) -> list[str]:
-        """Return lines of so many bytes in all, with a secret in a command, an output and a prompt."""
+        """Return lines with this total number of bytes, with a secret in a command, an output and a prompt."""
         lines = [
             self._line(
                 "attachment",
@@ -191,7 +191,7 @@ class _Session:
 
 
 def measure(share: float) -> dict[str, float]:
-    """Import made transcripts twice in processes of their own, and compare with what cannot be avoided."""
+    """Import generated transcripts twice in separate processes, and compare with the unavoidable work."""
     with tempfile.TemporaryDirectory() as place:
         home, project = Path(place, "home"), Path(place, "project")
         for folder in (home, project / ".ralph"):
@@ -246,7 +246,7 @@ def _has_secret(path: Path) -> bool:
 
 
 def main() -> int:
-    """Print the figures; 1 when a bar is missed."""
+    """Print the figures; return 1 if a limit is exceeded."""
     result = measure(float(sys.argv[1]) if len(sys.argv) > 1 else 0.1)
     print(json.dumps({name: round(value, 3) for name, value in result.items()}, indent=2))
     return int(

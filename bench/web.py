@@ -1,8 +1,8 @@
-"""How long the pages' search takes as somebody types, beside the library's search and an empty request.
+"""Measure search as you type in the pages, compared with the library's search and an empty request.
 
-A project of ten thousand memories; a server of our own on loopback, in this process; words that are typed letter by
-letter. For each letter three things are done in turns: the library's search, a request to a route that does nothing,
-and the request that the page makes. What counts is the sum over a word: the page's, against the other two together.
+The project has ten thousand memories, the server runs in this process on loopback, and words are typed letter by
+letter. For each letter, three things are timed: the library's search, a request to a route that does nothing, and the
+page's request. The measure is the sum over a word: the page's, relative to the other two together.
 """
 
 import http.client
@@ -29,15 +29,15 @@ from ralph.web import server as site
 
 COUNT, ROUNDS, AT_MOST = 10_000, 5, 1.5
 PAGE = 50
-"""Rows that the explorer asks for at once (`parts/list.js`)."""
+"""Rows that the explorer requests at a time (`parts/virtual_list.js`)."""
 TYPED = ("scheduler", "schema retries", "worker_41", "migration blocks deploy", "token")
-_TOKEN = "bench"  # of a server that lives as long as this measurement
+_TOKEN = "bench"  # for a server that runs only during this measurement
 _EMPTY = "/api/empty"
 
 
 @contextmanager
 def served(root: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
-    """A connection to a server of the project, and the headers that let one in."""
+    """A connection to a server of the project, and the headers that grant access."""
     listening = bind_socket(0)
     port = listening.getsockname()[1]
     app = site.build_app(root, port=port, token=_TOKEN)
@@ -65,7 +65,7 @@ async def _nothing(_: Request) -> Response:
 
 
 def asked(connection: http.client.HTTPConnection, headers: dict[str, str], path: str) -> bytes:
-    """The body of an answer; it must be a good one."""
+    """Return the body of a response, which must be successful."""
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     body = answer.read()
@@ -75,7 +75,7 @@ def asked(connection: http.client.HTTPConnection, headers: dict[str, str], path:
 
 
 def run(rounds: int = ROUNDS) -> list[str]:
-    """The table and the promise."""
+    """Return the table and the limit."""
     ratios: list[float] = []
     sums = {"library": 0.0, "empty request": 0.0, "page": 0.0}
     with tempfile.TemporaryDirectory() as folder:

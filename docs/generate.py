@@ -1,7 +1,7 @@
-"""Writes the generated pages: docs/cli.md, docs/json.md, the keys of docs/config.md, the tables of
-docs/loop.md and docs/clients.md.
+"""Write the generated pages.
 
-Run by `make docs`; `tests/test_docs.py` fails when a page and the program disagree.
+They are docs/cli.md, docs/json.md, the keys of docs/config.md, and the tables of docs/loop.md and
+docs/clients.md. `make docs` runs this; `tests/test_docs.py` fails if a page and the program disagree.
 """
 
 import inspect
@@ -36,8 +36,8 @@ INTRO = """\
 
 Generated from the program by `make docs`; `ralph COMMAND --help` prints the same.
 
-Exit codes: 0 done, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing has
-`--format json`, valid also when it is empty. Notes and warnings go to standard error.
+Exit codes: 0 success, 1 failed or not found, 2 wrong usage, 130 interrupted. Every listing supports
+`--format json`, which is valid JSON even if the listing is empty. Notes and warnings go to standard error.
 """
 
 
@@ -45,8 +45,8 @@ JSON_INTRO = """\
 # JSON
 
 Generated from `src/ralph/recall/json_shapes.py` by `make docs`. The command line (`--format json`), MCP and the pages use
-these names. A listing is an array, a single thing an object; both are valid when there is nothing. A search hit is a
-record with `family`, `score`, `why`, `tokens` and `excerpt`, which is what the chosen layer shows.
+these names. A listing is an array and a single item an object; both are valid JSON even if there is nothing. A search hit
+is a record with `family`, `score`, `why`, `tokens` and `excerpt`, the text that the chosen layer shows.
 """
 
 
@@ -65,7 +65,7 @@ def _limit(key: ConfigKey) -> str:
 
 
 def keys_table() -> str:
-    """The table of every key, for docs/config.md."""
+    """Return the table of all keys, for docs/config.md."""
     rows = ["| key | value | default | variable | what it does |", "|---|---|---|---|---|"]
     for key in KEYS:
         default = f"`{_default(key)}`" if _default(key) and not key.ignored else "-"
@@ -77,7 +77,7 @@ def keys_table() -> str:
 def commands(
     command: click.Command, path: tuple[str, ...] = ("ralph",)
 ) -> Iterator[tuple[str, click.Command]]:
-    """Every command and group, parents first."""
+    """Yield every command and group, parents first."""
     yield " ".join(path), command
     if isinstance(command, click.Group):
         with click.Context(command, info_name=path[-1]) as ctx:
@@ -88,7 +88,7 @@ def commands(
 
 
 def help_text(name: str, command: click.Command) -> str:
-    """What `--help` prints, at a fixed width."""
+    """Return what `--help` prints, at a fixed width."""
     names = ["-h", "--help"]
     with click.Context(
         command, info_name=name, max_content_width=100, terminal_width=100, help_option_names=names
@@ -97,7 +97,7 @@ def help_text(name: str, command: click.Command) -> str:
 
 
 def cli_page() -> str:
-    """The whole page docs/cli.md."""
+    """Return the page docs/cli.md."""
     parts = [INTRO]
     for name, command in commands(cli):
         parts.append(
@@ -107,13 +107,13 @@ def cli_page() -> str:
 
 
 def config_page(text: str) -> str:
-    """docs/config.md with its table of keys written anew."""
+    """Return docs/config.md with its table of keys updated."""
     pattern = re.compile(r"(<!-- generated: keys -->\n).*?(\n<!-- end -->)", re.DOTALL)
     return pattern.sub(lambda match: match[1] + keys_table().strip("\n") + match[2], text)
 
 
 def loop_page(text: str) -> str:
-    """docs/loop.md with its table of exit codes written anew."""
+    """Return docs/loop.md with its table of exit codes updated."""
     rows = ["| exit code | reason | meaning |", "|---|---|---|"]
     rows += [f"| {reason.code} | `{reason.value}` | {reason.meaning} |" for reason in EndReason]
     table = "\n".join(rows)
@@ -122,7 +122,7 @@ def loop_page(text: str) -> str:
 
 
 def clients_page(text: str) -> str:
-    """docs/clients.md with its table written anew."""
+    """Return docs/clients.md with its table updated."""
     heads = [
         "client",
         "name",
@@ -145,7 +145,7 @@ def clients_page(text: str) -> str:
 
 
 def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
-    """One example of each noun: its name, the function of json_shapes, and what the function returns for it."""
+    """Yield one example of each noun: its name, its function in json_shapes, and the function's result."""
     edge = Edge(
         "mem-1705751400-a3f8", Relation.AFFECTS, "file:src/db.ts", "2026-01-20", explicit=True
     )
@@ -192,7 +192,7 @@ def json_examples() -> Iterator[tuple[str, Callable[..., object], object]]:
 
 
 def json_page() -> str:
-    """The whole page docs/json.md."""
+    """Return the page docs/json.md."""
     parts = [JSON_INTRO]
     for noun, function, example in json_examples():
         text = json.dumps(example, indent=2, ensure_ascii=False)
@@ -207,7 +207,7 @@ PAGES = {
     "loop.md": loop_page,
     "clients.md": clients_page,
 }
-"""Every page that is generated, or holds something that is."""
+"""Every page that is generated, in whole or in part."""
 
 
 def main() -> None:

@@ -404,11 +404,11 @@ def test_the_skill_costs_at_most_250_tokens(has_tools: bool) -> None:
 def test_the_skill_has_the_four_points_of_the_specification(has_tools: bool) -> None:
     text = brief.skill_text(has_tools=has_tools)
     assert all(f"`{kind.value}`" in text for kind in MemoryKind)  # how memories are structured
-    assert "Add what will come back" in text  # when to create one
+    assert "Add what will recur" in text  # when to create one
     assert ("`memory_search`" if has_tools else "`ralph memory search ") in text  # how to search
     assert "under 300 characters: say why" in text  # how to write one
     for refused in ("expected failures", "progress", "AGENTS.md", "secrets"):
-        assert refused in text.partition("- Not: ")[2]
+        assert refused in text.partition("- Do not add: ")[2]
 
 
 @for_each(

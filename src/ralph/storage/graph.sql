@@ -1,11 +1,11 @@
--- The graph over the index: everything here is derived from its rows, source by source, and can be deleted.
--- A node without an origin is only spoken of; it goes with the last edge that names it. An end of an edge that
--- came as words (an id or a title) is looked up anew whenever records come or go.
+-- The graph over the index. Everything here is derived from the index's rows, source by source, and can be deleted.
+-- A node without an origin is only mentioned; it is removed with the last edge that names it. An edge's end that was
+-- given as words (an id or a title) is looked up again whenever records are added or removed.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
-    stamp TEXT NOT NULL                 -- of what the index has read of it
+    stamp TEXT NOT NULL                 -- of the part that the index has read
 );
 
 CREATE TABLE nodes (
@@ -13,14 +13,14 @@ CREATE TABLE nodes (
     id TEXT NOT NULL UNIQUE,
     type TEXT NOT NULL,
     name TEXT NOT NULL,
-    title TEXT NOT NULL DEFAULT '',     -- by which links may call it, folded
+    title TEXT NOT NULL DEFAULT '',     -- folded, for links that name it by title
     recorded TEXT NOT NULL DEFAULT '',
     valid_from TEXT NOT NULL DEFAULT '',
     valid_until TEXT NOT NULL DEFAULT '',
     since TEXT NOT NULL DEFAULT '',
-    replaced TEXT,                      -- since when it is superseded
+    replaced TEXT,                      -- when it was superseded
     retired INTEGER NOT NULL DEFAULT 0,
-    task TEXT NOT NULL DEFAULT '',      -- whose own it is
+    task TEXT NOT NULL DEFAULT '',      -- the task that it belongs to
     origin INTEGER REFERENCES sources(key)
 );
 
@@ -38,7 +38,7 @@ CREATE TABLE edges (
 );
 
 CREATE INDEX nodes_by_origin ON nodes(origin);
--- A walk reads thousands of edges: all that it asks for is in these two.
+-- A walk reads thousands of edges; these two indexes cover everything that it reads.
 CREATE INDEX edges_by_source ON edges(source, target, relation, recorded, valid_from, valid_until, explicit);
 CREATE INDEX edges_by_target ON edges(target, source, relation, recorded, valid_from, valid_until, explicit);
 CREATE INDEX edges_by_origin ON edges(origin);

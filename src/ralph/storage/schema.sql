@@ -1,9 +1,9 @@
--- The index over the files. Everything here is derived: delete the database and the next command
--- makes it again. Records of all families share one space of keys (key % 3 tells the family), so
--- that one full-text index serves them all and their scores can be compared. The full-text index
--- keeps no copy of the text: what is deleted from it is computed again from the row. `title`, `tags`
--- and `files` are columns of every family, so that ranking decodes nothing; `metadata` holds only what
--- no column holds, and is empty for most rows. Lists are JSON arrays, and '' when they are empty.
+-- The index over the files. Everything here is derived: if you delete the database, the next command
+-- rebuilds it. Records of all families share one key space (key % 3 identifies the family), so that
+-- one full-text index covers them all and their scores are comparable. The full-text index keeps no
+-- copy of the text: terms to delete are computed again from the row. Every family has the columns
+-- `title`, `tags` and `files`, so that ranking decodes nothing; `metadata` contains only what has no
+-- column, and is empty for most rows. Lists are JSON arrays, or '' if they are empty.
 
 CREATE TABLE sources (
     key INTEGER PRIMARY KEY,
@@ -12,18 +12,18 @@ CREATE TABLE sources (
     mtime_ns INTEGER NOT NULL,
     size INTEGER NOT NULL,
     inode INTEGER NOT NULL,
-    digest TEXT NOT NULL,           -- of what was read of it
-    offset INTEGER NOT NULL,        -- how far a log was read, in bytes
-    lines INTEGER NOT NULL,         -- and in lines
-    in_own_turn INTEGER NOT NULL DEFAULT 0, -- whether the log was in a turn that only called Ralph
-    problems INTEGER NOT NULL DEFAULT 0,    -- of its lines, as `ralph doctor` reports them
+    digest TEXT NOT NULL,           -- of the part that was read
+    offset INTEGER NOT NULL,        -- bytes of a log that were read
+    lines INTEGER NOT NULL,         -- lines of a log that were read
+    in_own_turn INTEGER NOT NULL DEFAULT 0, -- whether the log ended in a turn that only called Ralph
+    problems INTEGER NOT NULL DEFAULT 0,    -- in its lines, as `ralph doctor` reports them
     events INTEGER NOT NULL DEFAULT 0,      -- lines of a log that hooks wrote
-    hosts TEXT NOT NULL DEFAULT ''          -- and of which agents, separated by spaces
+    hosts TEXT NOT NULL DEFAULT ''          -- the agents of these lines, separated by spaces
 );
 
 CREATE TABLE records (              -- memories: key % 3 = 0
     key INTEGER PRIMARY KEY,
-    id TEXT NOT NULL,               -- a file may have two entries with one id
+    id TEXT NOT NULL,               -- not unique: a file may have two entries with the same id
     source INTEGER NOT NULL REFERENCES sources(key),
     line INTEGER NOT NULL,
     kind TEXT NOT NULL,
@@ -32,9 +32,9 @@ CREATE TABLE records (              -- memories: key % 3 = 0
     tags TEXT NOT NULL,
     files TEXT NOT NULL,
     status TEXT NOT NULL,
-    scope TEXT NOT NULL,            -- '': the usual one of the family
-    created_at TEXT NOT NULL,       -- when it was added, to the microsecond where its entry has that
-    dated TEXT NOT NULL,            -- and as its file has it
+    scope TEXT NOT NULL,            -- '' means the default of the family
+    created_at TEXT NOT NULL,       -- when it was added, to the microsecond if its entry has that
+    dated TEXT NOT NULL,            -- the date as written in its file
     metadata TEXT NOT NULL,         -- a JSON object, or ''
     digest BLOB NOT NULL            -- of title and text
 );
@@ -53,7 +53,7 @@ CREATE TABLE sessions (
     host TEXT,
     summary TEXT,
     tags TEXT,
-    messages TEXT,                  -- a JSON array of objects: role, id, how the text begins
+    messages TEXT,                  -- a JSON array of objects: role, id, beginning of the text
     created_at TEXT,
     updated_at TEXT
 );
@@ -64,7 +64,7 @@ CREATE TABLE observations (         -- key % 3 = 1
     source INTEGER NOT NULL REFERENCES sources(key),
     line INTEGER NOT NULL,
     session_id TEXT NOT NULL,
-    seq INTEGER NOT NULL,           -- its place within the session
+    seq INTEGER NOT NULL,           -- its position in the session
     type TEXT NOT NULL CHECK (type IN ('tool_use', 'error', 'success', 'note')),
     title TEXT NOT NULL,
     content TEXT NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE loop_runs (
     iterations INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'success', 'failed', 'stopped')),
     reason TEXT,
-    context_snapshots TEXT,         -- a JSON array of the prompts' files, below the state folder
+    context_snapshots TEXT,         -- a JSON array of prompt files, relative to the state folder
     started_at TEXT,
     ended_at TEXT
 );
@@ -131,14 +131,14 @@ CREATE TABLE tasks (
     updated_at TEXT
 );
 
--- Totals beside the rows: a page of a large project counts nothing.
+-- Precomputed totals, so that a page of a large project does not have to count rows.
 CREATE TABLE facets (
     family TEXT NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL, status TEXT NOT NULL, day TEXT NOT NULL,
     number INTEGER NOT NULL,
     PRIMARY KEY (family, kind, tags, status, day)
 ) WITHOUT ROWID;
 
-CREATE TABLE session_list (         -- every session that a line of its own or an observation names
+CREATE TABLE session_list (         -- every session named by a session line or an observation
     id TEXT PRIMARY KEY,
     started_at TEXT NOT NULL DEFAULT '',
     first TEXT NOT NULL DEFAULT '',     -- time of an observation
@@ -154,7 +154,7 @@ CREATE INDEX journal_by_id ON journal(record_id);
 CREATE INDEX records_by_time ON records(created_at, source);
 CREATE INDEX journal_by_time ON journal(created_at, source);
 CREATE INDEX records_by_source ON records(source);
--- Few records state that they take the place of another one, and a hook has no time to look through all of them.
+-- Few records supersede another one, and a hook has no time to scan all of them.
 CREATE INDEX records_superseding ON records(id) WHERE instr(metadata, '"supersede') > 0;
 CREATE INDEX observations_by_source ON observations(source);
 CREATE INDEX observations_by_session ON observations(session_id, seq);
@@ -163,12 +163,13 @@ CREATE INDEX journal_by_source ON journal(source);
 CREATE INDEX journal_by_run ON journal(run_id, iteration);
 
 CREATE VIRTUAL TABLE search USING fts5(
-    text, title, tags, files,          -- the largest first: that is smaller by a tenth
-    content = '', tokenize = 'ascii'   -- terms come folded and separated by spaces
+    text, title, tags, files,          -- the largest column first: the index is a tenth smaller
+    content = '', tokenize = 'ascii'   -- terms are already folded and separated by spaces
 );
 CREATE VIRTUAL TABLE search_terms USING fts5vocab(search, 'row');
 
--- For people with sqlite3: Ralph itself reads only `search`. The larger one knows no phrases, which more than halves it.
+-- For people who use sqlite3: Ralph itself reads only `search`. The larger table does not support phrases, which reduces
+-- its size by more than half.
 CREATE VIRTUAL TABLE observations_fts USING fts5(
     content, content = 'observations', content_rowid = 'key', columnsize = 0, detail = none
 );

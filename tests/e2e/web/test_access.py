@@ -240,8 +240,8 @@ def test_a_page_is_for_everybody_and_for_the_keyboard_alone(
 def test_the_first_stop_skips_to_the_content(reader: OpenReader) -> None:
     page = loaded(reader(), "/tasks")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_in_viewport()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("Tab")

@@ -159,7 +159,7 @@ def test_a_memory_is_promoted_to_where_every_agent_reads_it(
     change = at(window, shop, "vat")
     change.page.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name=to).check()
-    change.dialog.get_by_label("Text to use instead").fill(
+    change.dialog.get_by_label("Replacement text").fill(
         "VAT is computed per line, never per invoice."
     )
     wanted = change.see()
@@ -221,7 +221,7 @@ def test_an_insight_is_accepted_and_rejected_and_promoted(window: Reader, shop: 
         expect(listed).to_have_count(waiting)
     card.get_by_role("button", name="Promote").click()
     change.dialog.get_by_role("radio", name="Memory").check()
-    change.dialog.get_by_label("Text to use instead").fill(
+    change.dialog.get_by_label("Replacement text").fill(
         "What the task has taught us, in a sentence of our own."
     )
     change.see()
@@ -445,7 +445,7 @@ def test_typed_text_outlives_a_change_of_the_record_by_somebody_else(
     text = change.dialog.get_by_label("Text")
     text.fill("Half a sentence that I am still")
     path.write_bytes(original.replace(b"VAT is computed per line", b"VAT is reckoned per line"))
-    expect(change.dialog).to_contain_text("It was changed in its file since you opened this")
+    expect(change.dialog).to_contain_text("changed in its file after you opened this")
     expect(text).to_have_value("Half a sentence that I am still")
     expect(text).to_be_focused()
     wanted = change.see()

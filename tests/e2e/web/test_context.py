@@ -65,7 +65,7 @@ def test_the_exact_text_and_the_address_belong_to_the_prompt(
     reasons = page.locator(".left")
     expect(reasons).to_have_count(len({each["why"] for each in told}))
     expect(reasons.locator("a")).to_have_count(len(told))
-    page.get_by_text(f"Exactly what the agent would read ({answer['tokens']:,} tokens)").click()
+    page.get_by_text(f"Full text for the agent ({answer['tokens']:,} tokens)").click()
     assert page.locator(".exact pre").inner_text().strip() == answer["text"].strip()
     page.reload()
     preview(page, answer)

@@ -162,7 +162,7 @@ def test_a_server_that_fails_is_a_sentence_and_can_be_asked_again(window: Reader
     page = window.go("/memory")
     page.route("**/api/records?*q=redis*", lambda route: route.abort())
     search(page).fill("redis")
-    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not respond")
     page.unroute_all()
     page.get_by_role("button", name="Try again").click()
     expect(said(page)).to_contain_text("for “redis”")
@@ -443,7 +443,7 @@ def test_tab_reaches_search_facets_and_list_and_each_shows_the_focus(window: Rea
     page = window.go("/memory?q=checkout")
     expect(hits(page).first).to_be_visible()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     reached: list[str] = []

@@ -71,7 +71,7 @@ class TestThePicture:
         page = loaded(reader(), "/graph?all=1")
         picture = holds(page, len(told["nodes"]), len(told["edges"]))
         counts = f"{len(told['nodes'])} nodes and {len(told['edges'])} edges"
-        said = f"Graph of {counts}. The tabs Nodes and Edges have the same as lists."
+        said = f"Graph of {counts}. The tabs Nodes and Edges list the same."
         expect(picture).to_have_attribute("aria-label", said)
         kinds = page.locator(".legend .switch")
         expect(kinds).to_have_count(len({each["type"] for each in told["nodes"]}))
@@ -156,13 +156,13 @@ class TestThePicture:
         keep(page, "graph-path")
         find(page, "To", "feature flags")
         expect(
-            page.get_by_text("No path leads from one to the other at this time.")
+            page.get_by_text("There is no path between these nodes at this time.")
         ).to_be_visible()
 
     def test_nearer_farther_and_all_move_the_picture(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/graph?all=1")
         canvas = page.locator(".force canvas").first
-        for name in ("Nearer", "Farther", "Farther", "All"):
+        for name in ("Zoom in", "Zoom out", "Zoom out", "All"):
             painted(page)
             before = canvas.evaluate("canvas => canvas.toDataURL()")
             page.get_by_role("button", name=name).click()
@@ -202,7 +202,7 @@ class TestOneNode:
 
     def test_a_record_leads_to_its_place_in_the_graph(self, reader: OpenReader, shop: Shop) -> None:
         page = loaded(reader(), f"/memory/{shop.memory(KEYS)}")
-        page.get_by_role("link", name="In the graph").click()
+        page.get_by_role("link", name="Show in the graph").click()
         expect(page.locator(".node-panel")).to_have_attribute("data-node", shop.memory(KEYS))
 
     def test_a_session_is_called_by_what_was_asked_and_a_long_name_is_seen_to_be_cut(

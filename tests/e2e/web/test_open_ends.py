@@ -66,7 +66,7 @@ class TestStanding:
         hit(page, "is read from JWT_KEY").locator(".hit-title").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("JWT_KEY")
         notice = page.locator("main > .past-notice, main .past-notice").first
-        expect(notice).to_contain_text("Agents get that one instead.")
+        expect(notice).to_contain_text("Agents receive that memory instead.")
         notice.get_by_role("link").click()
         expect(page.get_by_role("heading", level=1)).to_contain_text("comes from keys.current()")
         expect(page.locator(".past-notice")).to_have_count(0)

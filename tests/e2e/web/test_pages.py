@@ -104,7 +104,7 @@ class TestTheWayAbout:
     def test_an_address_that_is_none_says_so_and_leads_back(self, reader: OpenReader) -> None:
         page = loaded(reader(), "/no/such/page")
         expect(page.get_by_role("heading", level=1)).to_have_text("Page not found")
-        page.get_by_role("link", name="To the dashboard").click()
+        page.get_by_role("link", name="Go to the dashboard").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
 
 
@@ -149,7 +149,7 @@ class TestTheDashboard:
         expect(page.locator(".board-top h2")).to_have_text(
             ["This week", "Needs your review", "Running now"]
         )
-        words = f"Ralph reminded your agents of {week['injected']} things in {week['sessions']} sessions. "
+        words = f"Ralph gave your agents {week['injected']} memories in {week['sessions']} sessions. "
         expect(page.locator(".week-words")).to_contain_text(
             f"{words}{week['referenced']} were used."
         )
@@ -204,7 +204,7 @@ class TestTasks:
         page = loaded(reader(), "/tasks")
         page.get_by_text("Checkout in one page").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Checkout in one page")
-        expect(page.get_by_text("1 of 3 pass")).to_be_visible()
+        expect(page.get_by_text("1 of 3 passed")).to_be_visible()
         for words in (
             "Pay with a saved card",
             "Works without JavaScript",
@@ -307,7 +307,7 @@ class TestErrors:
         try:
             expect(page.locator(".line")).to_have_text("Not connected")
             page.get_by_label("Search tasks").fill("invoice")
-            expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+            expect(page.get_by_role("alert")).to_contain_text("The server does not respond.")
             expect(page.get_by_role("alert")).to_contain_text("ralph web")
         finally:
             window.close()

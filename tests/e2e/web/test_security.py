@@ -379,7 +379,7 @@ def test_a_hostile_session_is_text(window: Reader, planted: Planted) -> None:
 
 def test_hostile_labels_are_text_in_the_graph(window: Reader, planted: Planted) -> None:
     page = window.go(f"/memory/{planted.memory}")
-    page.get_by_role("link", name="In the graph").click()
+    page.get_by_role("link", name="Show in the graph").click()
     expect(page.get_by_role("heading", name="Graph", level=1)).to_be_visible()
     shown(page, hostile.IMAGE, hostile.FILE, hostile.TAG)
     keep(page, "hostile-graph")

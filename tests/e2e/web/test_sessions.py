@@ -31,7 +31,7 @@ class TestSessions:
         page.get_by_label("Search sessions").fill("VAT")
         expect(page.get_by_role("row")).to_have_count(1)
         page.get_by_label("Search sessions").fill("")
-        page.get_by_label("About the task").select_option(label="Checkout in one page")
+        page.get_by_label("Task", exact=True).select_option(label="Checkout in one page")
         expect(page.get_by_role("row")).to_have_count(2)
         expect(page.get_by_text("2 sessions")).to_be_visible()
 
@@ -157,7 +157,7 @@ class TestRuns:
         outcomes = [each.get_attribute("data-outcome") for each in page.locator(".iteration").all()]
         assert outcomes == ["done", "retried", "blocked"]
         last, second = page.locator("#iteration-3"), page.locator("#iteration-2")
-        expect(last).to_contain_text("2 of 2 checks pass")
+        expect(last).to_contain_text("2 of 2 checks passed")
         expect(second.locator(".checks pre")).to_have_text("ended with 1 instead of 0")
         second.get_by_text("1 file changed").click()
         expect(second.locator(".files")).to_have_text("src/cart/total.ts")

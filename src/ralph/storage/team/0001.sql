@@ -1,5 +1,5 @@
--- What a team shares. Nobody but the owner has rights on a table: members call the functions below, which run with the
--- owner's rights, look up by `session_user` what the caller may see, and have a fixed search path.
+-- What a team shares. Only the owner has rights on tables. Members call the functions below, which run with the owner's
+-- rights, look up what the caller may see by `session_user`, and have a fixed search path.
 
 CREATE SCHEMA ralph_team;
 REVOKE ALL ON SCHEMA ralph_team FROM PUBLIC;
@@ -37,15 +37,15 @@ CREATE TABLE sources (                      -- a file of one machine
     machine text NOT NULL,
     path text NOT NULL,
     format text NOT NULL,
-    rules text NOT NULL,                    -- digest of the settings by which it was cleaned
-    digest text NOT NULL,                   -- of what was read of the file
+    rules text NOT NULL,                    -- digest of the privacy settings that were applied
+    digest text NOT NULL,                   -- of the part of the file that was read
     size bigint NOT NULL,
     lines integer NOT NULL,
     branch text NOT NULL,
     commit text NOT NULL,
     committed_at text NOT NULL,
     is_default boolean NOT NULL,            -- whether the branch is the repository's default branch
-    generation uuid NOT NULL DEFAULT gen_random_uuid(),     -- another one whenever a row went
+    generation uuid NOT NULL DEFAULT gen_random_uuid(),     -- changes whenever a row is removed
     records integer NOT NULL DEFAULT 0,
     last bigint NOT NULL DEFAULT 0,         -- the highest key of its rows
     pushed_at timestamptz NOT NULL DEFAULT now(),
@@ -59,16 +59,16 @@ CREATE TABLE records (
     source bigint NOT NULL,
     project integer NOT NULL,
     length integer NOT NULL,                -- terms of all columns
-    seq integer NOT NULL,                   -- place within the session
+    seq integer NOT NULL,                   -- position in the session
     family smallint NOT NULL,               -- 0 memory, 1 observation, 2 journal
     id text NOT NULL,
     session text NOT NULL,
     body text NOT NULL,                     -- a line of the log format
-    columns text NOT NULL,                  -- terms of text, title, tags and files, a line each, two blanks between terms
+    columns text NOT NULL,                  -- terms of text, title, tags and files, one line each, two spaces between terms
     terms text[] NOT NULL                   -- project, '/', level of the term's weight in this row (0 to f), term
 ) PARTITION BY LIST (project);
 CREATE TABLE records_rest PARTITION OF records DEFAULT;
--- The project comes last: without statistics a planner would read all rows of a project by it.
+-- The project comes last: without statistics, the planner would use it to read all rows of a project.
 CREATE UNIQUE INDEX records_key ON records (key, project);
 CREATE INDEX records_source ON records (source, key);
 CREATE INDEX records_id ON records (id, project);
@@ -100,7 +100,8 @@ CREATE TABLE vocabulary (
     PRIMARY KEY (project, term)
 ) WITH (fillfactor = 80);
 
--- From the caller's own projects to the name, whatever the planner likes: what is read would tell which names exist.
+-- Always look up the name among the caller's own projects, whatever the planner prefers: other reads would reveal which
+-- names exist.
 CREATE FUNCTION member_of(p_project text, p_write boolean) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE number integer;
@@ -137,7 +138,7 @@ CREATE FUNCTION drop_rows(p_project integer, p_keys bigint[]) RETURNS void LANGU
     FROM (SELECT count(*) AS number, coalesce(sum(length), 0) AS tokens FROM gone) g WHERE p.id = p_project;
 $$;
 
--- Whether a client can have made this row; `columns` has a line for each of text, title, tags and files.
+-- Whether a client can have created this row; `columns` has one line each for text, title, tags and files.
 CREATE FUNCTION is_row(
     family smallint, id text, session text, seq integer, body text, columns text, terms text, length integer
 ) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
@@ -272,7 +273,7 @@ BEGIN
     RETURN QUERY SELECT id FROM tombstones WHERE project = pid;
 END $$;
 
--- By the sources of the project: what is read of another one's would tell how many rows it has.
+-- Read by the project's sources: reading those of another project would reveal how many rows it has.
 CREATE FUNCTION rows_of(p_project text, p_sources bigint[], p_after bigint[])
 RETURNS TABLE (source bigint, key bigint, id text, body text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off AS $$
@@ -339,13 +340,13 @@ BEGIN
         WHERE project = pid AND strpos(term, p_part) > 0 ORDER BY term LIMIT p_most;
 END $$;
 
--- A function of its own, since a planner that joins the terms with the rows reads all rows for many terms.
+-- A separate function, since a planner that joins terms with rows reads all rows if there are many terms.
 CREATE FUNCTION keys_with_term(p_term text) RETURNS SETOF bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY SELECT key FROM records WHERE terms @> ARRAY[p_term];
 END $$;
 
--- The rows whose terms weigh most, by the levels in the index; how much each really weighs is computed by the caller.
+-- The rows with the highest weights, by the levels in the index; the caller computes the exact weights.
 CREATE FUNCTION candidates(p_project text, p_terms text[], p_weights float8[], p_most integer)
 RETURNS TABLE (key bigint, family smallint, length integer, columns text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = ralph_team, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -402,7 +403,7 @@ CREATE FUNCTION add_member(p_project text, p_role name, p_write boolean DEFAULT 
         ON CONFLICT (role, project) DO UPDATE SET may_write = excluded.may_write;
 $$;
 
--- A planner's statistics would tell words, names and numbers to everybody who can print a plan, without any right.
+-- Planner statistics would reveal words, names and numbers to everybody who can print a plan, without any rights.
 CREATE FUNCTION hide_statistics() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE each record;
 BEGIN

@@ -1,5 +1,5 @@
--- What is wrong with the schema: rights, functions without a fixed path, wrong counts, statistics. Bodies are compared by
--- the caller, with those of the schema's file.
+-- Problems of the schema: rights, functions without a fixed search path, wrong counts, statistics. The caller compares
+-- function bodies with those in the schema file.
 WITH owner AS (SELECT nspowner AS id FROM pg_namespace WHERE nspname = 'ralph_team'),
 tables AS (SELECT * FROM pg_class WHERE relnamespace = 'ralph_team'::regnamespace),
 functions AS (SELECT * FROM pg_proc WHERE pronamespace = 'ralph_team'::regnamespace),

@@ -47,16 +47,16 @@ function Current() {
   if (!page) {
     return html`<${PageHead} title="Page not found" />
       <${Empty} title="There is no page at this address" text=${path}
-        action=${html`<a class="button" href="/" data-link>To the dashboard</a>`} />`;
+        action=${html`<a class="button" href="/" data-link>Go to the dashboard</a>`} />`;
   }
   if (broken) {
-    const error = { message: "This page could not be drawn.", hint: `${broken.message}. Please report it.` };
+    const error = { message: "This page could not be displayed.", hint: `${broken.message}. Please report this.` };
     const again = () => (mend(), setTurn(turn + 1));
     return html`<${PageHead} title="Something went wrong" /><${Failure} error=${error} retry=${again} />`;
   }
   if (state.page === page && state.error) {
     const hint = "The server may have been stopped or replaced by another version. Start it with `ralph web`";
-    const error = { message: `The file of this page (pages/${page}.js) could not be loaded.`, hint };
+    const error = { message: `This page's file (pages/${page}.js) could not be loaded.`, hint };
     return html`<${PageHead} title="This page did not load" />
       <${Failure} error=${error} retry=${() => setTurn(turn + 1)} />`;
   }

@@ -23,7 +23,7 @@ export function Page() {
     ${ids[0] && ids[1]
       ? html`<${Loaded} state=${one} lines=${6}>${(a) => html`<${Loaded} state=${other} lines=${6}>${(b) =>
           html`<${Both} runs=${[a, b]} />`}<//>`}<//>`
-      : html`<${Empty} title="Choose two runs" text="Their totals, outcomes, checks and changed files are then shown side by side." />`}`;
+      : html`<${Empty} title="Choose two runs" text="Compare their totals, outcomes, checks and changed files side by side." />`}`;
 }
 
 function named(run) {
@@ -38,7 +38,7 @@ const TOTALS = [
   ["Iterations", ({ iterations }) => number(iterations.length)],
   ["Time", ({ run }) => seconds(secondsBetween(run.started_at, run.ended_at))],
   ["Cost", ({ run }) => money(run.cost_usd)],
-  ["Tokens of all prompts", ({ run }) => number(run.tokens)],
+  ["Prompt tokens, total", ({ run }) => number(run.tokens)],
   ["Checks passed", ({ iterations }) => passed(iterations.flatMap((each) => each.checks))],
   ["Files changed", ({ iterations }) => number(new Set(iterations.flatMap((each) => each.files)).size)],
 ];
@@ -64,6 +64,6 @@ function One({ one }) {
   return html`<${State} state=${one.outcome} />
     ${one.seconds > 0 && html`<span class="quiet num"> ${seconds(one.seconds)}</span>`}
     ${one.summary && html`<p>${one.summary}</p>`}
-    ${checks && html`<p class="quiet">${checks} checks pass</p>`}
+    ${checks && html`<p class="quiet">${checks} checks passed</p>`}
     ${one.files.length > 0 && html`<p class="quiet">${one.files.join(", ")}</p>`}`;
 }

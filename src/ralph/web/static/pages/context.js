@@ -94,15 +94,15 @@ function Preview({ preview }) {
     <${Section} title="Injected" aside=${html`<span class="quiet num">${number(data.items.length)}</span>`}>
       <${Items} data=${data} chosen=${chosen} /><//>
     ${data.left_out.length > 0 && html`<details class="more-of left-out" open=${!narrow || undefined}>
-          <summary>Left out: ${number(data.left_out.length)}, and why</summary><${LeftOut} items=${data.left_out} /></details>`}
+          <summary>Left out (${number(data.left_out.length)}), by reason</summary><${LeftOut} items=${data.left_out} /></details>`}
     ${data.text && html`<details class="more-of exact">
-          <summary>Exactly what the agent would read (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
+          <summary>Full text for the agent (${number(data.tokens)} tokens)</summary><pre class="code">${data.text}</pre></details>`}
   </div>`;
 }
 
 function Items({ data, chosen }) {
   if (!data.items.length) return html`<${Empty} title="Nothing would be injected"
-      text="No memory matches closely enough. Use a longer prompt, or add a memory." command='ralph memory add "what one should know"'
+      text="No memory is relevant enough. Use a longer prompt, or add a memory." command='ralph memory add "what agents should know"'
       action=${html`<${AddMemory} />`} />`;
   return html`<ol class="items">
       ${data.items.map((item) => html`<li key=${item.id + item.order}

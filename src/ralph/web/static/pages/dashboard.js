@@ -40,7 +40,7 @@ export function Page() {
             <${Ended} runs=${data.runs} />
           </div>
         </div>
-        <p class="quiet small board-foot">For diagnosis: <a href="/hooks" data-link>hook latency</a></p>`}
+        <p class="quiet small board-foot">Diagnostics: <a href="/hooks" data-link>hook latency</a></p>`}
     <//>
   </div>`;
 }
@@ -63,7 +63,7 @@ const WAITING = 3;
 function Week({ week }) {
   return html`<${Section} title="This week" class="week">
     ${week.injected > 0
-      ? html`<p class="week-words">Ralph reminded your agents of <b class="num">${count(week.injected, "thing")}</b>${" "}
+      ? html`<p class="week-words">Ralph gave your agents <b class="num">${count(week.injected, "memory", "memories")}</b>${" "}
             in ${count(week.sessions, "session")}. ${" "}<b class="num">${number(week.referenced)}</b>
             ${week.referenced === 1 ? " was" : " were"} used.</p>
           <p class="quiet small num">${count(week.tokens, "token")}${week.skill_tokens > 0
@@ -80,7 +80,7 @@ function Waiting({ state }) {
       aside=${total > 0 && html`<a href="/review" data-link>Review all ${number(total)}</a>`}>
     ${state.error && state.value === undefined && html`<${Failure} error=${state.error} retry=${state.reload} />`}
     ${total === undefined && !state.error && html`<p class="quiet" role="status">Checking…</p>`}
-    ${total === 0 && html`<p class="quiet">Nothing waits for you.</p>`}
+    ${total === 0 && html`<p class="quiet">Nothing to review.</p>`}
     ${total > 0 && html`<ul class="waiting-list">
       ${state.value.items.map((item) => html`<li key=${item.kind + item.id}><${ReviewKind} kind=${item.kind} />
         <a href=${item.kind === "held" ? "/review" : recordPath(item.id)} data-link>${coded(item.text)}</a></li>`)}</ul>`}
@@ -101,7 +101,7 @@ function Running({ runs }) {
       ${live.length === 0 ? "No loop is running." : live.map((run) => `${run.goal || run.id}: iteration ${current(run)}`).join(". ")}</div>
     ${live.length === 0
       ? html`<${Empty} title="No loop is running"
-          text="A loop gives an agent one prompt after another until the work is done."
+          text="A loop runs an agent repeatedly until the work is done."
           command='ralph loop start "what should be done"' />`
       : html`<ul class="cards">${live.map((run) => html`<li key=${run.id}><${LiveRun} run=${run} /></li>`)}</ul>`}
   <//>`;
@@ -191,11 +191,11 @@ function Tokens({ tokens }) {
           <${Plot} title="Tokens injected and used a day" days=${tokens.days}
             series=${[{ label: "injected", values: tokens.injected, colour: "--plot-1", bars: true },
                 { label: "used", values: tokens.used, colour: "--plot-2" }]} />
-          <h3 class="plot-title">Share of the injected memories that was used</h3>
+          <h3 class="plot-title">Share of injected memories that were used</h3>
           <${Plot} title="Share used" days=${tokens.days} say=${percent} top=${1} height=${132}
             series=${[{ label: "share used", values: tokens.rate, colour: "--plot-2" }]} />`
-      : html`<${Empty} title="Nothing was injected yet"
-          text="Once an agent's hooks ask for context, this shows each day's tokens, and how many of them were used." />`}
+      : html`<${Empty} title="Nothing has been injected yet"
+          text="Once an agent's hooks ask for context, this shows the tokens of each day and the share that was used." />`}
   <//>`;
 }
 
@@ -205,8 +205,8 @@ function Sessions({ sessions }) {
       ? html`<ul class="entries is-narrow">
           ${sessions.slice(0, 6).map((session) =>
             html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
-      : html`<${Empty} title="No session yet"
-          text="A session is one conversation with an agent. It is recorded by the agent's hooks." />`}
+      : html`<${Empty} title="No sessions yet"
+          text="A session is one conversation with an agent, recorded by the agent's hooks." />`}
   <//>`;
 }
 

@@ -58,7 +58,7 @@ function Between({ nodes, all, ends, path, onOpen }) {
   return html`<details class="between" open=${Boolean(ends.a || ends.b) || undefined}><summary>Path between two nodes</summary>
     <div class="toolbar">${end("a", "From")}${end("b", "To")}</div>
     <div role="status">${ends.a && ends.b && html`<${Loaded} state=${path} lines=${1}>${(data) => data.found
-        ? html`<${PathSteps} path=${data} onOpen=${onOpen} />` : html`<p>No path leads from one to the other at this time.</p>`}<//>`}</div>
+        ? html`<${PathSteps} path=${data} onOpen=${onOpen} />` : html`<p>There is no path between these nodes at this time.</p>`}<//>`}</div>
   </details>`;
 }
 
@@ -109,7 +109,7 @@ function GraphView({ data, asked, loading }) {
     { key: "nodes", label: "Nodes", count: seen.nodes.length },
     { key: "edges", label: "Edges", count: seen.edges.length },
   ];
-  const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", asking again" : ""}</span>`;
+  const words = html`<span class="quiet" role="status">${counted(seen, data)}${loading ? ", updating" : ""}</span>`;
   const more = html`<${Filters} asked=${asked} data=${data} />
     <${Legend} counts=${seen.counts} off=${off} />
     <${Between} nodes=${seen.nodes} all=${all} ends=${ends} path=${path} onOpen=${open} />`;
@@ -120,7 +120,7 @@ function GraphView({ data, asked, loading }) {
     </div>
     ${narrow ? html`<details class="between" open=${Boolean(filtered) || undefined}><summary>Filters and paths</summary>${more}</details>` : more}
     <div class="graph-body ${chosen ? "has-panel" : ""}">
-      <${Tabs} label="How the graph is shown" aside=${words} tabs=${tabs} chosen=${view}
+      <${Tabs} label="View of the graph" aside=${words} tabs=${tabs} chosen=${view}
         onChoose=${(key) => setQuery({ view: key === "picture" ? null : key })}>
         ${view === "nodes" && html`<${NodeList} nodes=${seen.nodes} selected=${selected} onOpen=${open} />`}
         ${view === "edges" && html`<${EdgeList} nodes=${seen.nodes} edges=${seen.edges} onOpen=${open} />`}
@@ -137,7 +137,7 @@ function Scope({ around, name }) {
   const all = !around;
   const words = name.length > 40 ? `${name.slice(0, 39)}…` : name;
   const choose = (next) => setQuery({ all: next ? "1" : null, task: null, tag: null });
-  return html`<div class="seg graph-scope" role="group" aria-label="How much of the graph">
+  return html`<div class="seg graph-scope" role="group" aria-label="Part of the graph">
     <button type="button" class="seg-one" aria-pressed=${all ? "false" : "true"} onClick=${() => choose(false)}>
       ${words ? `Around: ${words}` : "Around one memory"}</button>
     <button type="button" class="seg-one" aria-pressed=${all ? "true" : "false"} onClick=${() => choose(true)}>Whole graph</button>
@@ -161,19 +161,19 @@ function counted(seen, data) {
 function Picture({ seen, selected, onOpen, control }) {
   if (!seen.nodes.length) {
     return html`<${Empty} title="No nodes match"
-      text="Nothing was known yet at this time, or the filters leave nothing. Move the slider or remove a filter." />`;
+      text="Nothing was recorded by that time, or the filters exclude everything. Move the slider or remove a filter." />`;
   }
   const counts = `${count(seen.nodes.length, "node")} and ${count(seen.edges.length, "edge")}`;
-  const label = `Graph of ${counts}. The tabs Nodes and Edges have the same as lists.`;
+  const label = `Graph of ${counts}. The tabs Nodes and Edges list the same.`;
   return html`<div class="picture">
     <${Force} nodes=${seen.nodes} edges=${seen.edges} selected=${selected} onOpen=${onOpen} label=${label}
       control=${control} />
-    <div class="picture-tools" role="group" aria-label="The picture">
-      <button type="button" class="button small" onClick=${() => control.current?.nearer()} aria-label="Nearer">+</button>
-      <button type="button" class="button small" onClick=${() => control.current?.farther()} aria-label="Farther">−</button>
+    <div class="picture-tools" role="group" aria-label="Zoom">
+      <button type="button" class="button small" onClick=${() => control.current?.nearer()} aria-label="Zoom in">+</button>
+      <button type="button" class="button small" onClick=${() => control.current?.farther()} aria-label="Zoom out">−</button>
       <button type="button" class="button small" onClick=${() => control.current?.fit()}>All</button>
     </div>
-    <p class="picture-hint quiet">Drag to move, Ctrl and the wheel to come nearer, click a node to open it.</p>
+    <p class="picture-hint quiet">Drag to pan, Ctrl + scroll to zoom, click a node to open it.</p>
   </div>`;
 }
 
@@ -187,7 +187,7 @@ function Legend({ counts, off }) {
     sign: html`<${Shape} kind=${kind} />`,
   });
   return html`<div class="legend">
-    <${Switches} label="Kinds of nodes that are shown" on=${on} options=${kinds.map(option)}
+    <${Switches} label="Node types to show" on=${on} options=${kinds.map(option)}
       onToggle=${(kind) => setQuery({ off: [...toggled(off, kind)] })} />
   </div>`;
 }

@@ -18,7 +18,7 @@ import { PageHead, project } from "../parts/shell.js";
 import { count, sentence } from "../parts/format.js";
 
 const TYPING_DELAY = 80;
-const OTHER_WORDS = "Try fewer or other words. Search by meaning needs the extra 'local'.";
+const OTHER_WORDS = "Try fewer or different words. Search by meaning needs the extra 'local'.";
 const NAMES = ["q", "type", "tag", "status", "age", "task", "sort", "team"];
 const SHOWN = ["records", "insights", "sessions", "runs"];
 const opened = signal(new Set());
@@ -111,7 +111,7 @@ function Sort({ query }) {
   const choose = (value) => setQuery({ sort: value === usual ? null : value });
   return html`<label class="sort"><span class="visually-hidden">Order</span>
     <select value=${query.get("sort") ?? usual} onChange=${(event) => choose(event.target.value)}>
-      ${q && html`<option value="relevance">Best first</option>`}
+      ${q && html`<option value="relevance">Best match first</option>`}
       <option value="newest">Newest first</option>
     </select></label>`;
 }
@@ -125,7 +125,7 @@ function Nothing({ query }) {
   }
   const more = query.has("family") && html`<${Button} onClick=${() => setQuery({ activity: "1" })}>Include activity<//>`;
   return html`<${Empty} title="No results"
-    text=${filters ? "Remove a filter, or search for fewer words." : OTHER_WORDS}
+    text=${filters ? "Remove a filter, or use fewer words." : OTHER_WORDS}
     action=${html`<span class="actions">${more}<${Button} onClick=${() => go("/memory")}>Show all memories<//></span>`} />`;
 }
 
@@ -166,7 +166,7 @@ function Summary() {
 
 function Head({ onOpen }) {
   const state = project.value;
-  return html`<${PageHead} title="Memory" sub=${state && `What agents and people learned in ${state.project}`}
+  return html`<${PageHead} title="Memory" sub=${state && `Learned by agents and people in ${state.project}`}
     actions=${html`<${Button} icon="plus" look="primary" opens=${true} onClick=${() => onOpen("add")}>Add a memory<//>`} />`;
 }
 

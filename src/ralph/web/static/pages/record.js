@@ -72,7 +72,7 @@ function Facts({ data }) {
       <${Fact} name="File">
         ${record.source && html`<span class="file">${record.source}</span>`}
       <//>
-      <${Fact} name="Written"><${Time} at=${written} /><//>
+      <${Fact} name="Created"><${Time} at=${written} /><//>
       <${Fact} name="Changed">${changed && changed !== written && html`<${Time} at=${changed} />`}<//>
       ${["by", "via", "run", "iteration"].map((name) => [name, record[name]])
         .concat(Object.entries(record.origin ?? {}))
@@ -119,7 +119,7 @@ function Injection({ one }) {
   const used = html`<span class="badge good"><${Icon} name="check" />used</span>`;
   return html`<tr>
     <td class="nowrap"><${Time} at=${one.at} /></td>
-    <td><a href=${sessionPath(one.session)} data-link>${one.session_title || "A session that is not recorded"}</a></td>
+    <td><a href=${sessionPath(one.session)} data-link>${one.session_title || "An unrecorded session"}</a></td>
     <td class="wide-only">${one.event}</td>
     <td class="num wide-only">${number(one.tokens)}</td>
     <td>${one.used ? used : html`<span class="quiet">not used</span>`}</td>
@@ -148,7 +148,7 @@ function Injections({ data: { injections, used } }) {
             <tbody>${injections.map((one, at) => html`<${Injection} key=${at} one=${one} />`)}</tbody>
           </table>
         </div>`
-      : html`<p class="quiet">It was not injected yet.</p>`}
+      : html`<p class="quiet">Not injected yet.</p>`}
   </section>`;
 }
 
@@ -165,7 +165,7 @@ function Neighbour({ one: { relation, direction, node }, again }) {
   const words = html`<span class="kind hue-${hueOf(node.type)}" title=${readable(node.type)}>
       <span class="visually-hidden">${readable(node.type)}: </span>
     </span>${node.name || node.id}`;
-  const arrow = direction === "in" ? ["from there", "←"] : ["to there", "→"];
+  const arrow = direction === "in" ? ["incoming", "←"] : ["outgoing", "→"];
   return html`<li>
     ${!again && html`<span class="quiet small"><span role="img" aria-label=${arrow[0]}>${arrow[1]}</span> ${readable(relation)}</span>`}
     ${path ? html`<a href=${path} data-link>${words}</a>` : html`<span class="file">${words}</span>`}
@@ -180,11 +180,11 @@ function Neighbours({ id, links, neighbours }) {
     <div class="card-head">
       <h2>Neighbours</h2>
       ${items?.length > 0 &&
-      html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}&node=${encodeURIComponent(id)}`} data-link>In the graph</a>`}
+      html`<a class="small" href=${`/graph?around=${encodeURIComponent(id)}&node=${encodeURIComponent(id)}`} data-link>Show in the graph</a>`}
     </div>
     ${items?.length
       ? html`<ul class="plain neighbours">${items.map((one, at) => html`<${Neighbour} key=${at} one=${one} again=${same(items[at - 1], one)} />`)}</ul>`
-      : html`<p class="quiet">Nothing is linked to it.</p>`}
+      : html`<p class="quiet">Nothing is linked to this memory.</p>`}
   </section>`;
 }
 
@@ -201,7 +201,7 @@ function Commit({ one, open }) {
 }
 
 function Commits({ data }) {
-  const note = data.note || (data.items.length ? "" : "It is in no commit yet.");
+  const note = data.note || (data.items.length ? "" : "Not committed yet.");
   return html`${note && html`<p class="quiet">${sentence(note)}</p>`}
     <ol class="plain commits">
       ${data.items.map((one, at) => html`<${Commit} key=${at} one=${one} open=${at === 0} />`)}
@@ -218,7 +218,7 @@ function History({ id }) {
     </div>
     ${wanted
       ? html`<${Loaded} state=${state} lines=${4} what="the history">${(data) => html`<${Commits} data=${data} />`}<//>`
-      : html`<p class="quiet">What became of it, from git and the logs, with what each change did.</p>`}
+      : html`<p class="quiet">Its changes in git and the logs, with their diffs.</p>`}
   </section>`;
 }
 
@@ -241,7 +241,7 @@ function Extra({ extra }) {
   const fields = Object.entries(extra ?? {});
   if (!fields.length) return null;
   return html`<details class="card extra">
-    <summary>${count(fields.length, "more field")} of the file</summary>
+    <summary>${count(fields.length, "more field")} in the file</summary>
     <dl class="facts">
       ${fields.map(([name, value]) => html`<${Fact} key=${name} name=${name}>${shown(value)}<//>`)}
     </dl>
@@ -256,8 +256,8 @@ function RecordView({ data }) {
     <${Time} at=${record.updated_at || record.created_at} />`;
   return html`<${PageHead} title=${coded(record.heading || record.id)} name=${titleOf(record)} back=${["/memory", "Memory"]} sub=${sub}
       actions=${html`<${Actions} record=${{ ...record, held: data.held }} actions=${data.actions ?? []} />`} />
-    ${data.held && html`<p class="notice past-notice"><${Icon} name="alert" /><span>Held: it reads like an instruction to an
-      agent, and it is not committed, so no agent gets it. Accept it if you want it, or delete it.</span></p>`}
+    ${data.held && html`<p class="notice past-notice"><${Icon} name="alert" /><span>Held: this memory reads like an instruction to
+      an agent and is not committed, so no agent receives it. Accept it to use it, or delete it.</span></p>`}
     ${DECISIONS.some((one) => data.actions?.includes(one)) && html`<${Decisions} held=${data.held}
       actions=${DECISIONS.filter((one) => data.actions.includes(one) && !(data.held && one === "promote"))} />`}
     <${RecordNotices} row=${record} newer=${data.superseded_by} />
@@ -267,7 +267,7 @@ function RecordView({ data }) {
           <h2 id="record-content" class="visually-hidden">Content</h2><${Html} html=${record.html} />
         </section>`}
         <section class="card">
-          <h2>What agents get</h2>
+          <h2>What agents receive</h2>
           <${Layers} layers=${data.layers} start="line" />
         </section>
         <${Citations} items=${data.citations} />
@@ -291,7 +291,7 @@ export function Page({ params: { id } }) {
   if (error?.status === 404 && !(value && hasDraft(id))) {
     return html`<${PageHead} title="Memory not found" back=${["/memory", "Memory"]} />
       <${Empty} title=${sentence(error.message)}
-        text="It may have been deleted, or its file renamed. Its history is in git."
+        text="It may have been deleted, or its file may have been renamed. Its history is in git."
         action=${html`<a class="button" href=${`/memory?q=${encodeURIComponent(id)}`} data-link>Search in Memory</a>`} />`;
   }
   if (!value) {

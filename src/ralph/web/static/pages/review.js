@@ -13,10 +13,10 @@ import { coded, count, Kind, number, readable, ReviewKind, sentence } from "../p
 
 const STATES = ["proposed", "accepted", "rejected", "all"];
 const KINDS = ["held", "edit", "conflict", "contradiction", "duplicate", "citation", "unused"];
-const SUB = "What only you can decide: held memories, insights, and memories that conflict, repeat or are out of date.";
+const SUB = "Decisions that only you can make: held memories, insights, and memories that conflict, repeat others or are out of date.";
 const EXPLANATION =
-  "Insights come from sessions and runs: an error and its fix, a repeated statement, a decision. " +
-  "They are extracted when a task ends, or with this command.";
+  "Insights come from sessions and runs: errors and their fixes, repeated statements, decisions. " +
+  "They are extracted when a task ends. This command runs all ready tasks:";
 
 /** Evidence is an id of a record, or words. */
 function EvidenceItem({ one }) {
@@ -41,7 +41,7 @@ function Insight({ one, act }) {
     <div class="insight-head">
       <${Kind} kind=${one.type || "insight"} />
       <span class="badge ${one.status === "accepted" ? "good" : ""}">${readable(one.status)}</span>
-      ${one.due && html`<span class="badge warn" title="It is promoted when its task is done">due</span>`}
+      ${one.due && html`<span class="badge warn" title="Will be promoted when its task is done">due</span>`}
       <span class="quiet small num">seen ${count(one.count ?? 1, "time")}</span>
       ${one.task && html`<${IdLink} path=${taskPath} id=${one.task} small=${true} />`}
     </div>
@@ -110,7 +110,7 @@ function Choose({ status, task }) {
 function Insights({ data, status, act }) {
   if (!data.items.length) {
     return status === "accepted" || status === "rejected"
-      ? html`<${Empty} title=${`No insight is ${status}`} />`
+      ? html`<${Empty} title=${`No ${status} insights`} />`
       : html`<${Empty} title="No insights to review" text=${EXPLANATION} command="ralph loop start" />`;
   }
   return html`<${Decisions} actions=${["accept", "promote", "reject"]} />
@@ -134,22 +134,22 @@ export function Page({ query }) {
   const of = (isHeld) => (others.value?.items ?? []).filter((one) => (one.status === "held") === isHeld);
   const [held, waiting] = [of(true), of(false)];
   return html`<div class="page-narrow"><${PageHead} title="Review" sub=${SUB} />
-    ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="what is held" />`}
+    ${others.value === undefined && others.loading && html`<${Loading} lines=${2} what="held memories" />`}
     ${others.error && others.value === undefined && html`<${Failure} error=${others.error} retry=${others.reload} />`}
     ${held.length > 0 && html`<${Section} title="Held memories" aside=${total(held.length)}>
-      <p class="quiet section-note">They read like instructions to an agent, so they wait for you.</p>
+      <p class="quiet section-note">These read like instructions to an agent, so they need your decision.</p>
       <${Decisions} actions=${["accept", "reject"]} held=${true} />
       <ul class="plain stack insight-list">${held.map((one) => html`<${Held} key=${one.id} one=${one} act=${act} />`)}</ul>
     <//>`}
     <${Section} title="Insights" aside=${insights.value && total(insights.value.total)}>
-      <p class="quiet section-note">Memories that Ralph proposes, from what happened in sessions and runs.</p>
+      <p class="quiet section-note">Memories that Ralph proposes, based on sessions and runs.</p>
       <${Choose} status=${status} task=${task} />
       <${Loaded} state=${insights} lines=${6} what="the insights">
         ${(data) => html`<${Insights} data=${data} status=${status} act=${act} />`}
       <//>
     <//>
     ${waiting.length > 0 && html`<${Section} title="Memories to check" aside=${total(waiting.length)}>
-      <p class="quiet section-note">Conflicts of merges, unsigned edits, contradictions, duplicates, and what is stale or was never used.</p>
+      <p class="quiet section-note">Merge conflicts, unsigned edits, contradictions, duplicates, and memories that are stale or were never used.</p>
       <ul class="plain stack insight-list">
         ${waiting.map((one) => html`<${Waiting} key=${`${one.kind} ${one.id}`} one=${one} act=${act} />`)}</ul>
     <//>`}

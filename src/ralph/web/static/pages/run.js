@@ -34,9 +34,9 @@ function Run({ data }) {
         ? html`<ol class="iterations">
             ${[...iterations].reverse().map((one, at) =>
               html`<li key=${one.number}><${Iteration} one=${one} run=${run} first=${at === 0} /></li>`)}</ol>`
-        : html`<${Empty} title="No iteration has ended"
-            text=${run.alive ? "The first one is running. It appears here when it has ended."
-              : "The run ended before its first iteration did. Its log says why."} command=${`ralph loop logs ${run.id}`} />`}
+        : html`<${Empty} title="No iteration has finished"
+            text=${run.alive ? "The first iteration is running. It appears here once it has finished."
+              : "The run ended before its first iteration finished. See its log for the reason."} command=${`ralph loop logs ${run.id}`} />`}
     <//>`;
 }
 
@@ -44,8 +44,8 @@ function facts(run) {
   return [
     ["Task", run.task && html`<a href=${`/tasks/${encodeURIComponent(run.task)}`} data-link><code>${run.task}</code></a>`],
     ["Agent", run.agent],
-    ["Began", run.started_at && html`<${Time} at=${run.started_at} />`],
-    ["Took", seconds(secondsBetween(run.started_at, run.ended_at))],
+    ["Started", run.started_at && html`<${Time} at=${run.started_at} />`],
+    ["Duration", seconds(secondsBetween(run.started_at, run.ended_at))],
     ["Tokens", run.tokens ? number(run.tokens) : null],
     ["Cost", money(run.cost_usd)],
   ];
@@ -69,7 +69,7 @@ function Iteration({ one, run, first }) {
       <span class="quiet iteration-facts">
         ${one.at && html`<${Time} at=${one.at} />`}${one.seconds > 0 && html`<span class="num">${seconds(one.seconds)}</span>`}
         ${one.tokens > 0 && html`<span class="num">${number(one.tokens)} tokens</span>`}
-        ${one.checks.length > 0 && html`<span class="num">${passed} of ${one.checks.length} checks pass</span>`}
+        ${one.checks.length > 0 && html`<span class="num">${passed} of ${one.checks.length} checks passed</span>`}
       </span>
     </header>
     ${one.summary && html`<p class="iteration-summary">${one.summary}</p>`}

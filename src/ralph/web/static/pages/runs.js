@@ -14,10 +14,10 @@ export function Page() {
   useEffect(() => onEvent("run", () => list.refresh()), []);
   return html`<${PageHead} title="Runs"
       sub=${html`<span role="status">${list.answer.value ? count(list.count.value, "run") : ""}</span>`}
-      actions=${list.count.value > 1 && html`<a class="button" href="/compare" data-link>Compare two</a>`} />
+      actions=${list.count.value > 1 && html`<a class="button" href="/compare" data-link>Compare two runs</a>`} />
     <${Paged} list=${list} label="Runs" rowHeight=${64} onOpen=${(run) => go(`/runs/${encodeURIComponent(run.id)}`)}
       render=${(run) => html`<${RunEntry} run=${run} inList=${true} />`}
-      empty=${html`<${Empty} title="No run yet"
-        text="The loop gives an agent one prompt after another, checks what it did, and ends when the goal is met."
+      empty=${html`<${Empty} title="No runs yet"
+        text="The loop runs an agent repeatedly, checks its work, and ends when the goal is met."
         command='ralph loop start "what should be done"' />`} />`;
 }

@@ -47,8 +47,8 @@ function facts(session, data) {
     ["Task", session.task && html`<a href=${`/tasks/${encodeURIComponent(session.task)}`} data-link><code>${session.task}</code></a>`],
     ["Host", session.host],
     ["Agent", session.agent !== session.host && session.agent],
-    ["Began", session.started_at && html`<${Time} at=${session.started_at} />`],
-    ["Took", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
+    ["Started", session.started_at && html`<${Time} at=${session.started_at} />`],
+    ["Duration", session.ended_at && seconds(secondsBetween(session.started_at, session.ended_at))],
     ["Observations", session.observations ? number(session.observations) : null],
     ["Messages", session.messages ? number(session.messages) : null],
     ["Tokens injected", session.tokens_injected ? number(session.tokens_injected) : null],
@@ -126,7 +126,7 @@ function Timeline({ path, before }) {
       detail=${(row) => row.injected?.length > 0 && html`<${InjectedHere} items=${row.injected} />`}
       onOpen=${(row) => go(`/memory/${encodeURIComponent(row.id)}`)}
       empty=${html`<${Empty} title="No observations"
-        text="Hooks of the agent's host record what it does. Check that they are installed and not paused."
+        text="The agent's hooks record what it does. Check that they are installed and not paused."
         command="ralph doctor" />`} />
   </div>`;
 }
@@ -151,8 +151,8 @@ function clock(at) {
 function Injected({ items }) {
   const [most, setMost] = useState(200);
   if (!items.length) return html`<${Empty} title="Nothing was injected"
-      text="Either nothing matched, or injection is off. The preview shows what a prompt would get now."
-      action=${html`<a class="button" href="/context" data-link>To the context preview</a>`} />`;
+      text="Nothing matched, or injection is off. The preview shows what would be injected with a prompt now."
+      action=${html`<a class="button" href="/context" data-link>Open the context preview</a>`} />`;
   return html`<${Section} title="Injected memories">
     <div class="scroller" tabindex="0" role="region" aria-label="What was injected">
       <table class="is-tight">

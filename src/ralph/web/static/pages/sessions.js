@@ -20,7 +20,7 @@ export function Page() {
   const tasks = useGet("/api/tasks", { limit: GATHERED, sort: "newest" }, { on: ["tasks"] });
   return html`<${PageHead} title="Sessions"
       sub="Conversations with agents: what was asked, what happened, what was injected." />
-    <${Tabs} label="How sessions are listed" tabs=${TABS} chosen=${view}
+    <${Tabs} label="List sessions" tabs=${TABS} chosen=${view}
       onChoose=${(next) => setQuery({ view: next === "all" ? null : next })}>
       ${view === "tasks" ? html`<${ByTask} tasks=${tasks.value?.items ?? []} />` : html`<${All} tasks=${tasks.value?.items ?? []} />`}
     <//>`;
@@ -31,20 +31,20 @@ function All({ tasks }) {
   const task = query.get("task") ?? "";
   const [words, setWords, asked] = useQueryText("q");
   const list = useRows("/api/sessions", { task, q: asked }, { on: ["sessions"] });
-  const options = [["", "any task, or none"], ...tasks.map((one) => [one.id, one.title])];
+  const options = [["", "any task or none"], ...tasks.map((one) => [one.id, one.title])];
   if (task && !tasks.some((one) => one.id === task)) options.push([task, task]);
   const isEmpty = list.answer.value && !list.count.value && !task && !asked;
   return html`<div class="toolbar is-single" hidden=${isEmpty}>
       <${TextInput} label="Search sessions" type="search" value=${words} onInput=${setWords} placeholder="Search titles" search=${true} />
-      <${Choice} label="About the task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
+      <${Choice} label="Task" value=${task} options=${options} onChange=${(next) => setQuery({ task: next })} />
       <span class="quiet toolbar-count" role="status">${list.answer.value ? count(list.count.value, "session") : ""}</span>
     </div>
     <${Paged} list=${list} label="Sessions" rowHeight=${64}
       render=${(session) => html`<${SessionEntry} session=${session} inList=${true} />`}
       onOpen=${(session) => go(`/sessions/${encodeURIComponent(session.id)}`)}
-      empty=${task || asked ? html`<${Empty} title="No sessions match" text="Choose another task, or search for other words." />`
-        : html`<${Empty} title="No session yet"
-            text="Hooks of the agent's host record sessions. Install them, then use your agent as always."
+      empty=${task || asked ? html`<${Empty} title="No sessions match" text="Choose another task, or use different words." />`
+        : html`<${Empty} title="No sessions yet"
+            text="Your agent's hooks record sessions. Install them, then use your agent as usual."
             command="ralph install claude" />`} />`;
 }
 
@@ -55,8 +55,8 @@ function ByTask({ tasks }) {
   return html`<${Loaded} state=${answer} lines=${6}>
     ${(data) => {
       const groups = groupByTask(data.items);
-      if (!groups.length) return html`<${Empty} title="No session is about a task"
-          text="A sub-chat belongs to one task. In plan mode the agent can write nothing, in agent mode it can."
+      if (!groups.length) return html`<${Empty} title="No sessions belong to a task"
+          text="A chat can belong to a task. In plan mode the agent cannot write files, in agent mode it can."
           command='ralph session new --task ID --mode plan "How would you do it?"' />`;
       return groups.map(([task, sessions]) => html`<${Group} key=${task} task=${task} title=${titles.get(task)} sessions=${sessions} />`);
     }}
@@ -76,7 +76,7 @@ function Group({ task, title, sessions }) {
     <summary><h2>${title ?? task}</h2><span class="quiet num">${count(sessions.length, "session")}</span></summary>
     <p class="quiet group-links"><code>${task}</code>
       <a href=${`/tasks/${encodeURIComponent(task)}`} data-link>Open the task</a>
-      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>All of its sessions</a>`}</p>
+      ${sessions.length > SHOWN && html`<a href=${`/sessions?task=${encodeURIComponent(task)}`} data-link>All sessions of this task</a>`}</p>
     <ul class="entries">
       ${sessions.slice(0, SHOWN).map(
         (session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`,

@@ -38,7 +38,7 @@ function Task({ data }) {
         <${Section} title="Runs" aside=${html`<span class="quiet num">${number(data.runs.length)}</span>`}>
           ${data.runs.length ? html`<ul class="entries is-narrow">
               ${data.runs.map((run) => html`<li key=${run.id}><${RunEntry} run=${run} /></li>`)}</ul>`
-            : html`<${Empty} title="No runs yet" text="Start a loop to let an agent work on it."
+            : html`<${Empty} title="No runs yet" text="Start a loop to have an agent work on this task."
                 command=${`ralph loop start --task ${task.id}`} />`}
         <//>
         <${Insights} insights=${data.insights} />
@@ -78,9 +78,9 @@ function Children({ tasks }) {
 function Stories({ stories }) {
   if (!stories.length) return null;
   const passed = stories.filter((story) => story.passes).length;
-  return html`<${Section} title="Stories" aside=${html`<span class="quiet num">${passed} of ${stories.length} pass</span>`}>
+  return html`<${Section} title="Stories" aside=${html`<span class="quiet num">${passed} of ${stories.length} passed</span>`}>
     <progress class="progress-bar" max=${stories.length} value=${passed}
-      aria-label=${`${passed} of ${stories.length} stories pass`}></progress>
+      aria-label=${`${passed} of ${stories.length} stories passed`}></progress>
     <ol class="stories">${stories.map((story, at) => html`<li key=${story.id ?? at}><${Story} story=${story} /></li>`)}</ol>
   <//>`;
 }
@@ -108,7 +108,7 @@ function Log({ log }) {
             ${step.note && html`<p>${step.note}</p>`}
           </li>`,
         )}</ol>`
-      : html`<p class="quiet">Its state has not changed.</p>`}
+      : html`<p class="quiet">No state changes yet.</p>`}
   <//>`;
 }
 
@@ -124,7 +124,7 @@ function Chats({ sessions, task }) {
       ? html`<ul class="entries is-narrow">
           ${sessions.map((session) => html`<li key=${session.id}><${SessionEntry} session=${session} withTask=${false} /></li>`)}</ul>`
       : html`<${Empty} title="No sessions yet"
-          text="A sub-chat belongs to one task: plan with it in plan mode, where nothing can be written, or let it work in agent mode."
+          text="A chat can belong to a task: plan the work in plan mode, where the agent cannot write files, or let it work in agent mode."
           command=${`ralph session new --task ${task.id} --mode plan`} />`}
   <//>`;
 }
@@ -138,6 +138,6 @@ function Insights({ insights }) {
             <span class="found-rest"><${State} state=${one.status} />
               ${one.count > 1 && html`<span class="quiet">seen ${number(one.count)} times</span>`}</span></li>`,
         )}</ul>`
-      : html`<p class="quiet">No insights were proposed.</p>`}
+      : html`<p class="quiet">No insights yet.</p>`}
   <//>`;
 }

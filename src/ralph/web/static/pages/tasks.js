@@ -34,7 +34,7 @@ export function Page() {
     </div>
     <${Paged} list=${list} label="Tasks" rowHeight=${64} render=${(task) => html`<${TaskEntry} task=${task} inList=${true} />`}
       onOpen=${(task) => go(`/tasks/${encodeURIComponent(task.id)}`)}
-      empty=${on.size || asked ? html`<${Empty} title="No tasks match" text="Remove a state, or search for other words." />`
+      empty=${on.size || asked ? html`<${Empty} title="No tasks match" text="Remove a state, or use different words." />`
         : html`<${Empty} title="There are no tasks"
             text="A task is one piece of work with its own log, runs and insights. Add one, or import the stories of a prd.json."
             command='ralph task add "what should be done"' />`} />`;

@@ -46,14 +46,14 @@ async function ask(address, options) {
     answer = await fetch(address, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError("The server does not answer.", "It may have been stopped. Start it again with `ralph web`");
+    throw new RequestError("The server does not respond.", "It may have been stopped. Start it again with `ralph web`");
   }
   let value;
   try {
     value = await answer.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError(`The server answered with something that is not JSON (${answer.status}).`, "", answer.status);
+    throw new RequestError(`The server's response is not JSON (status ${answer.status}).`, "", answer.status);
   }
   const { message = answer.statusText, hint, override } = value?.error ?? {};
   if (!answer.ok) throw new RequestError(message, hint, answer.status, override);

@@ -30,10 +30,10 @@ export function Budget({ budget, cap, used, items, chosen, onChoose }) {
     <p class="budget-words">
       <span><b class="num">${number(used)}</b> of <b class="num">${number(budget)}</b> tokens</span>
       <span class="quiet">${free > 0
-          ? `${number(free)} free` : "nothing free"}${cap > 0 && cap < whole ? `, at most ${number(cap)} of them here` : ""}</span>
+          ? `${number(free)} free` : "nothing free"}${cap > 0 && cap < whole ? `, at most ${number(cap)} can be used here` : ""}</span>
     </p>
-    ${enlarged && html`<p class="budget-lens">The used part, enlarged</p>
-      <div class="budget-bar" role="img" aria-label="The used part, item by item; the list below has the same.">
+    ${enlarged && html`<p class="budget-lens">Used budget, enlarged</p>
+      <div class="budget-bar" role="img" aria-label="Used budget by item; the list below shows the same items.">
         ${segments(Math.max(used, 1))}</div>`}
   </div>`;
 }

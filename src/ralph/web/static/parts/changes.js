@@ -18,18 +18,18 @@ const WORDS = {
   archive: { title: "Archive", apply: "Archive", text: "It stays in its file and is no longer injected." },
   unarchive: { title: "Unarchive", apply: "Unarchive", text: "It can be injected again." },
   delete: { title: "Delete", apply: "Delete", danger: true, text: "It is deleted from its file." },
-  promote: { title: "Promote", apply: "Promote", text: "Copies it now to a file that more agents read; you choose which." },
+  promote: { title: "Promote", apply: "Promote", text: "Copies it now to a file of your choice that more agents read." },
   accept: { title: "Accept", apply: "Accept", text: "Keeps it. It is promoted to the project's patterns when its task is done." },
-  merge: { title: "Merge", apply: "Merge", text: "The other memory gets its tags, and it is deleted." },
-  supersede: { title: "Supersede", apply: "Supersede", text: "It takes the place of the other memory, which is no longer injected." },
+  merge: { title: "Merge", apply: "Merge", text: "Its tags are added to the other memory, and it is deleted." },
+  supersede: { title: "Supersede", apply: "Supersede", text: "It replaces the other memory, which is no longer injected." },
   reject: { title: "Reject", apply: "Reject", text: "Hides it. It is not proposed again." },
 };
 const HELD_WORDS = {
-  accept: "Adds it to your memories, so that agents get it.",
-  reject: "Drops it. No agent gets it.",
+  accept: "Adds it to your memories, so that agents receive it.",
+  reject: "Discards it. No agent receives it.",
 };
 
-const KEPT = "Leaves it as it is, and does not ask again.";
+const KEPT = "Leaves it unchanged and does not ask again.";
 const explain = (action, held) => (held && HELD_WORDS[action]) || WORDS[action]?.text;
 
 /** What the decisions do, a sentence each, where their buttons are. */
@@ -44,13 +44,13 @@ export const actionTitle = (action) => WORDS[action]?.title ?? action;
 
 /** What a person may insist on, by the name that the server gives it. */
 const OVERRIDES = {
-  allow_secret: "It is no secret, or may be stored in this file: save anyway.",
+  allow_secret: "This is not a secret, or it may be stored in this file: save anyway.",
   force: "I have read the warning: save anyway.",
 };
 const TIMEOUT = 2000;
-const WAITING = "Another program may be writing to this file. Waiting at most 30 seconds.";
+const WAITING = "Another program may be writing to this file. Waiting up to 30 seconds.";
 const CHANGED_MEANWHILE =
-  "It was changed in its file since you opened this form. Your text is unchanged; the preview shows the difference.";
+  "It was changed in its file after you opened this form. Your text is unchanged; the preview shows the difference.";
 const drafts = new Map();
 /** Whether a record has an unsaved draft. */
 export const hasDraft = (id) => [...drafts.keys()].some((key) => key.endsWith(` ${id}`));

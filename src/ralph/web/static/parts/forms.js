@@ -13,11 +13,11 @@ const PLACES = [
   ["patterns", "Patterns", ".ralph/global-patterns.md: injected into every task"],
   ["agents", "AGENTS.md", "read by every agent at every start"],
   ["claude", "CLAUDE.md", "read by Claude Code at every start"],
-  ["design", "A design page", "a page of specs/design"],
+  ["design", "A design page", "a page in specs/design"],
 ];
 const NOUNS = [
   ["memory", "Memory", "injected when it matches the work"],
-  ["guardrail", "Guardrail", "a rule that is injected before a mistake"],
+  ["guardrail", "Guardrail", "a rule that is injected to prevent a mistake"],
   ["knowledge", "Knowledge", "an article with a title, found by its tags"],
 ];
 const PRIVATE = "Markdown. Text between <private> and </private> is not stored.";
@@ -75,14 +75,14 @@ function LineField({ label, hint, value, set }) {
 function TypeField({ value, set, open = false }) {
   return html`<${Field} label="Type">
     ${(id) => html`<select id=${id} value=${value} onChange=${(event) => set(event.target.value)}>
-      ${open && html`<option value="">As it is</option>`}
+      ${open && html`<option value="">Unchanged</option>`}
       ${KINDS.map(([kind, words]) => html`<option key=${kind} value=${kind}>${words}</option>`)}
     </select>`}
   <//>`;
 }
 
 function Add({ values, set }) {
-  return html`<${Choice} legend="What it is" name="family" options=${NOUNS} value=${values.family}
+  return html`<${Choice} legend="Kind" name="family" options=${NOUNS} value=${values.family}
       onChange=${(family) => set({ family })} />
     ${values.family === "knowledge"
       ? html`<${LineField} label="Title" value=${values.title} set=${(title) => set({ title })} />`
@@ -104,14 +104,14 @@ function Retag({ values, set }) {
 
 function Promote({ values, set, record }) {
   const options = PLACES.filter(([place]) => place !== "memory" || !isMemory(record));
-  return html`<${Choice} legend="Where to" name="to" first=${true} options=${options} value=${values.to}
+  return html`<${Choice} legend="Destination" name="to" first=${true} options=${options} value=${values.to}
       onChange=${(to) => set({ to })} />
     ${values.to === "design" &&
     html`<${LineField} label="Page" value=${values.page} set=${(page) => set({ page })}
       hint="The name of a page in specs/design." />`}
     ${values.to === "memory" && html`<${TypeField} open=${true} value=${values.type} set=${(type) => set({ type })} />`}
-    <${TextField} label="Text to use instead" short=${true} required=${false} value=${values.text}
-      set=${(text) => set({ text })} hint="Leave it empty to use its text." />`;
+    <${TextField} label="Replacement text" short=${true} required=${false} value=${values.text}
+      set=${(text) => set({ text })} hint="Leave empty to use the original text." />`;
 }
 
 /** Which changes have a form. */

@@ -15,8 +15,8 @@ export function pageOf(node) {
   const name = node.id.slice(node.id.indexOf(":") + 1);
   if (node.type === "task") return [`/tasks/${encodeURIComponent(name)}`, "Open the task"];
   if (node.type === "session" && node.recorded) return [`/sessions/${encodeURIComponent(name)}`, "Open the session"];
-  if (node.type === "tag") return [`/memory?tag=${encodeURIComponent(name)}`, "All with this tag"];
-  return [`/memory?q=${encodeURIComponent(name)}`, "Search for it"];
+  if (node.type === "tag") return [`/memory?tag=${encodeURIComponent(name)}`, "All memories with this tag"];
+  return [`/memory?q=${encodeURIComponent(name)}`, "Search Memory"];
 }
 
 /**
@@ -27,13 +27,13 @@ export function pageOf(node) {
 export function NodePanel({ node, asOf, onOpen, onAround, onMore }) {
   const near = useGet("/api/graph/neighbors", { id: node.id, hops: 1, as_of: asOf });
   const [href, words] = pageOf(node);
-  return html`<aside class="card node-panel" aria-label="The chosen node" data-node=${node.id}>
+  return html`<aside class="card node-panel" aria-label="Selected node" data-node=${node.id}>
     <header class="node-head"><p class="node-kind"><${Shape} kind=${node.type} />${typeLabel(node.type)}</p>
       <button type="button" class="icon-button" aria-label="Close the panel" onClick=${() => onOpen(null)}>
         <${Icon} name="close" /></button></header>
     <h2 class="node-title">${node.name || node.id}</h2>
     <p class="node-ends"><a class="button" href=${href} data-link>${words}</a>
-      <button type="button" class="button" onClick=${onAround}>Show around this</button></p>
+      <button type="button" class="button" onClick=${onAround}>Show neighbourhood</button></p>
     ${(node.superseded || node.retired) && html`<p><span class="badge warn">${node.retired ? "archived" : "superseded"}</span></p>`}
     <${Facts} of=${[
       ["Id", node.type !== "session" && html`<code>${node.id}</code>`],
@@ -54,7 +54,7 @@ const BACKWARD = {
   contradicts: "contradicted by",
   mentions: "mentioned by",
   depends_on: "needed by",
-  discovered_in: "what was discovered in it",
+  discovered_in: "discovered here",
 };
 
 /** How a node stands to the other end of an edge, in words. */
@@ -65,7 +65,7 @@ function relationText(edge, id) {
 function NeighbourList({ node, answer, onOpen, onMore }) {
   const known = new Map(answer.nodes.map((one) => [one.id, one]));
   const edges = answer.edges.filter((edge) => edge.source === node.id || edge.target === node.id);
-  if (!edges.length) return html`<p class="quiet">Nothing is linked to it at this time.</p>`;
+  if (!edges.length) return html`<p class="quiet">Nothing is linked to this node at this time.</p>`;
   const groups = new Map();
   for (const edge of edges.slice(0, SHOWN)) {
     const other = edge.source === node.id ? edge.target : edge.source;

@@ -11,7 +11,7 @@ export function Command({ command }) {
       await navigator.clipboard.writeText(command);
       setStatus("Copied");
     } catch {
-      setStatus("Select it and copy it by hand");
+      setStatus("Copying failed; select the command and copy it yourself");
     }
     setTimeout(() => setStatus(""), 2000);
   };

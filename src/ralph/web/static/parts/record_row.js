@@ -28,7 +28,7 @@ export function Badges({ row, inList = false }) {
   const state = USUAL.includes(row.status ?? "") ? "" : readable(row.status);
   return html`${row.superseded_by &&
     html`<a class="badge warn" href=${recordPath(row.superseded_by)} data-link tabindex=${inList ? "-1" : undefined}
-      title="To what took its place: ${row.superseded_by}"><${Icon} name="archive" />superseded</a>`}
+      title="Superseded by ${row.superseded_by}"><${Icon} name="archive" />superseded</a>`}
     ${row.expired && html`<span class="badge warn" title="Its last day was ${row.expired}"><${Icon} name="archive" />expired</span>`}
     ${row.stale && html`<span class="badge warn" title=${row.stale}><${Icon} name="alert" />stale</span>`}
     ${state && html`<span class="badge">${state}</span>`}
@@ -40,7 +40,7 @@ export function RecordNotices({ row, newer }) {
   const notices = [
     row.superseded_by &&
       html`Superseded by <a href=${recordPath(row.superseded_by)} data-link>${newer?.title || row.superseded_by}</a>.
-        Agents get that one instead.`,
+        Agents receive that memory instead.`,
     row.expired && html`Expired on ${day(row.expired)}; it is no longer injected.`,
     row.stale && `${sentence(row.stale)}.`,
     row.status === "archived" && "Archived: it stays in its file and is not injected.",

@@ -28,10 +28,10 @@ const PARTS = { "/compare": "/runs", "/insights": "/review", "/hooks": "/" };
 const KEYS = [
   ["/", "search"],
   ["j", "next row"],
-  ["k", "row before"],
+  ["k", "previous row"],
   ["Enter", "open the row"],
-  ["e", "more of the row, in the explorer"],
-  ["Esc", "clear the search, leave the field, close"],
+  ["e", "show more of the row (Memory page)"],
+  ["Esc", "clear the search, leave the field, close the dialog"],
   ...PLACES.map(([, name, , key]) => [`g ${key}`, name]),
   ["t", "light or dark"],
   ["?", "this help"],
@@ -48,11 +48,11 @@ function Place({ place: [path, name, icon, key], onGo }) {
     title=${key ? `g ${key}` : undefined} onClick=${onGo}><${Icon} name=${icon} /><span>${name}</span></a>`;
 }
 
-const DISCONNECTED = "This page may be out of date: the server does not answer. Start it again with ralph web";
+const DISCONNECTED = "This page may be out of date: the server does not respond. Start it again with ralph web";
 
 function ConnectionStatus() {
   const words = { live: "Live", waiting: "Not connected", off: "Connecting" }[connected.value];
-  const title = connected.value === "waiting" ? DISCONNECTED : "Changes in the files appear by themselves";
+  const title = connected.value === "waiting" ? DISCONNECTED : "Changes in the files appear automatically";
   return html`<p class="line line-${connected.value}" role="status" title=${title}>
     <span class="line-dot" aria-hidden="true"></span>${words}
   </p>`;
@@ -128,7 +128,7 @@ export function Shell({ children }) {
   );
   const state = project.value;
   return html`<div class="shell">
-    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
     <header class="rail">
       <a class="mark" href="/" data-link>
         <img src="/static/icon.svg" alt="" width="24" height="24" />
@@ -151,7 +151,7 @@ export function Shell({ children }) {
       </div>
     </header>
     <main id="main" class="main" tabindex="-1">${children}</main>
-    <nav class="bottom-bar" aria-label="Pages, short">
+    <nav class="bottom-bar" aria-label="Main pages">
       ${PLACES.filter(([path]) => NARROW.includes(path)).map((place) => html`<${Place} key=${place[0]} place=${place} />`)}
       <button type="button" class="place" aria-haspopup="dialog" aria-current=${PLACES.some(([path]) => !NARROW.includes(path) && isHere(path)) ? "true" : undefined}
         onClick=${() => setOpen("more")}>

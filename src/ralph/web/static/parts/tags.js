@@ -83,7 +83,7 @@ export function Tags({ value, onChange, first = false }) {
         placeholder=${value.length ? "" : "Add a tag"} value=${text} onKeyDown=${onKeyDown}
         onInput=${(event) => setText(event.target.value)} onBlur=${() => rest.current()} />
     </div>
-    <ul class="offers plain" role="listbox" id="${id}-list" aria-label="Tags that are in use" hidden=${!open}>
+    <ul class="offers plain" role="listbox" id="${id}-list" aria-label="Existing tags" hidden=${!open}>
       ${offers.map(
         ([tag, n], i) => html`<li key=${tag} role="option" id="${id}-${i}" aria-selected=${i === at ? "true" : "false"}
           onMouseDown=${(event) => (event.preventDefault(), add(tag))}>
@@ -91,6 +91,6 @@ export function Tags({ value, onChange, first = false }) {
         </li>`,
       )}
     </ul>
-    <p class="hint">Enter or a comma adds one.</p>
+    <p class="hint">Press Enter or comma to add a tag.</p>
   </div>`;
 }

@@ -23,7 +23,7 @@ export function State({ state }) {
 /** The mode of a chat: in "plan" nothing can be written. */
 export function Mode({ mode }) {
   if (!mode) return null;
-  const title = mode === "plan" ? "Plan mode: the agent could read, and write nothing" : "Agent mode: the agent could write";
+  const title = mode === "plan" ? "Plan mode: the agent could read but not write" : "Agent mode: the agent could write";
   return html`<span class="mode mode-${mode}" title=${title}>${mode} mode</span>`;
 }
 
