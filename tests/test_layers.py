@@ -420,7 +420,10 @@ HOOK_MODULES = {
     *(f"storage/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question")),
     *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
-    *(f"core/{name}.py" for name in ("discovery", "prompts", "render", "terms", "tokens")),
+    *(
+        f"core/{name}.py"
+        for name in ("discovery", "family", "prompts", "render", "terms", "tokens")
+    ),
     *(
         f"privacy/{name}.py"
         for name in ("assignments", "invisible_characters", "privacy", "secrets")

@@ -65,9 +65,7 @@ class JournalFilter:
 
 def _visible_to(task: str, condition: tuple[str, list[object]]) -> tuple[str, list[object]]:
     test, values = condition
-    visible, more = lookup.visibility_test(
-        queries.safe(task), queries.FAMILIES.index(Family.JOURNAL)
-    )
+    visible, more = lookup.visibility_test(queries.safe(task), Family.JOURNAL)
     return (f"{test} AND {visible}", [*values, *more]) if visible else condition
 
 
@@ -196,7 +194,7 @@ def _rank_entries(
     limit: int | None,
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[tuple[ranking.RankedRow, JournalEntry]]]:
-    keep = [(queries.FAMILIES.index(Family.JOURNAL), *condition)]
+    keep = [(Family.JOURNAL, *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, tuple[ranking.RankedRow, JournalEntry]] = {}

@@ -24,10 +24,8 @@ from ralph.core.errors import RalphError, Unreadable, WriteFailed
 from ralph.core.record import Family, Record
 from ralph.storage import changes, db, files, forgotten, queries, totals
 from ralph.storage.changes import digest_to, file_digest
-from ralph.storage.lookup import SCHEMA_VERSION, placeholders
+from ralph.storage.lookup import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key, placeholders
 from ralph.storage.queries import (
-    FAMILIES,
-    TABLES,
     Row,
     Terms,
     column_value,
@@ -814,18 +812,17 @@ class IndexWriter:
 
     def _reserve_keys(self, family: Family, count: int) -> range:
         """Return new keys for records of a family; the keys of the families alternate."""
-        step = len(FAMILIES)
         if family not in self._next_keys:
             table, key_column = TABLES[family]
             row = self.connection.execute(f"SELECT max({key_column}) FROM {table}").fetchone()
             highest = row[0]
             if highest is None:
-                highest = FAMILIES.index(family)
-            self._next_keys[family] = highest + step
+                highest = make_key(0, family)
+            self._next_keys[family] = highest + KEY_STEP
         first = self._next_keys[family]
-        end = first + count * step
+        end = first + count * KEY_STEP
         self._next_keys[family] = end
-        return range(first, end, step)
+        return range(first, end, KEY_STEP)
 
     def _last_position(self, session: str) -> int:
         """Return the position of the last observation in a session, or 0."""

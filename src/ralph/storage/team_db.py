@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ralph.core.errors import NotFound
 from ralph.core.record import Family, Record
-from ralph.storage import db, queries
+from ralph.storage import db, lookup, queries
 from ralph.storage.index import PATIENCE, SCHEMA_VERSION, IndexWriter, ReadState, sole_writer
 from ralph.storage.queries import Terms
 from ralph.storage.sources import Format, Source, contents
@@ -170,7 +170,7 @@ def records_behind(
     if family is Family.OBSERVATION:
         sql = "SELECT key, seq FROM observations WHERE source = ? AND line > ?"
         positions = dict(connection.execute(sql, (source, line)).fetchall())
-    _, key_column = queries.TABLES[family]
+    _, key_column = lookup.TABLES[family]
     condition = f"source = ? AND line > ? ORDER BY {key_column}"
     for key, record in queries.select_records(connection, family, condition, (source, line)):
         yield record, positions.get(key, 0)
