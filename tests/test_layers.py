@@ -399,6 +399,14 @@ def test_broad_excepts_stand_in_adapters_only() -> None:
     )
 
 
+def test_the_rules_for_secrets_know_neither_threads_nor_files() -> None:
+    unwanted = {"anyio", "asyncio", "signal", "threading", "ralph.storage"}
+    for path in modules():
+        if part_of(path) == "privacy":
+            names = [name for name, _ in imports(tree_of(path))]
+            assert not [name for name in names if name.startswith(tuple(unwanted))], path
+
+
 def test_every_module_opens_with_its_design_note() -> None:
     assert [name_of(path) for path in modules() if not ast.get_docstring(tree_of(path))] == []
 
@@ -422,7 +430,7 @@ HOOK_MODULES = {
     *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
     *(
         f"core/{name}.py"
-        for name in ("discovery", "family", "prompts", "render", "terms", "tokens")
+        for name in ("discovery", "family", "patterns", "prompts", "render", "terms", "tokens")
     ),
     *(
         f"privacy/{name}.py"

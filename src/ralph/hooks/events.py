@@ -35,6 +35,7 @@ from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.usage import Injection
 from ralph.search import filters, index
 from ralph.storage import db, files, hook_files, queries, sessions
+from ralph.storage.pattern_limit import PatternLimit
 from ralph.storage.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
@@ -169,7 +170,7 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
     """
     state = hook_state.config_state(root, env)
     try:
-        loaded = settings.load(root, env=env)
+        loaded = settings.load(root, env=env, limit=PatternLimit)
     except RalphError as error:
         if cache:
             hook_state.count_failure(root, event, f"{type(error).__name__}: {error}")

@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import anyio
 import mcp_types as types
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
@@ -41,6 +41,7 @@ from ralph.install import hook_state
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
 from ralph.memory import memory
+from ralph.storage.pattern_limit import PatternLimit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -258,6 +259,7 @@ def build(
     one_client: bool = True,
 ) -> Server[object]:
     """Return the server for a project, ready to be run over any transport."""
+    PatternLimit.use_main_thread(from_thread.run_sync)
     ralph = _Handlers(
         explicit, os.environ if env is None else env, read_only=read_only, one_client=one_client
     )

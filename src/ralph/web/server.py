@@ -23,6 +23,7 @@ from urllib.parse import parse_qs
 
 import anyio
 import uvicorn
+from anyio import from_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -36,6 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError
 from ralph.storage import files
+from ralph.storage.pattern_limit import PatternLimit
 from ralph.web import api
 from ralph.web.changes import ChangeHistory
 from ralph.web.connections import connection_options
@@ -211,6 +213,7 @@ def _event(name: str, value: object) -> str:
 
 def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "human") -> Starlette:
     """Return the application for a project; the token opens it once, the key signs more; `by` makes the changes."""
+    PatternLimit.use_main_thread(from_thread.run_sync)
     app = Starlette(
         routes=[
             Route("/api/events", _events),
