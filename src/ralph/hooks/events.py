@@ -105,7 +105,7 @@ def handle_event(
         _summarize_session(root, happened, config)
         if happened.happening is Happening.STOP:
             name = usage.seen_file(root, happened.session).name
-            files.delete(paths.cache_folder(root) / "subagents" / name)
+            files.delete(paths.subagents_folder(root) / name)
     return ""
 
 

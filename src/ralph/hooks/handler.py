@@ -510,7 +510,7 @@ class Project:
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
         """Set and return the cached settings; None when they are out of date."""
-        path = f"{self.state}/cache/hook"
+        path = f"{self.state}/{discovery.CACHE}/hook"
         if self.worktree:
             path = f"{path}-{os.stat(self.root).st_ino}"
         settings = hook_files.read_settings(path, self.root, env, _user_config(env))
@@ -574,7 +574,7 @@ def _store_subagent_task(
     stored = _redact_in_time(payload, project, event, set_deadline)
     if stored is not None:
         name = session_name(payload.text("session_id"))
-        project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
+        project.append(discovery.SUBAGENTS, name, stored.value("tool_input") + b"\n")
 
 
 def append_event(
@@ -615,13 +615,13 @@ def _envelope_head(host: str, event: str, project: Project, env: Mapping[str, st
 
 def _append_line(project: Project, name: str, line: bytes) -> None:
     try:
-        project.append(f"{discovery.LOG}/sessions", name, line)
+        project.append(discovery.SESSIONS, name, line)
     except hook_files.Unsure:
         from pathlib import Path  # only for links and file systems without locks
 
         from ralph.storage import files
 
-        path = Path(project.state, discovery.LOG, "sessions", name)
+        path = Path(project.state, discovery.SESSIONS, name)
         files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
 
 
