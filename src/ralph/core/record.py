@@ -260,7 +260,6 @@ class Hit:
     record: Record
     score: float
     why: tuple[str, ...] = ()
-    handed: bool = False
     weak: bool = False
 
 

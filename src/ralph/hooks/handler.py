@@ -206,7 +206,7 @@ def _handle_in_app(
     set_deadline: Callable[[float], None],
 ) -> bytes:
     if payload.cut and project.root:
-        payload = _redact_in_time(payload, project, event, set_deadline) or payload
+        payload = redact_in_time(payload, project, event, set_deadline) or payload
     _prepare_app(event, set_deadline)
     from ralph.hooks.events import handle_event
 
@@ -558,7 +558,7 @@ def _record(
     if _check_forget(event, payload, project):
         stored = _without_texts(payload, forgets=True)
     else:
-        stored = _redact_in_time(payload, project, event, set_deadline)
+        stored = redact_in_time(payload, project, event, set_deadline)
     if stored is None:
         return Payload(b"{}")
     append_event(host, event, stored, project, env)
@@ -571,7 +571,7 @@ def _store_subagent_task(
     """Store what a subagent is asked to do: the event of its start does not say it."""
     if _check_forget(event, payload, project):
         return
-    stored = _redact_in_time(payload, project, event, set_deadline)
+    stored = redact_in_time(payload, project, event, set_deadline)
     if stored is not None:
         name = session_name(payload.text("session_id"))
         project.append(discovery.SUBAGENTS, name, stored.value("tool_input") + b"\n")
@@ -675,15 +675,7 @@ _PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
 _MAX_EXIT_LINE = 19  # characters of `Exit code 127` and the like
 
 
-def stored_payload(payload: Payload, settings: HookSettings) -> Payload | None:
-    """Return the payload as it may be stored; None for an event about a private path."""
-    payload = _without_read_results(payload)
-    if _needs_redaction(payload, settings):
-        return _redacted(payload, settings)
-    return payload
-
-
-def _redact_in_time(
+def redact_in_time(
     payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
 ) -> Payload | None:
     """Return the payload as it may be stored; without its texts if the rules do not end in time.
