@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -196,13 +196,29 @@ def with_engine(similarity: Similarity | None = None) -> System:
         with closing(index.in_memory([contents], terms.index_terms)) as connection:
             meaning = similarity(connection) if similarity is not None else None
 
-            def ask(text: str, limit: int) -> Sequence[Hit]:
-                query = Query(text, limit=limit)
-                return rank.search(connection, query, today=collection.today, meaning=meaning).hits
-
-            yield ask
+            yield _Engine(connection, collection.today, meaning)
 
     return opened
+
+
+@dataclass(frozen=True)
+class _Engine:
+    """Asks Ralph's search, and its gate for what a prompt is given unasked."""
+
+    connection: sqlite3.Connection
+    today: date
+    meaning: "rank.Meaning | None"
+
+    def __call__(self, text: str, limit: int) -> Sequence[Hit]:
+        query = Query(text, limit=limit)
+        found = rank.search(self.connection, query, today=self.today, meaning=self.meaning)
+        return found.hits
+
+    def injected(self, text: str, limit: int) -> set[str]:
+        """The ids of the records that pass the gate."""
+        day = self.today.isoformat()
+        ranked = rank.rank(self.connection, text, today=day, limit=limit, meaning=self.meaning)
+        return set() if ranked.weak else {row.row.id for row in rank.gate(ranked.best)}
 
 
 BASELINES: dict[str, System] = {
@@ -254,7 +270,7 @@ def _answers(data_set: DataSet, system: System) -> Iterator[Answered]:
                 )
                 injected = tuple(
                     hit.record.id
-                    for hit in _injected(hits)
+                    for hit in _injected(ask, question.text, limit, hits)
                     if hit.record.id not in question.allowed
                 )
                 yield Answered(
@@ -274,11 +290,12 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
     )
 
 
-def _injected(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return the hits to inject for a prompt: the engine's choice, or for a baseline those close to its best."""
+def _injected(ask: Ask, text: str, limit: int, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return the hits that a prompt would be given; for a baseline, those close to its best."""
     recipe = rank.STANDARD
+    chosen = ask.injected(text, limit) if isinstance(ask, _Engine) else set()
     near = [hit for hit in hits[: recipe.injected] if hit.score >= recipe.gate * hits[0].score]
-    return [hit for hit in hits if hit.handed] or [hit for hit in near if not hit.weak]
+    return [hit for hit in hits if hit.record.id in chosen] or [hit for hit in near if not hit.weak]
 
 
 def rank_sessions(hits: Sequence[Hit]) -> list[str]:

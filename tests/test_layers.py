@@ -389,6 +389,45 @@ def test_broad_excepts_stand_in_adapters_only() -> None:
     )
 
 
+def test_the_rules_for_secrets_know_neither_threads_nor_files() -> None:
+    unwanted = {"anyio", "asyncio", "signal", "threading", "ralph.storage"}
+    for path in modules():
+        if part_of(path) == "privacy":
+            names = [name for name, _ in imports(tree_of(path))]
+            assert not [name for name in names if name.startswith(tuple(unwanted))], path
+
+
+STATE_FOLDERS = ("log", "sessions", "runs", "cache", "injected", "subagents")
+NAMES_STATE_FOLDERS = {"core/discovery.py", "core/paths.py"}
+FOREIGN_FOLDERS = {"sharing/histories.py"}
+"""Reads the folders of other programs, which have names of their own."""
+
+
+def folder_names(tree: ast.Module) -> Broken:
+    """Folders of the state that are spelled out: `folder / "runs"`, `f"{state}/cache/x"`, `"log/runs"`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            if isinstance(node.right, ast.Constant) and node.right.value in STATE_FOLDERS:
+                yield str(node.right.value), node.lineno
+        elif isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                text = part.value if isinstance(part, ast.Constant) else ""
+                if str(text).startswith(tuple(f"/{name}" for name in STATE_FOLDERS)):
+                    yield str(text), node.lineno
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            first, slash, rest = node.value.partition("/")
+            if slash and first in ("log", "cache") and rest and " " not in rest:
+                yield node.value, node.lineno
+
+
+def test_the_folders_of_the_state_are_named_in_one_place() -> None:
+    def spelled_out(path: Path) -> Broken:
+        if name_of(path) not in NAMES_STATE_FOLDERS | FOREIGN_FOLDERS and part_of(path) != "web":
+            yield from folder_names(tree_of(path))
+
+    assert not everywhere(spelled_out), "use core/discovery.py in hooks, core/paths.py elsewhere"
+
+
 def test_every_module_opens_with_its_design_note() -> None:
     assert [name_of(path) for path in modules() if not ast.get_docstring(tree_of(path))] == []
 
@@ -410,7 +449,10 @@ HOOK_MODULES = {
     *(f"storage/{name}.py" for name in ("hook_files", "lookup")),
     *(f"search/{name}.py" for name in ("rank", "question")),
     *(f"recall/{name}.py" for name in ("lessons", "passages", "recall")),
-    *(f"core/{name}.py" for name in ("discovery", "prompts", "render", "terms", "tokens")),
+    *(
+        f"core/{name}.py"
+        for name in ("discovery", "family", "patterns", "prompts", "render", "terms", "tokens")
+    ),
     *(
         f"privacy/{name}.py"
         for name in ("assignments", "injection", "invisible_characters", "privacy", "secrets")
@@ -498,6 +540,13 @@ CAUGHT: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "import ralph.core.config\nralph.core.config.load(a)",
         "from ralph.core.config import *",
     ),
+    folder_names: (
+        "log / 'sessions'",
+        "paths.state_folder(root) / 'cache' / name",
+        "f'{state}/cache/hook'",
+        "f'{LOG}/runs'",
+        "project.append('cache/subagents', name)",
+    ),
     broad_excepts: (
         "try: a\nexcept: b",
         "try: a\nexcept Exception: b",
@@ -525,6 +574,7 @@ PASSED: dict[Callable[[ast.Module], Broken], tuple[str, ...]] = {
         "from ralph.core.config import Config, template",
         "from ralph.core import config\nconfig.key_named(a)",
     ),
+    folder_names: ("f'{discovery.RUNS}/{name}'", "{'sessions': 1, 'log': 2}", "'log / out'"),
     broad_excepts: (
         "try: a\nexcept (OSError, ValueError): b",
         "try: a\nexcept BaseException:\n    b\n    raise",

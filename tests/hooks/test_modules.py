@@ -22,10 +22,10 @@ RULES = {
     f"ralph.privacy.{name}"
     for name in ("privacy", "secrets", "assignments", "secret_context", "secret_values")
 }
-RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors"}
+RULES |= {"ralph.privacy.invisible_characters", "ralph.core.errors", "ralph.core.patterns"}
 ANSWERING = {
     "ralph.hooks.answer", "ralph.storage.lookup", "ralph.recall", "ralph.recall.recall", "ralph.recall.passages",
-    "ralph.core.render", "ralph.core.tokens", "ralph.core.prompts",
+    "ralph.core.render", "ralph.core.tokens", "ralph.core.prompts", "ralph.core.family",
     "ralph.search", "ralph.search.rank", "ralph.search.question", "ralph.core.terms",
 }  # fmt: skip
 REPORT = """

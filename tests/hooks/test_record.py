@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,8 @@ from tests.support.secret_samples import TOKENS, key_block
 from tests.support.world import SESSION, World, handled, hook, payload, world
 
 from ralph.core.errors import Refused
-from ralph.hooks.handler import Payload, session_name, stored_payload
+from ralph.hooks import handler
+from ralph.hooks.handler import Payload, redact_in_time, session_name
 from ralph.privacy.privacy import clean_memory, redact
 from ralph.privacy.secret_prefilter import needs_rules
 from ralph.privacy.secret_rules import token_rules
@@ -42,7 +45,8 @@ def settings(*patterns: str, paths: tuple[str, ...] = ()) -> HookSettings:
 
 
 def stored(sent: bytes, *patterns: str) -> dict[str, object]:
-    result = stored_payload(Payload(sent), settings(*patterns))
+    project = cast(handler.Project, SimpleNamespace(settings=settings(*patterns)))
+    result = redact_in_time(Payload(sent), project, "PostToolUse", lambda seconds: None)
     assert result is not None
     value: dict[str, object] = json.loads(result.raw)
     return value

@@ -107,10 +107,13 @@ def test_a_record_that_a_hit_names_is_a_hit_and_says_so() -> None:
     assert hits[1].why == (f"link: {naming.id}",)
 
 
-def test_only_what_is_good_enough_unasked_is_marked_so_and_five_at_most() -> None:
+def test_only_what_is_good_enough_passes_the_gate_and_five_at_most() -> None:
     good = [memory(f"gateway deploy number {n}", n) for n in range(1, 9)]
-    found = ask([*good, memory("a gateway", 20), *NOISE], "gateway deploy")
-    assert [hit.handed for hit in found.hits] == [True] * 5 + [False] * 4
+    with indexed(*good, memory("a gateway", 20), *NOISE) as connection:
+        ranked = rank.rank(connection, "gateway deploy", today=TODAY.isoformat(), limit=None)
+    assert not ranked.weak
+    assert len(ranked.best) == 9
+    assert rank.gate(ranked.best) == ranked.best[:5]
 
 
 def test_words_side_by_side_come_before_words_apart() -> None:
@@ -144,7 +147,7 @@ def test_a_miss_is_a_miss(query: str) -> None:
 def test_one_common_word_of_many_is_no_answer() -> None:
     found = ask(NOISE, "remark quantum chromodynamics lattice simulation")
     assert found.hits
-    assert all(hit.weak and not hit.handed for hit in found.hits)
+    assert all(hit.weak for hit in found.hits)
     assert ask(NOISE, "quantum chromodynamics lattice simulation").hits == ()
 
 

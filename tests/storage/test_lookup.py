@@ -71,8 +71,8 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def key(connection: sqlite3.Connection, name: str) -> int:
     """The key of a record by its id."""
-    for place, (table, column) in enumerate(lookup.TABLES):
-        named = "record_id" if place == 2 else "id"
+    for family, (table, column) in lookup.TABLES.items():
+        named = "record_id" if family is Family.JOURNAL else "id"
         row = connection.execute(
             f"SELECT {column} FROM {table} WHERE {named} = ?", (name,)
         ).fetchone()
@@ -117,10 +117,10 @@ def test_a_filter_narrows_down_matches_counts_and_keys_alike(
     families: lookup.Filter
     for families, wanted in (
         (lookup.EVERYTHING, 10),
-        (((0, "", ()), (1, "", ()), (2, "", ())), 10),
+        (tuple((family, "", ()) for family in lookup.FAMILIES), 10),
         (lookup.MEMORIES, 2),
-        (((1, "session_id = ?", ("s2",)),), 3),
-        (((0, "kind = ?", ("pattern",)), (2, "", ())), 3),
+        (((Family.OBSERVATION, "session_id = ?", ("s2",)),), 3),
+        (((Family.MEMORY, "kind = ?", ("pattern",)), (Family.JOURNAL, "", ())), 3),
         ((), 0),
     ):
         found = lookup.matching(connection, '"alpha"', FIELDS, -1, families)
@@ -248,3 +248,11 @@ def test_row_has_the_ranked_columns_in_every_family(connection: sqlite3.Connecti
         assert json.loads(row.tags or "[]") == list(record.tags)
         assert json.loads(row.files or "[]") == list(record.origin.files)
         assert row.session == (record.origin.session or record.origin.run or "")
+
+
+def test_the_family_of_a_stored_key_never_changes() -> None:
+    families = [Family.MEMORY, Family.OBSERVATION, Family.JOURNAL]
+    assert [lookup.family_of(key) for key in range(6)] == [*families, *families]
+    for key in range(9):
+        assert lookup.make_key(lookup.number_of(key), lookup.family_of(key)) == key
+    assert lookup.keys_of_family(range(9), Family.JOURNAL) == [2, 5, 8]

@@ -234,10 +234,13 @@ def test_a_session_is_seen_when_nothing_in_it_is_of_another_open_task(
 
 
 def test_who_has_no_task_asks_as_before() -> None:
-    assert [lookup.visibility_test("", place) for place in range(3)] == [("", ())] * 3
-    assert queries.filter_of(Query()) == [(0, "status <> 'retired'", []), (1, "", []), (2, "", [])]
-    assert lookup.journal() == (2, "", ())
-    assert lookup.memories() == (0, "status <> 'retired'", [])
+    assert {lookup.visibility_test("", family) for family in Family} == {("", ())}
+    nothing: list[object] = []
+    memories = (Family.MEMORY, "status <> 'retired'", nothing)
+    others = [(Family.OBSERVATION, "", nothing), (Family.JOURNAL, "", nothing)]
+    assert queries.filter_of(Query()) == [memories, *others]
+    assert lookup.journal() == (Family.JOURNAL, "", ())
+    assert lookup.memories() == memories
 
 
 def test_the_words_for_a_finished_task_are_those_of_the_board() -> None:

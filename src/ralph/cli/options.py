@@ -95,8 +95,9 @@ class Invocation:
     def config(self) -> Config:
         """The effective config; its warnings are printed once."""
         from ralph.core.config import load
+        from ralph.storage.pattern_limit import PatternLimit
 
-        loaded = load(self.root, env=os.environ)
+        loaded = load(self.root, env=os.environ, limit=PatternLimit)
         warn(*loaded.warnings)
         return loaded.config
 

@@ -25,6 +25,7 @@ from ralph.recall import usage as usage_verbs
 from ralph.recall.outdated import CitationReport
 from ralph.search.citations import STALE, CitationState
 from ralph.search.filters import full_id
+from ralph.storage.pattern_limit import PatternLimit
 from ralph.web.lists import Watcher
 
 _WATCH_SECONDS = 1.0  # between two looks for changes
@@ -292,7 +293,7 @@ def doctor(
 def _find_problems(call: Invocation, *, secrets: bool) -> list[Finding]:
     patterns: Sequence[str] = ()
     try:
-        loaded = load(call.folder, env=os.environ)
+        loaded = load(call.folder, env=os.environ, limit=PatternLimit)
         patterns = loaded.config.privacy.patterns
         findings = verbs.config_findings(call.folder, loaded.complaints)
     except ConfigProblem as error:

@@ -11,18 +11,22 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ralph.core import config_files, paths
 from ralph.core.config_files import ConfigKey, ConfigNode, ValueMismatch, ValueType
 from ralph.core.errors import ConfigError, UsageError
+from ralph.core.patterns import PrivacyPatterns
 from ralph.core.record import CriterionKind
 from ralph.core.settings import Config, CriterionSetting
+
+if TYPE_CHECKING:
+    from ralph.core.patterns import SearchLimit
 
 
 class Layer(StrEnum):
@@ -207,12 +211,18 @@ def sources(root: Path | None, env: Mapping[str, str]) -> tuple[tuple[ConfigSour
     return tuple(found)
 
 
-def load(root: Path | None, *, env: Mapping[str, str]) -> Loaded:
+def load(
+    root: Path | None,
+    *,
+    env: Mapping[str, str],
+    limit: Callable[[Path], SearchLimit] | None = None,
+) -> Loaded:
     """Merge all layers.
 
-    Raises ConfigError if a value is wrong or a file cannot be read.
+    `limit` makes the time limit for searches with the project's privacy patterns; without it, the
+    searches have none. Raises ConfigError if a value is wrong or a file cannot be read.
     """
-    loaded = Loaded(root, env)
+    loaded = Loaded(root, env, limit)
     loaded.merge_layers()
     return loaded
 
@@ -229,19 +239,18 @@ def parse_trust(text: str) -> tuple[Trusted, ...]:
         return ()
 
 
-class PrivacyPatterns(tuple[str, ...]):
-    """A project's patterns. The search for secrets switches `off` a pattern that takes too long."""
-
-    places: tuple[str, str]  # the boundary of the state folder, and the state folder
-    off: set[str]
-
-
 class Loaded:
     """The value and the source of each key, the warnings, and the values that need trust."""
 
-    def __init__(self, root: Path | None, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        root: Path | None,
+        env: Mapping[str, str],
+        limit: Callable[[Path], SearchLimit] | None = None,
+    ) -> None:
         self.root = root
         self.env = env
+        self._limit = limit
         self.trusted_values: list[TrustedValue] = []
         self.values: dict[str, object] = {key.name: key.default for key in KEYS if not key.ignored}
         self.origins = dict.fromkeys(self.values, ConfigSource(Layer.DEFAULT))
@@ -257,17 +266,16 @@ class Loaded:
         config: Config = _build(Config(), values)
         return config
 
-    def _usable_patterns(self, root: Path, patterns: tuple[str, ...]) -> PrivacyPatterns:
+    def _usable_patterns(self, root: Path, patterns: tuple[str, ...]) -> Sequence[str]:
+        """Return the patterns that are not noted as slow, with the time limit for searches."""
         slow: list[str] = []
         with contextlib.suppress(ConfigProblem):
             text = _read(paths.slow_patterns_file(root), ConfigSource(Layer.DEFAULT))
             slow = (text or "").split("\n")
-        usable = PrivacyPatterns(
-            pattern for pattern in patterns if _escape_line(pattern) not in slow
-        )
-        usable.places = (str(paths.state_boundary(root)), str(paths.state_folder(root)))
-        usable.off = set()
-        return usable
+        usable = tuple(pattern for pattern in patterns if _escape_line(pattern) not in slow)
+        if self._limit is None:
+            return usable
+        return PrivacyPatterns(usable, self._limit(root))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ from ralph.lean import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LOG = "log"  # the folder in the state folder with everything that was recorded
+# Folders in the state folder. No other module spells them out.
+LOG = "log"  # everything that was recorded
+SESSIONS = f"{LOG}/sessions"  # one log per session
+RUNS = f"{LOG}/runs"  # one log per run of the loop
+CACHE = "cache"  # can be rebuilt, at the cost of time
+TREE_CACHES = f"{CACHE}/worktrees"  # one folder per linked worktree, by git's name
+HEARTBEATS = f"{CACHE}/runs"  # which runs are alive, and which shall stop
+INJECTED = f"{CACHE}/injected"  # what each session was given
+SUBAGENTS = f"{CACHE}/subagents"  # the tasks of each session's subagents
+
 MARKERS = ("ralph.yml", ".ralph", ".agent/memories.md")
 """What makes a folder a project.
 
@@ -76,7 +85,7 @@ class Location:
     def index(self) -> str:
         """The index of this checkout: each worktree has its own, because its files differ."""
         if self.worktree:
-            return f"{self.state}/cache/worktrees/{self.worktree}/ralph.db"
+            return f"{self.state}/{TREE_CACHES}/{self.worktree}/ralph.db"
         return f"{self.state}/ralph.db"
 
     @property

@@ -231,8 +231,8 @@ mcp_status_file = _in_main(".ralph/cache/mcp-status.json")  # where other tools 
 # --- the state folder ---------------------------------------------------------------------------
 
 log_folder = _in_state(LOG)  # what happened: sessions, runs and injections
-sessions_folder = _in_state(f"{LOG}/sessions")
-runs_folder = _in_state(f"{LOG}/runs")
+sessions_folder = _in_state(discovery.SESSIONS)
+runs_folder = _in_state(discovery.RUNS)
 held_memories = _in_state(f"{LOG}/held.jsonl")  # memories waiting for a person
 import_ledger = _in_state(f"{LOG}/imports.jsonl")  # imported transcripts and stores
 accepted_texts = _in_state(f"{LOG}/accepted")  # hashes of texts that a person accepted
@@ -240,10 +240,13 @@ ledger_file = _in_state(f"{LOG}/injections.jsonl")  # what was injected and used
 hook_failures = _in_state(f"{LOG}/hook-failures")  # the counter of failed hooks
 pause_file = _in_state(f"{LOG}/paused")  # stops the hooks; contains the time
 
-cache_folder = _in_state("cache")  # can be rebuilt, at the cost of time
-tree_caches = _in_state("cache/worktrees")  # one folder per linked worktree, by git's name
-slow_patterns_file = _in_state("cache/slow-patterns")  # privacy patterns that timed out
-vectors_file = _in_state("cache/vectors.db")
+cache_folder = _in_state(discovery.CACHE)  # can be rebuilt, at the cost of time
+tree_caches = _in_state(discovery.TREE_CACHES)  # one folder per linked worktree, by git's name
+heartbeats_folder = _in_state(discovery.HEARTBEATS)
+injected_folder = _in_state(discovery.INJECTED)  # what each session was given
+subagents_folder = _in_state(discovery.SUBAGENTS)  # the tasks of each session's subagents
+slow_patterns_file = _in_state(f"{discovery.CACHE}/slow-patterns")  # patterns that timed out
+vectors_file = _in_state(f"{discovery.CACHE}/vectors.db")
 
 team_database = _in_state("team.db")  # records pulled from the team
 team_pulled = _in_state("team.pulled")  # its modification time is that of the last pull
@@ -252,8 +255,8 @@ team_tombstones = _in_state("team.forgotten")  # ids to delete on the server, on
 run_log = _of_run(runs_folder, "{}.jsonl")  # the state and the journal
 run_folder = _of_run(runs_folder, "{}")  # the prompts of the iterations
 run_output = _of_run(runs_folder, "{}.log")  # what a run printed
-heartbeat = _of_run(cache_folder, "runs/{}.alive")
-stop_request = _of_run(cache_folder, "runs/{}.stop")
+heartbeat = _of_run(heartbeats_folder, "{}.alive")
+stop_request = _of_run(heartbeats_folder, "{}.stop")
 
 # --- the user's folders -------------------------------------------------------------------------
 

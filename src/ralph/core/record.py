@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from ralph.core import ids
+from ralph.core.family import Family as Family  # noqa: PLC0414 - imported from here as well
 
 
 class MemoryKind(StrEnum):
@@ -104,14 +105,6 @@ def label_of(word: str) -> str:
     if kind is not None and SECTIONS[kind] == word:
         return kind.value
     return word
-
-
-class Family(StrEnum):
-    """The three families of records."""
-
-    MEMORY = "memory"
-    OBSERVATION = "observation"
-    JOURNAL = "journal"
 
 
 class Status(StrEnum):
@@ -267,7 +260,6 @@ class Hit:
     record: Record
     score: float
     why: tuple[str, ...] = ()
-    handed: bool = False
     weak: bool = False
 
 

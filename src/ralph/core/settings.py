@@ -8,6 +8,7 @@ takes effect only after `ralph trust`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TypeVar
@@ -217,7 +218,7 @@ class Context:
 class Privacy:
     """The section `privacy`."""
 
-    patterns: tuple[str, ...] = setting(
+    patterns: Sequence[str] = setting(
         (), "Text that matches one of these is never stored.", ValueType.PATTERNS
     )
     paths: tuple[str, ...] = setting(

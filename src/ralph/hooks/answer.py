@@ -141,7 +141,7 @@ def _take_subagent_task(payload: Payload, project: Project) -> str:
     agent_type = payload.text("agent_type")
     if not agent_type:
         return ""
-    path = f"{project.state}/cache/subagents/{session}"
+    path = f"{project.state}/{discovery.SUBAGENTS}/{session}"
     tasks = []
     taken = 0
     for line in (hook_files.read_file(path, _MAX_STATE_FILE) or b"").split(b"\n"):
@@ -153,7 +153,7 @@ def _take_subagent_task(payload: Payload, project: Project) -> str:
     if taken >= len(tasks):
         return ""
     mark = json.dumps({"taken": agent_type}, ensure_ascii=False) + "\n"
-    project.append("cache/subagents", session, mark.encode("utf-8", "replace"))
+    project.append(discovery.SUBAGENTS, session, mark.encode("utf-8", "replace"))
     return f"{_text(tasks[taken], 'description')}\n{_text(tasks[taken], 'prompt')}"
 
 
@@ -234,9 +234,9 @@ def _recall_options(project: Project, session: str, env: Mapping[str, str]) -> R
         f"{discovery.user_folder('STATE', env)}/accepted",
     )
     options.budget = recall.within_window(settings.window, settings.budget, settings.share)
-    cache = f"{project.state}/cache"
+    cache = f"{project.state}/{discovery.CACHE}"
     if project.worktree:
-        cache = f"{cache}/worktrees/{project.worktree}"
+        cache = f"{project.state}/{discovery.TREE_CACHES}/{project.worktree}"
     verified = hook_files.read_file(f"{cache}/{recall.CITATIONS_FILE}", recall.CITATIONS_BYTES)
     if verified:
         options.stale = recall.CitationCache(project.root, verified)
@@ -250,7 +250,7 @@ def _injected_names(project: Project, session: str) -> frozenset[str]:
     """Return the records and runs that a session was given."""
     if not session:
         return frozenset()
-    path = f"{project.state}/cache/injected/{session_name(session)}"
+    path = f"{project.state}/{discovery.INJECTED}/{session_name(session)}"
     injected = hook_files.read_file(path, _MAX_STATE_FILE) or b""
     return frozenset(injected.decode("utf-8", "replace").split("\n"))
 
@@ -261,7 +261,7 @@ _MAX_HEARTBEAT_AGE = 60  # seconds after which a loop, which writes every ten, c
 
 def _running_loops(project: Project, seen: Collection[str]) -> list[str]:
     """Return the loops that are running, by their heartbeats, and that the session has not seen."""
-    folder = f"{project.state}/cache/runs"
+    folder = f"{project.state}/{discovery.HEARTBEATS}"
     runs = []
     try:
         for file in os.listdir(folder):
@@ -305,5 +305,5 @@ def _note_as_seen(project: Project, session: str, memory: Recalled, runs: Sequen
     names = [*runs, *(record_id for record_id, _ in memory.records)]
     lines = [f"{name}\n" for name in names if "\n" not in name]
     project.append(
-        "cache/injected", session_name(session), "".join(lines).encode("utf-8", "replace")
+        discovery.INJECTED, session_name(session), "".join(lines).encode("utf-8", "replace")
     )

@@ -36,6 +36,7 @@ from ralph.recall.brief import RECENT_SESSIONS, Brief
 from ralph.recall.usage import Injection
 from ralph.search import filters, index
 from ralph.storage import db, files, hook_files, queries, sessions
+from ralph.storage.pattern_limit import PatternLimit
 from ralph.storage.sources import Format, Source, contents
 
 _RUN = re.compile(r"run-[0-9a-f]{1,64}")
@@ -105,7 +106,7 @@ def handle_event(
         _summarize_session(root, happened, config)
         if happened.happening is Happening.STOP:
             name = usage.seen_file(root, happened.session).name
-            files.delete(paths.cache_folder(root) / "subagents" / name)
+            files.delete(paths.subagents_folder(root) / name)
     return ""
 
 
@@ -170,7 +171,7 @@ def _load_config(root: Path, event: str, env: Mapping[str, str], *, cache: bool)
     """
     state = recorder.config_state(root, env)
     try:
-        loaded = settings.load(root, env=env)
+        loaded = settings.load(root, env=env, limit=PatternLimit)
     except RalphError as error:
         if cache:
             recorder.count_failure(root, event, f"{type(error).__name__}: {error}")

@@ -206,7 +206,7 @@ def _handle_in_app(
     set_deadline: Callable[[float], None],
 ) -> bytes:
     if payload.cut and project.root:
-        payload = _redact_in_time(payload, project, event, set_deadline) or payload
+        payload = redact_in_time(payload, project, event, set_deadline) or payload
     _prepare_app(event, set_deadline)
     from ralph.hooks.events import handle_event
 
@@ -510,7 +510,7 @@ class Project:
 
     def load_settings(self, env: Mapping[str, str]) -> HookSettings | None:
         """Set and return the cached settings; None when they are out of date."""
-        path = f"{self.state}/cache/hook"
+        path = f"{self.state}/{discovery.CACHE}/hook"
         if self.worktree:
             path = f"{path}-{os.stat(self.root).st_ino}"
         settings = hook_files.read_settings(path, self.root, env, _user_config(env))
@@ -558,7 +558,7 @@ def _record(
     if _check_forget(event, payload, project):
         stored = _without_texts(payload, forgets=True)
     else:
-        stored = _redact_in_time(payload, project, event, set_deadline)
+        stored = redact_in_time(payload, project, event, set_deadline)
     if stored is None:
         return Payload(b"{}")
     append_event(host, event, stored, project, env)
@@ -571,10 +571,10 @@ def _store_subagent_task(
     """Store what a subagent is asked to do: the event of its start does not say it."""
     if _check_forget(event, payload, project):
         return
-    stored = _redact_in_time(payload, project, event, set_deadline)
+    stored = redact_in_time(payload, project, event, set_deadline)
     if stored is not None:
         name = session_name(payload.text("session_id"))
-        project.append("cache/subagents", name, stored.value("tool_input") + b"\n")
+        project.append(discovery.SUBAGENTS, name, stored.value("tool_input") + b"\n")
 
 
 def append_event(
@@ -615,13 +615,13 @@ def _envelope_head(host: str, event: str, project: Project, env: Mapping[str, st
 
 def _append_line(project: Project, name: str, line: bytes) -> None:
     try:
-        project.append(f"{discovery.LOG}/sessions", name, line)
+        project.append(discovery.SESSIONS, name, line)
     except hook_files.Unsure:
         from pathlib import Path  # only for links and file systems without locks
 
         from ralph.storage import files
 
-        path = Path(project.state, discovery.LOG, "sessions", name)
+        path = Path(project.state, discovery.SESSIONS, name)
         files.append(path, line.decode("utf-8", "replace"), root=Path(project.boundary))
 
 
@@ -675,15 +675,7 @@ _PATH_MEMBERS = ("file_path", "notebook_path", "path", "absolute_path")
 _MAX_EXIT_LINE = 19  # characters of `Exit code 127` and the like
 
 
-def stored_payload(payload: Payload, settings: HookSettings) -> Payload | None:
-    """Return the payload as it may be stored; None for an event about a private path."""
-    payload = _without_read_results(payload)
-    if _needs_redaction(payload, settings):
-        return _redacted(payload, settings)
-    return payload
-
-
-def _redact_in_time(
+def redact_in_time(
     payload: Payload, project: Project, event: str, set_deadline: Callable[[float], None]
 ) -> Payload | None:
     """Return the payload as it may be stored; without its texts if the rules do not end in time.

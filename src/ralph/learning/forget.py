@@ -793,7 +793,7 @@ def _escaped_forms(text: str) -> set[str]:
 def _injected_files(root: Path, session: str) -> Iterator[_FileChange]:
     if not session:
         return
-    for path in (paths.cache_folder(root) / "injected").glob("*"):
+    for path in paths.injected_folder(root).glob("*"):
         # The id is compared and not put into a path, because a client chose it.
         if path.name == session and path.is_file():
             yield _FileChange(path)
@@ -801,7 +801,7 @@ def _injected_files(root: Path, session: str) -> Iterator[_FileChange]:
 
 def _subagent_files(root: Path) -> Iterator[_FileChange]:
     """Yield the tasks of subagents, all of them: they may quote anything."""
-    for path in (paths.cache_folder(root) / "subagents").glob("*"):
+    for path in paths.subagents_folder(root).glob("*"):
         if path.is_file():
             yield _FileChange(path)
 

@@ -28,6 +28,7 @@ from ralph.memory import quarantine
 from ralph.memory.record_shapes import record_json
 from ralph.search import filters
 from ralph.storage.library import Stored
+from ralph.storage.pattern_limit import PatternLimit
 
 Schema = dict[str, Any]
 _MAX_TEXT_CHARACTERS = 100_000
@@ -173,7 +174,7 @@ class ToolCall:
     @cached_property
     def config(self) -> Config:
         """The effective settings; each warning is printed once, on stderr."""
-        loaded = load(self.root, env=self.env)
+        loaded = load(self.root, env=self.env, limit=PatternLimit)
         for warning in loaded.warnings:
             _warn_once(warning)
         return loaded.config

@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import anyio
 import mcp_types as types
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
@@ -42,6 +42,7 @@ from ralph.core.record import Record
 from ralph.mcp.schema import Tool, ToolAnswer, ToolCall, one_line, report
 from ralph.mcp.tools import TOOLS
 from ralph.memory import memory
+from ralph.storage.pattern_limit import PatternLimit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -321,6 +322,7 @@ def build(
     if env is None:
         env = os.environ
     handlers = _Handlers(explicit, env, read_only=read_only, one_client=one_client)
+    PatternLimit.use_main_thread(from_thread.run_sync)
     return Server(
         "ralph",
         version=__version__,

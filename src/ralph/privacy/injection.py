@@ -6,9 +6,8 @@ the classifier itself is loaded only when there is a text to check.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ralph.core.render import clean, join_list
+from ralph.lean import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

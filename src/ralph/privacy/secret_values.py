@@ -231,7 +231,7 @@ _MIN_JUDGED_WORD_LENGTH = 5
 _MAX_UPPERCASE_WORD_LENGTH = 14
 _MIN_LONG_NAME_LENGTH = 16
 
-_LONG_WORDS = tuple(word for word in SENTENCE.union(rules.NEAR_WORDS.split()) if len(word) > 5)
+_LONG_WORDS = frozenset(word for word in SENTENCE.union(rules.NEAR_WORDS.split()) if len(word) > 5)
 _ALPHABET_LENGTH = 26
 _EXPECTED_FREQUENCY = 4
 """The digit in `rules.FOLLOWERS` for letters that follow each other as often as by chance."""

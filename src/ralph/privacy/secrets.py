@@ -11,6 +11,7 @@ import re
 from functools import partial
 
 from ralph.core.errors import ConfigError, DeadlineExceeded
+from ralph.core.patterns import PrivacyPatterns
 from ralph.lean import TYPE_CHECKING, record
 from ralph.privacy import secret_prefilter as prefilter
 from ralph.privacy import secret_rules as rules
@@ -26,10 +27,9 @@ from ralph.privacy.secret_values import (
     has_digit,
     secret_name,
 )
-from ralph.storage import hook_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 MARKER = r"\[redacted: [a-z0-9 ]{1,40}\]"
 _MARKER_START = "[redacted: "
@@ -243,34 +243,25 @@ def _apply_rules(text: str, joints: Collection[int] = ()) -> list[Span]:
 
 # --- the user's patterns --------------------------------------------------------------------------
 
-_PATTERN_SECONDS = 0.5
-"""CPU seconds for one user pattern in one text; less after others were too slow."""
-
 
 def _custom_spans(text: str, patterns: Sequence[str]) -> list[Span]:
     """Return the matches between the markers, so that nothing is redacted twice.
 
-    A pattern that takes too long is switched off.
+    A pattern that exceeds the time limit is skipped. A hook has a deadline of its own instead.
     """
     if not patterns:
         return []
     parts = _parts_between_markers(text)
-    folders = getattr(patterns, "places", None)  # hooks have none
-    switched_off = getattr(patterns, "off", set[str]())
-    active_patterns = [pattern for pattern in patterns if pattern not in switched_off]
+    limit = patterns.limit if isinstance(patterns, PrivacyPatterns) else None
     spans: list[Span] = []
-    for pattern in active_patterns:
+    for pattern in patterns:
         search = partial(_pattern_spans, _compile_pattern(pattern), text, parts)
-        if not folders:
+        if limit is None:
             spans += search()
             continue
-        matches = _search_in_time(search, _PATTERN_SECONDS / (1 + len(switched_off)))
+        matches = limit.run(pattern, search)
         if matches is not None:
             spans += matches
-        else:
-            switched_off.add(pattern)
-            top, state = folders
-            hook_files.switch_off_pattern(top, state, pattern)
     return spans
 
 
@@ -307,39 +298,6 @@ def _pattern_spans(
         error.pattern = pattern.pattern
         raise
     return spans
-
-
-def _search_in_time(search: Callable[[], list[Span]], seconds: float) -> list[Span] | None:
-    """Return the matches of a user's pattern, or None if it takes more CPU seconds."""
-    import signal  # it loads enum, which recording must not
-
-    def give_up(_number: int, _frame: object) -> None:
-        raise TimeoutError
-
-    try:
-        signal.signal(signal.SIGVTALRM, give_up)
-    except ValueError:  # only the main thread receives signals
-        return _search_in_main_thread(search, seconds)
-    try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-        spans = search()
-        # Stopped inside the `try`, so that a late signal is caught as well.
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        return spans
-    except TimeoutError:
-        return None
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-def _search_in_main_thread(search: Callable[[], list[Span]], seconds: float) -> list[Span] | None:
-    """Search in the main thread of a server; a regex lets no other thread run in the meantime."""
-    try:
-        from anyio import from_thread  # the threads of our servers are anyio's
-
-        return from_thread.run_sync(_search_in_time, search, seconds)
-    except (ImportError, RuntimeError):  # the thread of another program
-        return search()
 
 
 # --- tokens of vendors ----------------------------------------------------------------------------

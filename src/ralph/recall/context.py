@@ -62,7 +62,6 @@ _AREAS_OF_SECTIONS = {
     brief.PERSONAL_MEMORIES: "personal",
     brief.RECENT_SESSIONS: "sessions",
 }
-_AREAS_OF_FAMILIES = ("memory", "observation", "journal")  # by the family of a record's key
 
 _WHY_SHOWN = {
     "guardrails": "guardrail: first in every brief",
@@ -599,7 +598,7 @@ def _preview_prompt(
                     "text": row.own,
                     "tokens": reason["tokens"],
                     "why": reason["why"],
-                    "area": _AREAS_OF_FAMILIES[row.key % len(lookup.TABLES)],
+                    "area": lookup.family_of(row.key).value,
                 }
             )
     notes = []

@@ -41,7 +41,7 @@ from ralph.search.embeddings import row_bytes
 from ralph.search.graph import GraphVisibility, ReachedNode, WalkRules, project_files, source_facts
 from ralph.storage import board, db, files, lookup, queries, sessions
 from ralph.storage import graph as stored
-from ralph.storage.index import FAMILIES, Progress
+from ralph.storage.index import Progress
 from ralph.storage.library import Library
 from ralph.storage.queries import digest_of
 from ralph.storage.vectors import VectorCache
@@ -402,7 +402,11 @@ def _rank_records(
 ) -> rank.Ranking:
     """Rank the memories and journal entries that a task may see."""
     visible = lookup.visible_to(queries.safe(task))
-    keep = [part for part in visible if FAMILIES[part[0]] is not Family.OBSERVATION]
+    keep = [
+        (family, test, values)
+        for family, test, values in visible
+        if family is not Family.OBSERVATION
+    ]
     return rank.rank(
         connection, words, today=when[:10], keep=keep, limit=_MAX_SEEDS, meaning=by_meaning
     )
@@ -415,7 +419,7 @@ def _scores_by_node(connection: Connection, ranked: rank.Ranking) -> dict[str, f
         if not (ranked.weak or rank.is_answer(hit) or hit.link):
             continue
         name = hit.row.id
-        if FAMILIES[hit.row.key % len(FAMILIES)] is Family.JOURNAL:
+        if lookup.family_of(hit.row.key) is Family.JOURNAL:
             name = entity_id(NodeType.TASK, sessions.task_of_entry(connection, hit.row.key))
         scores.setdefault(name, hit.score)
     return scores

@@ -81,9 +81,7 @@ class JournalFilter:
 
 def _visible_to(task: str, condition: Condition) -> Condition:
     """Restrict a condition to the entries that a task may see."""
-    visible, visible_values = lookup.visibility_test(
-        queries.safe(task), queries.FAMILIES.index(Family.JOURNAL)
-    )
+    visible, visible_values = lookup.visibility_test(queries.safe(task), Family.JOURNAL)
     if not visible:
         return condition
     test, values = condition
@@ -261,7 +259,7 @@ def _rank_entries(
     recipe: ranking.Recipe = ranking.STANDARD,
 ) -> tuple[ranking.Ranking, list[_RankedEntry]]:
     """Rank the entries that meet a condition, each entry once."""
-    keep = [(queries.FAMILIES.index(Family.JOURNAL), *condition)]
+    keep = [(Family.JOURNAL, *condition)]
     ranked = ranking.rank(connection, words, today=today, keep=keep, limit=limit, recipe=recipe)
     records = queries.records(connection, [row.row.key for row in ranked.best])
     entries: dict[str, _RankedEntry] = {}

@@ -57,7 +57,6 @@ _MIN_SHARED_RAREST_WORDS = 5
 _AMENDMENT_CANDIDATES = 30
 _AMENDS = ", newer than the next passage on this subject, which it amends"
 
-_OBSERVATION_FAMILY = 1
 _SPEAKERS = {"human": "user", "agent": "agent"}
 
 
@@ -104,9 +103,7 @@ class Quote:
 def is_speech(row: RecordRow) -> bool:
     """Whether a record is something that a person or the agent said in a session."""
     return (
-        row.key % len(lookup.TABLES) == _OBSERVATION_FAMILY
-        and row.title in render.SPEECH_TITLES
-        and row.by in _SPEAKERS
+        lookup.is_observation(row.key) and row.title in render.SPEECH_TITLES and row.by in _SPEAKERS
     )
 
 

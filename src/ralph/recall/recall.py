@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from ralph.core import render
+from ralph.core.family import Family
 from ralph.core.prompts import human_prompt, is_own_prompt
 from ralph.core.terms import TermMatcher
 from ralph.core.tokens import estimate
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from ralph.search.question import WeightedWord
     from ralph.search.rank import RankedRow, Ranking
-    from ralph.storage.lookup import Filter, RecordRow
+    from ralph.storage.lookup import FamilyFilter, Filter, RecordRow
 
 ACTION_CHARACTERS = 600  # characters that may be injected before or after an action
 MEMORY_SHARE = 0.15  # default share of a context window that memories may fill
@@ -67,11 +68,9 @@ _MAX_EXTENSION_CHARACTERS = 5
 _AROUND_FILE_NAMES = "`'\"()[]{}<>*,;:!?.@"
 
 _PROMPT_TITLE = "prompt"  # the title of earlier prompts, which are not answers
-_MEMORY_FAMILY = 0
-_OBSERVATION_FAMILY = 1
-_JOURNAL_FAMILY = 2
 _OUTSIDE_SCOPES = ("enclosing", "personal")  # memories that are not the project's own
-_TIERS = len(_OUTSIDE_SCOPES) + len(lookup.TABLES)
+_TIERS = ("project", *_OUTSIDE_SCOPES, Family.OBSERVATION, Family.JOURNAL)
+"""Where records come from, in the order in which they are shown."""
 
 # Output of tools and checks.
 _MAX_ERROR_LINE_CHARACTERS = 160  # the only part of a tool's output that is injected
@@ -332,7 +331,7 @@ def _rank_memories(
 
 def _is_sufficient(ranked: RankedRow, words: Sequence[WeightedWord]) -> bool:
     """Whether a record may be injected alone: an observation must answer as a passage would."""
-    return _family(ranked.row) != _OBSERVATION_FAMILY or passages.answers([ranked], words)
+    return _family(ranked.row) is not Family.OBSERVATION or passages.answers([ranked], words)
 
 
 def _on_named_files(connection: sqlite3.Connection, prompt: str, keep: Filter) -> list[Shown]:
@@ -459,7 +458,7 @@ def _lesson_filter(connection: sqlite3.Connection, options: RecallOptions) -> Fi
 
 def _memory_filter(
     connection: sqlite3.Connection, options: RecallOptions, kinds: Sequence[str]
-) -> tuple[int, str, Sequence[object]]:
+) -> FamilyFilter:
     return lookup.memories(
         kinds=kinds,
         tags=options.tags,
@@ -480,7 +479,7 @@ def is_withheld(row: RecordRow, options: RecallOptions) -> bool:
     """Whether a record looks like prompt injection and no person has written or accepted it."""
     if not row.is_order:
         return False
-    if _family(row) != _MEMORY_FAMILY:
+    if _family(row) is not Family.MEMORY:
         return True
     key = injection.text_key(row.title, row.text, row.tags).encode()
     for file in options.accepted_files:
@@ -498,7 +497,7 @@ def _relevant(
     A memory comes before a log record that has more of the words.
     """
     passed: list[RankedRow] = []
-    for tier in range(_TIERS):
+    for tier in range(len(_TIERS)):
         rows = [ranked for ranked in best if _tier(ranked.row) == tier]
         if rows and ranking.is_answer(rows[0]):
             passed += ranking.gate(rows, recipe)
@@ -553,7 +552,7 @@ def _exclusion(row: RecordRow, options: RecallOptions, *, is_allowed: bool) -> s
     if row.title in render.SPEECH_TITLES:
         return Reason.SINGLE_TURN
     if not is_allowed:
-        if _family(row) == _MEMORY_FAMILY:
+        if _family(row) is Family.MEMORY:
             return Reason.FILTERED
         return Reason.PATH_ONLY
     if is_withheld(row, options):
@@ -669,21 +668,21 @@ def _is_same_error(error: str, words: Sequence[WeightedWord]) -> bool:
 
 def _is_failed_run(row: RecordRow) -> bool:
     """Whether a record is a journal entry about work that did not succeed."""
-    return _family(row) == _JOURNAL_FAMILY and row.kind != "done"
+    return _family(row) is Family.JOURNAL and row.kind != "done"
 
 
-def _family(row: RecordRow) -> int:
-    return row.key % len(lookup.TABLES)
+def _family(row: RecordRow) -> Family:
+    return lookup.family_of(row.key)
 
 
 def _tier(row: RecordRow) -> int:
     """Return the rank of a record's origin: the project's memory, other memory, then the logs."""
     family = _family(row)
-    if family != _MEMORY_FAMILY:
-        return len(_OUTSIDE_SCOPES) + family
+    if family is not Family.MEMORY:
+        return _TIERS.index(family)
     if row.scope in _OUTSIDE_SCOPES:
-        return 1 + _OUTSIDE_SCOPES.index(row.scope)
-    return 0
+        return _TIERS.index(row.scope)
+    return _TIERS.index("project")
 
 
 # --- choosing and rendering ----------------------------------------------------------------------
@@ -719,7 +718,7 @@ def _letters(text: str) -> str:
 
 def _max_of_session(row: RecordRow) -> int:
     """Return how many records of a row's session are injected; a run and its journal are one."""
-    if _family(row) == _JOURNAL_FAMILY:
+    if _family(row) is Family.JOURNAL:
         return 1
     return _MAX_RECORDS_PER_SESSION
 
@@ -734,7 +733,7 @@ def _lower_stale(candidates: list[Shown], cache: CitationCache | None) -> list[S
     keyed: list[tuple[tuple[int, float, float], Shown]] = []
     for shown in candidates:
         share = _citation_share(shown.row, cache)
-        tier = _TIERS
+        tier = len(_TIERS)
         if shown.ranked.score:
             tier = _tier(shown.row)
         lowered = _copy(shown.ranked)
@@ -808,7 +807,7 @@ def _entries(shown: Sequence[Shown], layer: int, options: RecallOptions) -> list
 def _entry_text(shown: Shown, layer: int, options: RecallOptions) -> str:
     row = shown.row
     kind = row.kind
-    if _family(row) == _MEMORY_FAMILY and row.scope in _OUTSIDE_SCOPES:
+    if _family(row) is Family.MEMORY and row.scope in _OUTSIDE_SCOPES:
         kind = f"{row.scope} {row.kind}"
     text = render.entry(
         layer, row.id, kind, row.title, shown.text, row.created_at, row.tags, row.files, row.by
@@ -826,13 +825,13 @@ def _entry_text(shown: Shown, layer: int, options: RecallOptions) -> str:
 
 def citation_note(row: RecordRow, cache: CitationCache | None) -> str:
     """Return the warning about a record's stale citations; "" for none, and for logs."""
-    if cache is None or _family(row) != _MEMORY_FAMILY:  # citations of logs are not verified
+    if cache is None or _family(row) is not Family.MEMORY:  # citations of logs are not verified
         return ""
     return cache.note(row.id, f"{row.title}\n{row.text}", row.files)
 
 
 def _citation_share(row: RecordRow, cache: CitationCache | None) -> float:
-    if cache is None or _family(row) != _MEMORY_FAMILY:
+    if cache is None or _family(row) is not Family.MEMORY:
         return 1.0
     return cache.share(row.id, f"{row.title}\n{row.text}", row.files)
 

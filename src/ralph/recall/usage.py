@@ -132,7 +132,7 @@ class Ledger(NamedTuple):
 
 def seen_file(root: Path, session: str) -> Path:
     """Return the file that lists what a session has seen; an unsafe id does not become a path."""
-    return paths.cache_folder(root) / "injected" / paths.session_log(root, session).stem
+    return paths.injected_folder(root) / paths.session_log(root, session).stem
 
 
 def mark_seen(root: Path, session: str, names: Sequence[str]) -> None:

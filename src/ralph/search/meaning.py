@@ -21,7 +21,8 @@ from ralph.core.record import Family, Query, Record
 from ralph.search import embeddings, index, rank
 from ralph.search.embeddings import Embedder, ProviderFailed
 from ralph.storage import db, lookup, queries
-from ralph.storage.index import FAMILIES, Progress
+from ralph.storage.index import Progress
+from ralph.storage.lookup import family_of
 from ralph.storage.vectors import VectorCache
 
 if TYPE_CHECKING:
@@ -173,8 +174,7 @@ def _keys_without_vectors(
     """
 
     def order(key: int) -> tuple[int, int]:
-        family = FAMILIES[key % len(FAMILIES)]
-        return _FAMILY_ORDER.index(family), -key
+        return _FAMILY_ORDER.index(family_of(key)), -key
 
     key_by_digest: dict[str, int] = {}
     for key in sorted(digests, key=order):

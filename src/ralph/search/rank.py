@@ -392,9 +392,6 @@ def make_hits(
     """Return the hits of a ranking whose records the query accepts."""
     from ralph.core.record import Hit
 
-    injectable: list[RankedRow] = []
-    if not ranked.weak:
-        injectable = gate(ranked.best, recipe)
     hits = []
     for ranked_row in ranked.best:
         found = records.get(ranked_row.row.key)
@@ -402,7 +399,7 @@ def make_hits(
             continue
         reasons = tuple(explain(ranked_row, ranked.words, day, recipe))
         score = round(ranked_row.score, _HIT_SCORE_DIGITS)
-        hits.append(Hit(found, score, reasons, ranked_row in injectable, ranked_row.weak))
+        hits.append(Hit(found, score, reasons, ranked_row.weak))
     return tuple(hits)
 
 

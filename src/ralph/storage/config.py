@@ -27,6 +27,7 @@ from ralph.core.errors import ConfigError, Refused, UsageError
 from ralph.core.settings import Privacy
 from ralph.core.text import BOM, newline_of
 from ralph.storage import files
+from ralph.storage.pattern_limit import PatternLimit
 
 _PLAIN_WORD = re.compile(r"[^\W\d][\w./-]*")
 _UNSAFE_CHARACTER = re.compile(r"[^ -~\xa1-\u1fff\u3000-\ud7ff\U0001f000-\U0001faff]")
@@ -45,7 +46,7 @@ class ConfigChange(NamedTuple):
 
 def privacy_rules(root: Path) -> Privacy:
     """Return the current privacy settings; raises ConfigError if they cannot be read."""
-    return config.load(root, env=os.environ).config.privacy
+    return config.load(root, env=os.environ, limit=PatternLimit).config.privacy
 
 
 def set_(

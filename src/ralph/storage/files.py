@@ -348,7 +348,7 @@ def collect_spilled(root: Path) -> None:
     boundary = paths.state_boundary(root)
     for path in sorted((log / hook_files.SPILL).glob("*.jsonl")):
         log_name = path.name.split("-", 2)[2]  # after the time and the process id
-        session = log / "sessions" / log_name
+        session = paths.sessions_folder(root) / log_name
         # Something that is not a log may have the log's name: then the line stays where it is.
         with contextlib.suppress(Unreadable):
             line = read(path) or ""

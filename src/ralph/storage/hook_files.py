@@ -230,7 +230,7 @@ VARIABLES = (
     "RALPH_PRESENCE",
 )
 """Prefixes of the environment variables that affect hooks."""
-FORGETS = "cache/forgets"
+FORGETS = f"{discovery.CACHE}/forgets"
 """Folder of one file per session: a line CALLED per call of `ralph forget`, others for prompts."""
 CALLED = b"1\n"
 SLOW_PATTERNS = "slow-patterns"  # file listing the user patterns that timed out
@@ -325,7 +325,7 @@ def _is_current(
 def switch_off_pattern(top: str, state: str, pattern: str) -> None:
     """Record that a user's pattern timed out, if possible, so hooks and commands skip it."""
     line = f"{escape(pattern)}\n".encode("utf-8", "replace")
-    folders = (*state[len(top) + 1 :].split("/"), "cache")
+    folders = (*state[len(top) + 1 :].split("/"), discovery.CACHE)
     try:
         append(top, folders, SLOW_PATTERNS, line)
     except (OSError, Unsure):
@@ -334,7 +334,9 @@ def switch_off_pattern(top: str, state: str, pattern: str) -> None:
 
 def slow_patterns(state: str) -> set[str]:
     """Return the patterns that are switched off on this machine."""
-    text = (read_file(f"{state}/cache/{SLOW_PATTERNS}") or b"").decode("utf-8", "replace")
+    text = (read_file(f"{state}/{discovery.CACHE}/{SLOW_PATTERNS}") or b"").decode(
+        "utf-8", "replace"
+    )
     return {_unescape(line) for line in text.split("\n") if line}
 
 

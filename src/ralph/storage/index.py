@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from ralph.core import paths
+from ralph.core import discovery, paths
 from ralph.core.errors import RalphError, Unreadable, WriteFailed
 from ralph.core.record import Family, Record
 from ralph.storage import changes, db, files, forgotten, queries, totals
 from ralph.storage.changes import digest_to, file_digest
-from ralph.storage.lookup import SCHEMA_VERSION, placeholders
+from ralph.storage.lookup import FAMILIES, KEY_STEP, SCHEMA_VERSION, TABLES, make_key, placeholders
 from ralph.storage.queries import (
-    FAMILIES,
-    TABLES,
     Row,
     Terms,
     column_value,
@@ -562,7 +560,7 @@ UPDATE loop_runs SET
     session_id = (SELECT json_extract(metadata, '$.session') FROM journal
         WHERE run_id = loop_runs.id AND metadata <> '' ORDER BY iteration DESC LIMIT 1),
     context_snapshots = (
-        SELECT json_group_array(printf('{paths.LOG}/runs/%s/%04d.md', run_id, iteration))
+        SELECT json_group_array(printf('{discovery.RUNS}/%s/%04d.md', run_id, iteration))
         FROM (SELECT * FROM journal WHERE run_id = loop_runs.id AND iteration IS NOT NULL
             ORDER BY iteration))
 WHERE id IN (SELECT value FROM json_each(?))
@@ -582,22 +580,25 @@ INSERT INTO search(search, rowid, title, tags, text, files) VALUES ('delete', ?,
 _LAST_POSITION = "SELECT coalesce(max(seq), 0) FROM observations WHERE session_id = ?"
 
 
-class _FoldedTable(NamedTuple):
+class FoldedTable(NamedTuple):
     """A table whose rows are each folded from several lines of a log.
 
     `kind` is the type of these lines, and the member of a record's origin that names the row.
-    `complete` sets the columns that come from other tables.
+    `columns` come from these lines, and `complete` sets the `derived` columns from other tables.
     """
 
     kind: str
     table: str
     columns: tuple[str, ...]
+    derived: tuple[str, ...]
     complete: str
 
 
-_FOLDED_TABLES = (
-    _FoldedTable("session", "sessions", _SESSION_COLUMNS, _COMPLETE_SESSIONS),
-    _FoldedTable("run", "loop_runs", _RUN_COLUMNS, _COMPLETE_RUNS),
+FOLDED_TABLES = (
+    FoldedTable("session", "sessions", _SESSION_COLUMNS, ("messages",), _COMPLETE_SESSIONS),
+    FoldedTable(
+        "run", "loop_runs", _RUN_COLUMNS, ("session_id", "context_snapshots"), _COMPLETE_RUNS
+    ),
 )
 _FOLDS: Mapping[str, Callable[[str, str], str]] = {
     "started_at": min,
@@ -742,7 +743,7 @@ class IndexWriter:
             if placed:
                 self._add_records(source, family, placed, lines_before)
         self._add_tasks(source, new)
-        for folded in _FOLDED_TABLES:
+        for folded in FOLDED_TABLES:
             lines = [line for kind, line in new.lines if kind == folded.kind]
             self._fold_lines(folded, source, lines)
             names = {safe(str(line["id"])) for line in lines}
@@ -814,18 +815,17 @@ class IndexWriter:
 
     def _reserve_keys(self, family: Family, count: int) -> range:
         """Return new keys for records of a family; the keys of the families alternate."""
-        step = len(FAMILIES)
         if family not in self._next_keys:
             table, key_column = TABLES[family]
             row = self.connection.execute(f"SELECT max({key_column}) FROM {table}").fetchone()
             highest = row[0]
             if highest is None:
-                highest = FAMILIES.index(family)
-            self._next_keys[family] = highest + step
+                highest = make_key(0, family)
+            self._next_keys[family] = highest + KEY_STEP
         first = self._next_keys[family]
-        end = first + count * step
+        end = first + count * KEY_STEP
         self._next_keys[family] = end
-        return range(first, end, step)
+        return range(first, end, KEY_STEP)
 
     def _last_position(self, session: str) -> int:
         """Return the position of the last observation in a session, or 0."""
@@ -841,7 +841,7 @@ class IndexWriter:
     # --- sessions and runs ----------------------------------------------------------------------
 
     def _fold_lines(
-        self, folded: _FoldedTable, source: int, lines: Sequence[Mapping[str, object]]
+        self, folded: FoldedTable, source: int, lines: Sequence[Mapping[str, object]]
     ) -> None:
         """Fold lines into the rows that they are about."""
         rows: dict[str, dict[str, object]] = {}
@@ -858,7 +858,7 @@ class IndexWriter:
             [(*row.values(), name) for name, row in rows.items()],
         )
 
-    def _folded_row(self, folded: _FoldedTable, source: int, name: str) -> dict[str, object]:
+    def _folded_row(self, folded: FoldedTable, source: int, name: str) -> dict[str, object]:
         """Return the columns of a session or run, which is added if it is new."""
         self.connection.execute(
             f"INSERT OR IGNORE INTO {folded.table}(id, source) VALUES (?, ?)", (name, source)

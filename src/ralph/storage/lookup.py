@@ -1,13 +1,13 @@
 """The SELECT statements of the ranking: keys, scores and columns, without decoding records.
 
 Prompt hooks answer with these alone, so this module imports next to nothing. A record's family
-follows from its key (`key % 3`), see `TABLES`. A task sees the project's records, its own, and the
-journal and observations of finished tasks; failed tasks are included because others learn from
-them.
+follows from its key, see `family_of`. A task sees the project's records, its own, and the journal
+and observations of finished tasks; failed tasks are included because others learn from them.
 """
 
 from __future__ import annotations
 
+from ralph.core.family import Family
 from ralph.lean import TYPE_CHECKING, record
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Name = TypeVar("Name", str, int)
     Condition = tuple[object, str, Collection[object]]
     """Whether it applies (any truthy value), the SQL test, and the values of its placeholders."""
-    FamilyFilter = tuple[int, str, Sequence[object]]
-    """The family (0, 1 or 2), an SQL test on its rows ("" accepts all), and its values."""
+    FamilyFilter = tuple[Family, str, Sequence[object]]
+    """The family, an SQL test on its rows ("" accepts all), and its values."""
     Filter = Sequence[FamilyFilter]
     """Which records are visible; a family without an entry is excluded."""
 
@@ -104,27 +104,60 @@ UNEXPECTED = (
 )
 """Counts views, triggers and tables that Ralph never creates: such a file is not Ralph's."""
 
-TABLES = (("records", "key"), ("observations", "key"), ("journal", "id"))
-"""The table of each family and its key column, by `key % 3`."""
-KIND_COLUMNS = ("kind", "type", "outcome")
-"""The column with the kind of a record, by `key % 3`."""
-
-_MEMORY = 0
-_OBSERVATION = 1
-_JOURNAL = 2
+TABLES = {
+    Family.MEMORY: ("records", "key"),
+    Family.OBSERVATION: ("observations", "key"),
+    Family.JOURNAL: ("journal", "id"),
+}
+"""The table of each family and its key column."""
+KIND_COLUMNS = {Family.MEMORY: "kind", Family.OBSERVATION: "type", Family.JOURNAL: "outcome"}
+"""The column with the kind of a record, by family."""
 
 COUNTED = 50_000  # records with a term that are counted; counting more takes longer than a search
 _MAX_LITERAL_PARTS = 8  # words of a query that are searched literally
 
 
+# --- keys ---------------------------------------------------------------------------------------
+
+FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
+"""The order in which the keys of the families alternate. Stored keys depend on it."""
+KEY_STEP = len(FAMILIES)
+"""The distance between consecutive keys of one family."""
+
+
+def family_of(key: int) -> Family:
+    """Return the family of the record with this key."""
+    return FAMILIES[key % KEY_STEP]
+
+
+def make_key(number: int, family: Family) -> int:
+    """Return the key for the record with this number in its family."""
+    return number * KEY_STEP + FAMILIES.index(family)
+
+
+def number_of(key: int) -> int:
+    """Return the number of a record in its family: `make_key` turns it into the key again."""
+    return key // KEY_STEP
+
+
+def keys_of_family(keys: Iterable[int], family: Family) -> list[int]:
+    """Return the keys that belong to records of one family."""
+    return [key for key in keys if family_of(key) is family]
+
+
 def is_memory(key: int) -> bool:
     """Return whether a key belongs to a memory."""
-    return key % len(TABLES) == _MEMORY
+    return family_of(key) is Family.MEMORY
 
 
 def is_observation(key: int) -> bool:
     """Return whether a key belongs to an observation."""
-    return key % len(TABLES) == _OBSERVATION
+    return family_of(key) is Family.OBSERVATION
+
+
+def _family_test(key_column: str, family: Family) -> str:
+    """Return the SQL test that `family_of` the key in a column is this family."""
+    return f"{key_column} % {KEY_STEP} = {FAMILIES.index(family)}"
 
 
 # --- what a task may see ------------------------------------------------------------------------
@@ -186,8 +219,12 @@ _VISIBLE_JOURNAL = (
     f"OR (coalesce(task_id, '') = '' AND source IN ({_FILES_OF_OTHERS})) "
     f"OR ({_METADATA_MEMBER.format(name='label')} = 'run' AND run_id IN ({_RUNS_OF_OTHERS})))"
 )
-_VISIBLE = (_VISIBLE_MEMORIES, _VISIBLE_OBSERVATIONS, _VISIBLE_JOURNAL)
-"""The rows that a task may see, by `key % 3`; every `?` is the id of the task."""
+_VISIBLE = {
+    Family.MEMORY: _VISIBLE_MEMORIES,
+    Family.OBSERVATION: _VISIBLE_OBSERVATIONS,
+    Family.JOURNAL: _VISIBLE_JOURNAL,
+}
+"""The SQL tests for the rows that a task may see; every `?` is the id of the task."""
 
 _HIDDEN_SHARE = (
     f"SELECT max((SELECT coalesce(avg(coalesce(task_id, '') IN ({OTHERS})), 0) FROM sessions), "
@@ -195,17 +232,17 @@ _HIDDEN_SHARE = (
 )
 
 
-def visibility_test(task: str, place: int) -> tuple[str, Sequence[object]]:
+def visibility_test(task: str, family: Family) -> tuple[str, Sequence[object]]:
     """Return the SQL test for rows of a family that a task may see, and its values."""
     if not task:
         return "", ()
-    test = _VISIBLE[place]
+    test = _VISIBLE[family]
     return test, (task,) * test.count("?")
 
 
 def visible_to(task: str) -> Filter:
     """Return the Filter for what a task may see."""
-    return tuple((place, *visibility_test(task, place)) for place in range(len(TABLES)))
+    return tuple((family, *visibility_test(task, family)) for family in FAMILIES)
 
 
 def hidden_share(connection: sqlite3.Connection, task: str) -> float:
@@ -218,8 +255,12 @@ def hidden_share(connection: sqlite3.Connection, task: str) -> float:
 # --- filters ------------------------------------------------------------------------------------
 
 _NOT_RETIRED = "status <> 'retired'"
-EVERYTHING: Filter = ((_MEMORY, _NOT_RETIRED, ()), (_OBSERVATION, "", ()), (_JOURNAL, "", ()))
-MEMORIES: Filter = ((_MEMORY, _NOT_RETIRED, ()),)
+EVERYTHING: Filter = (
+    (Family.MEMORY, _NOT_RETIRED, ()),
+    (Family.OBSERVATION, "", ()),
+    (Family.JOURNAL, "", ()),
+)
+MEMORIES: Filter = ((Family.MEMORY, _NOT_RETIRED, ()),)
 
 _VALID_UNTIL = "CASE WHEN json_valid(metadata) THEN json_extract(metadata, '$.valid_until') END"
 _STILL_VALID = f"(instr(metadata, '\"valid_until\"') = 0 OR coalesce({_VALID_UNTIL}, '9') >= ?)"
@@ -242,8 +283,8 @@ def memories(
     The memories with an id in `but` are excluded.
     """
     return conditions(
-        _MEMORY,
-        *common_tests(_MEMORY, kinds, tags, since, task),
+        Family.MEMORY,
+        *common_tests(Family.MEMORY, kinds, tags, since, task),
         (knowledge_only, _FROM_KNOWLEDGE_PAGES, ()),
         (valid_at, _STILL_VALID, (valid_at,)),
         (but, f"id NOT IN ({placeholders(list(but))})", but),
@@ -268,46 +309,52 @@ def observations(
     start_values: list[object] = []
     for start in not_called:
         start_values += (len(start), start)
-    visible, visible_values = visibility_test(task, _OBSERVATION)
+    visible, visible_values = visibility_test(task, Family.OBSERVATION)
     test = (
         "(session_id <> ? OR created_at < ?) AND title <> ? "
         f"AND (type <> 'tool_use' OR ({start_test})) AND {visible or '1'}"
     )
-    return _OBSERVATION, test, (not_of, after, not_titled, *start_values, *visible_values)
+    values = (not_of, after, not_titled, *start_values, *visible_values)
+    return Family.OBSERVATION, test, values
 
 
 def journal(*, task: str = "") -> FamilyFilter:
     """Return the filter for journal entries that are visible to a task."""
-    return (_JOURNAL, *visibility_test(task, _JOURNAL))
+    return (Family.JOURNAL, *visibility_test(task, Family.JOURNAL))
 
 
 def common_tests(
-    place: int, kinds: Sequence[str], tags: Sequence[str], since: str, task: str
+    family: Family, kinds: Sequence[str], tags: Sequence[str], since: str, task: str
 ) -> tuple[Condition, ...]:
     """Return the conditions that all families share."""
-    kind_test = f"{KIND_COLUMNS[place]} IN ({placeholders(kinds)})"
+    kind_test = f"{KIND_COLUMNS[family]} IN ({placeholders(kinds)})"
     tag_test = (
         "EXISTS (SELECT 1 FROM json_each(nullif(tags, '')) "
         f"WHERE lower(value) IN ({placeholders(tags)}))"
     )
     return (
-        (place == _MEMORY, _NOT_RETIRED, ()),
+        (family is Family.MEMORY, _NOT_RETIRED, ()),
         (kinds, kind_test, kinds),
         (tags, tag_test, [tag.lower() for tag in tags]),
         (since, "created_at >= ?", (since,)),
-        (task, *visibility_test(task, place)),
+        (task, *visibility_test(task, family)),
     )
 
 
-def conditions(place: int, *tests: Condition) -> tuple[int, str, list[object]]:
+def conditions(family: Family, *tests: Condition) -> tuple[Family, str, list[object]]:
     """Return the filter of one family that joins the conditions which apply."""
+    return (family, *join_conditions(*tests))
+
+
+def join_conditions(*tests: Condition) -> tuple[str, list[object]]:
+    """Return one SQL test that joins the conditions which apply ("" if none does), and its values."""
     active: list[str] = []
     all_values: list[object] = []
     for applies, test, values in tests:
         if applies:
             active.append(test)
             all_values += values
-    return place, " AND ".join(active), all_values
+    return " AND ".join(active), all_values
 
 
 def placeholders(values: Sequence[object]) -> str:
@@ -477,8 +524,8 @@ class _RowColumns:
         return ", ".join(vars(self).values())
 
 
-_ROW_COLUMNS = (
-    _RowColumns(
+_ROW_COLUMNS = {
+    Family.MEMORY: _RowColumns(
         key="key",
         record_id="id",
         kind="kind",
@@ -494,7 +541,7 @@ _ROW_COLUMNS = (
         own_size="NULL",
         scope="scope",
     ),
-    _RowColumns(
+    Family.OBSERVATION: _RowColumns(
         key="key",
         record_id="id",
         kind="type",
@@ -510,7 +557,7 @@ _ROW_COLUMNS = (
         own_size=_EXTRA.format(name="own"),
         scope="''",
     ),
-    _RowColumns(
+    Family.JOURNAL: _RowColumns(
         key="id",
         record_id="record_id",
         kind="outcome",
@@ -526,15 +573,15 @@ _ROW_COLUMNS = (
         own_size="NULL",
         scope="''",
     ),
-)
-"""The columns of each family, by `key % 3`."""
+}
+"""The columns of each family."""
 
 
 def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[int, RecordRow]:
     """Return the ranked and printed columns of records, by key."""
     rows: dict[int, RecordRow] = {}
-    for place, columns in enumerate(_ROW_COLUMNS):
-        for values in select_keys(connection, place, columns.as_list(), keys):
+    for family, columns in _ROW_COLUMNS.items():
+        for values in select_keys(connection, family, columns.as_list(), keys):
             row = RecordRow(*values)
             rows[row.key] = row
     return rows
@@ -542,7 +589,7 @@ def fetch_rows(connection: sqlite3.Connection, keys: Sequence[int]) -> Mapping[i
 
 def select_keys(
     connection: sqlite3.Connection,
-    place: int,
+    family: Family,
     columns: str,
     keys: Sequence[int],
     *,
@@ -553,10 +600,10 @@ def select_keys(
 
     In `columns`, `{table}` and `{key}` are replaced by the family's table and key column.
     """
-    family_keys = [key for key in keys if key % len(TABLES) == place]
+    family_keys = keys_of_family(keys, family)
     if not family_keys:
         return ()
-    table, key_column = TABLES[place]
+    table, key_column = TABLES[family]
     sql = (
         f"SELECT {columns} FROM {table} "
         f"WHERE {key_column} IN (SELECT value FROM json_each(?)) AND {where or '1'}"
@@ -568,8 +615,8 @@ def select_keys(
 def filter_keys(connection: sqlite3.Connection, keys: Sequence[int], keep: Filter) -> set[int]:
     """Return the keys whose records pass the filter."""
     passing: set[int] = set()
-    for place, test, values in keep:
-        rows = select_keys(connection, place, "{key}", keys, where=test, values=values)
+    for family, test, values in keep:
+        rows = select_keys(connection, family, "{key}", keys, where=test, values=values)
         passing.update(key for (key,) in rows)
     return passing
 
@@ -580,8 +627,8 @@ def sort_values(
     """Return time, file and key of records: an order that survives rebuilding the index."""
     columns = "{key}, created_at, (SELECT path FROM sources WHERE key = {table}.source)"
     sort_keys: dict[int, tuple[str, str, int]] = {}
-    for place in range(len(TABLES)):
-        for key, created_at, path in select_keys(connection, place, columns, keys):
+    for family in FAMILIES:
+        for key, created_at, path in select_keys(connection, family, columns, keys):
             sort_keys[key] = (created_at, path, key)
     return sort_keys
 
@@ -642,7 +689,7 @@ def frequencies(
     In a large index, counts above `exact` are estimated.
     """
     highest_key = connection.execute("SELECT max(rowid) FROM search_docsize").fetchone()[0] or 0
-    if highest_key < len(TABLES) * exact:  # the keys of the families alternate
+    if highest_key < KEY_STEP * exact:  # the keys of the families alternate
         return _exact_frequencies(connection, terms)
     sql = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM search WHERE search MATCH ? LIMIT ?)"
     counts: dict[str, int] = {}
@@ -721,14 +768,14 @@ def count_matching(connection: sqlite3.Connection, match: str, keep: Filter) -> 
 
 def _filter_condition(keep: Filter) -> tuple[str, list[object]]:
     """Return a filter as a condition on `search`, and its values."""
-    accepts_all = len(keep) == len(TABLES) and not any(test for _, test, _ in keep)
+    accepts_all = len(keep) == len(FAMILIES) and not any(test for _, test, _ in keep)
     if accepts_all:
         return "", []
     tests: list[str] = []
     all_values: list[object] = []
-    for place, test, values in keep:
-        table, key_column = TABLES[place]
-        is_family = f"rowid % {len(TABLES)} = {place}"
+    for family, test, values in keep:
+        table, key_column = TABLES[family]
+        is_family = _family_test("rowid", family)
         if test:
             row = f"SELECT 1 FROM {table} WHERE {key_column} = search.rowid AND {test}"
             tests.append(f"({is_family} AND EXISTS ({row}))")
@@ -746,9 +793,9 @@ def containing(connection: sqlite3.Connection, parts: Sequence[str], keep: Filte
     if not 0 < len(parts) <= _MAX_LITERAL_PARTS:
         return []
     found: list[tuple[str, int]] = []
-    for place, test, values in keep:
-        table, key_column = TABLES[place]
-        columns = _ROW_COLUMNS[place]
+    for family, test, values in keep:
+        table, key_column = TABLES[family]
+        columns = _ROW_COLUMNS[family]
         written = f"lower({columns.title} || ' ' || {columns.tags} || ' ' || {columns.text})"
         has_parts = " AND ".join(f"instr({written}, lower(?))" for _ in parts)
         sql = f"SELECT created_at, {key_column} FROM {table} WHERE {test or '1'} AND {has_parts}"

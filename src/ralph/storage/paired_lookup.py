@@ -1,6 +1,6 @@
 """The SELECT statements of the ranking over two databases: the index and `team.db`.
 
-Keys of the second database are shifted by a multiple of three, so that they stay apart from those
+Keys of the second database are shifted by a multiple of `KEY_STEP`, so that they stay apart from those
 of the first and keep their family. Counts are added up. BM25 is computed in each database on its
 own, so scores are comparable but not equal to those of one database with all rows.
 """
@@ -20,7 +20,7 @@ from ralph.storage.team_db import PREFIX
 if TYPE_CHECKING:
     from ralph.storage.lookup import Filter
 
-_KEY_SHIFT = len(lookup.TABLES) << 50  # above any key that a database can reach
+_KEY_SHIFT = lookup.KEY_STEP << 50  # above any key that a database can reach
 
 
 class _Part(NamedTuple):

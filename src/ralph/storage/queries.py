@@ -28,14 +28,13 @@ from ralph.core.record import (
     Status,
 )
 from ralph.storage import lookup
+from ralph.storage.lookup import FAMILIES as FAMILIES  # noqa: PLC0414 - imported from here as well
+from ralph.storage.lookup import TABLES, keys_of_family
 
 Terms = Callable[[str], str]
 """Returns the search terms of a text, separated by spaces."""
 Row = tuple[object, ...]
 
-FAMILIES = (Family.MEMORY, Family.OBSERVATION, Family.JOURNAL)
-"""The families by place: the key of a record modulo 3 is the place of its family."""
-TABLES = dict(zip(FAMILIES, lookup.TABLES, strict=True))
 COLUMNS = {
     Family.MEMORY: (
         "key, id AS record_id, kind, title, text, tags, files, scope, dated, metadata, status"
@@ -79,12 +78,14 @@ _TASK_OF_SESSION = (
     "(SELECT max(s.task_id) FROM sessions s WHERE s.id = observations.session_id "
     "OR s.session_id = observations.session_id)"
 )
-_TASKS_OF_RECORDS = (
-    f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_TASK_OF_FOLDER.format(table='records')}, '')",
-    f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_TASK_OF_SESSION}, '')",
-    f"coalesce(nullif(task_id, ''), {_TASK_OF_FOLDER.format(table='journal')}, '')",
-)
-"""By place of the family: the task of a record, from its origin, its session or its folder."""
+_TASKS_OF_RECORDS = {
+    Family.MEMORY: (
+        f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_TASK_OF_FOLDER.format(table='records')}, '')"
+    ),
+    Family.OBSERVATION: f"coalesce(nullif({lookup.ORIGIN_TASK}, ''), {_TASK_OF_SESSION}, '')",
+    Family.JOURNAL: f"coalesce(nullif(task_id, ''), {_TASK_OF_FOLDER.format(table='journal')}, '')",
+}
+"""SQL for the task of a record: from its origin, its session or its folder."""
 
 
 # --- rows to records ----------------------------------------------------------------------------
@@ -365,8 +366,8 @@ def select_records(
 def records(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Record]:
     """Return the records with these keys, in the order of the keys."""
     by_key: dict[int, Record] = {}
-    for place, family in enumerate(FAMILIES):
-        for row in lookup.select_keys(connection, place, COLUMNS[family], keys):
+    for family in FAMILIES:
+        for row in lookup.select_keys(connection, family, COLUMNS[family], keys):
             by_key[row["key"]] = record_of(family, row)
     return {key: by_key[key] for key in keys if key in by_key}
 
@@ -443,13 +444,13 @@ def page(
     path = "(SELECT path FROM sources WHERE key = source)"
     parts: list[str] = []
     all_values: list[object] = []
-    for place, test, values in keep:
-        table, key = lookup.TABLES[place]
+    for family, test, values in keep:
+        table, key = TABLES[family]
         sql = f"SELECT created_at, {path} AS place, {key} AS key FROM {table} WHERE {test or '1'}"
         all_values += values
         if keys is not None:
             sql += f" AND {key} IN (SELECT value FROM json_each(?))"
-            all_values.append(str(keys_at_place(keys, place)))
+            all_values.append(str(keys_of_family(keys, family)))
         parts.append(sql)
     if not parts:
         return []
@@ -457,11 +458,6 @@ def page(
     sql = f"{' UNION ALL '.join(parts)} {order}"
     rows = connection.execute(sql, (*all_values, limit_value(limit), offset))
     return [row["key"] for row in rows]
-
-
-def keys_at_place(keys: Sequence[int], place: int) -> list[int]:
-    """Return those of some keys that belong to the family at a place in `FAMILIES`."""
-    return [key for key in keys if key % len(FAMILIES) == place]
 
 
 def limit_value(limit: int | None) -> int:
@@ -488,12 +484,12 @@ def keys_of(
     connection: sqlite3.Connection, record_id: str, query: Query | None = None
 ) -> list[int]:
     """Return the keys of all records with this id that pass the query's filters."""
-    keep: lookup.Filter = [(place, "", []) for place in range(len(FAMILIES))]
+    keep: lookup.Filter = [(family, "", []) for family in FAMILIES]
     if query is not None:
         keep = filter_of(query)
     keys: list[int] = []
-    for place, test, values in keep:
-        table, key = lookup.TABLES[place]
+    for family, test, values in keep:
+        table, key = TABLES[family]
         column = "record_id" if table == "journal" else "id"
         sql = (
             f"SELECT {key} AS key FROM {table} WHERE {column} = ? AND {test or '1'} ORDER BY {key}"
@@ -584,9 +580,9 @@ def digests(connection: sqlite3.Connection, keys: Sequence[int] | None = None) -
 def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, str]:
     """Return the tasks of records by key, from their origins, sessions or folders."""
     tasks: dict[int, str] = {}
-    for place, task_expression in enumerate(_TASKS_OF_RECORDS):
+    for family, task_expression in _TASKS_OF_RECORDS.items():
         columns = f"{{key}} AS key, {task_expression} AS owning_task"
-        for row in lookup.select_keys(connection, place, columns, keys):
+        for row in lookup.select_keys(connection, family, columns, keys):
             if row["owning_task"]:
                 tasks[row["key"]] = row["owning_task"]
     return tasks
@@ -595,8 +591,8 @@ def tasks_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, s
 def _select_by_key(
     connection: sqlite3.Connection, keys: Sequence[int], columns: str
 ) -> Iterator[sqlite3.Row]:
-    for place in range(len(FAMILIES)):
-        yield from lookup.select_keys(connection, place, columns, keys)
+    for family in FAMILIES:
+        yield from lookup.select_keys(connection, family, columns, keys)
 
 
 # --- counts -------------------------------------------------------------------------------------
@@ -606,8 +602,8 @@ def count(connection: sqlite3.Connection, query: Query) -> int:
     """Count the records that pass the query's filters."""
     counts: list[str] = []
     all_values: list[object] = []
-    for place, test, values in filter_of(query):
-        table, _ = lookup.TABLES[place]
+    for family, test, values in filter_of(query):
+        table, _ = TABLES[family]
         counts.append(f"(SELECT count(*) FROM {table} WHERE {test or '1'})")
         all_values += values
     return int(connection.execute(f"SELECT {' + '.join(counts)}", all_values).fetchone()[0])
@@ -705,8 +701,7 @@ def iterations(
     `run` may be the beginning of a run's id, `not_of` is a run to leave out, and `noted` selects
     iterations with notes.
     """
-    _, test, values = lookup.conditions(
-        FAMILIES.index(Family.JOURNAL),
+    test, values = lookup.join_conditions(
         (True, "iteration IS NOT NULL AND run_id NOT IN ('', ?)", (not_of,)),
         (True, f"{_metadata_member('label')} <> 'run'", ()),
         (task, "task_id = ?", (task,)),
@@ -731,21 +726,21 @@ def facet_filter(
     tags = _chosen_values(chosen, "tag")
     statuses = _chosen_values(chosen, "status")
     marks = lookup.placeholders
-    parts: list[tuple[int, str, Sequence[object]]] = []
-    for place, family in enumerate(FAMILIES):
+    parts: list[lookup.FamilyFilter] = []
+    for family in FAMILIES:
         if families and family.value not in families:
             continue
         usual_status, _, _ = USUAL[family]
         has_status = f"coalesce(nullif({status_column(family)}, ''), ?) IN ({marks(statuses)})"
         tests: list[lookup.Condition] = [
-            ("type" in chosen, f"{lookup.KIND_COLUMNS[place]} IN ({marks(kinds)})", kinds),
+            ("type" in chosen, f"{lookup.KIND_COLUMNS[family]} IN ({marks(kinds)})", kinds),
             ("tag" in chosen, f"tags IN ({marks(tags)})", tags),
             ("status" in chosen, has_status, (usual_status.value, *statuses)),
             ("status" not in chosen, _not_retired(family), ()),
             (since, "created_at >= ?", (since,)),
-            (task, f"{_TASKS_OF_RECORDS[place]} = ?", (safe(task),)),
+            (task, f"{_TASKS_OF_RECORDS[family]} = ?", (safe(task),)),
         ]
-        parts.append(lookup.conditions(place, *tests))
+        parts.append(lookup.conditions(family, *tests))
     return parts
 
 
@@ -771,13 +766,12 @@ def _metadata_member(name: str) -> str:
     return lookup.ORIGIN_TASK.replace("task", name)
 
 
-def filter_of(query: Query) -> list[tuple[int, str, list[object]]]:
+def filter_of(query: Query) -> list[tuple[Family, str, list[object]]]:
     """Return the filter of a query, for the queries in `lookup`."""
     return [_conditions(family, query) for family in query.families or FAMILIES]
 
 
-def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
-    place = FAMILIES.index(family)
+def _conditions(family: Family, query: Query) -> tuple[Family, str, list[object]]:
     _, usual_scope, _ = USUAL[family]
     scope = query.scope.value if query.scope else ""
     folder = query.project.rstrip("/")
@@ -789,9 +783,8 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
         "AND (s.project_path = ? OR substr(s.project_path, 1, ?) = ?))"
     )
     kinds = [kind.value for kind in query.kinds]
-    _, test, values = lookup.conditions(
-        place,
-        *lookup.common_tests(place, kinds, query.tags, query.since, query.task),
+    test, values = lookup.join_conditions(
+        *lookup.common_tests(family, kinds, query.tags, query.since, query.task),
         (query.until, "substr(created_at, 1, ?) <= ?", (len(query.until), query.until)),
         (query.sources, in_sources, query.sources),
         (query.scope, "coalesce(nullif(scope, ''), ?) = ?", (usual_scope.value, scope)),
@@ -801,7 +794,7 @@ def _conditions(family: Family, query: Query) -> tuple[int, str, list[object]]:
             (folder, len(folder) + 1, folder + "/"),
         ),
     )
-    return place, test, _storable(values)
+    return family, test, _storable(values)
 
 
 def _storable(values: Sequence[object]) -> list[object]:

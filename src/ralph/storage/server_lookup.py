@@ -1,9 +1,9 @@
 """The queries of the ranking on a team's server: `lookup.RankingStore` for PostgreSQL.
 
 The index of the server selects candidates by the levels of their terms. BM25 is computed here from
-the terms of at most 800 rows, with the same formula and weights as in SQLite. As in the local
-index, the family of a record is `key % 3`. A filter is a function of records here, so the SQL
-conditions of a `Filter` are ignored.
+the terms of at most 800 rows, with the same formula and weights as in SQLite. Keys
+are made as in the local index, from the number of a row on the server and its family. A filter is a
+function of records here, so the SQL conditions of a `Filter` are ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.core.record import USUAL, Family, Record
 from ralph.formats.log import parse_log
-from ralph.storage.lookup import RecordRow
-from ralph.storage.queries import FAMILIES, list_text
+from ralph.storage.lookup import FAMILIES, RecordRow, keys_of_family, make_key, number_of
+from ralph.storage.queries import list_text
 from ralph.storage.team_server import TeamServer
 
 if TYPE_CHECKING:
@@ -179,11 +179,11 @@ class ServerLookup:
         present = [word for word in words if word in self._record_counts]
         idfs = [self._idf(self._record_counts[word]) for word in present]
         rows = self._call("candidates", present, idfs, MAX_CANDIDATES)
-        for number, family, length, columns in rows:
+        for number, family_number, length, columns in rows:
             padded = [f" {column} " for column in columns.split("\n")]
-            is_pushed_by_ralph = len(padded) == _COLUMN_COUNT and 0 <= family < len(FAMILIES)
-            if is_pushed_by_ralph:
-                self._candidates[_key(number, family)] = _IndexedRow(length, padded)
+            family = _family(family_number)
+            if family is not None and len(padded) == _COLUMN_COUNT:
+                self._candidates[make_key(number, family)] = _IndexedRow(length, padded)
 
     def _idf(self, record_count: int) -> float:
         """Return the inverse document frequency of a term, as SQLite computes it."""
@@ -248,16 +248,15 @@ class ServerLookup:
     def neighbours(
         self, connection: object, keys: Sequence[int], reach: int
     ) -> Iterator[tuple[int, int, int]]:
-        family = FAMILIES.index(Family.OBSERVATION)
-        numbers = [key // len(FAMILIES) for key in keys if key % len(FAMILIES) == family]
+        family = Family.OBSERVATION
+        numbers = [number_of(key) for key in keys_of_family(keys, family)]
         if not numbers:
             return
         for number, neighbour, distance in self._call("neighbours", numbers, reach):
-            yield _key(number, family), _key(neighbour, family), distance
+            yield make_key(number, family), make_key(neighbour, family), distance
 
     def linked_keys(self, connection: object, keys: Sequence[int]) -> list[tuple[int, int]]:
-        memory_family = FAMILIES.index(Family.MEMORY)
-        memories = self.records([key for key in keys if key % len(FAMILIES) == memory_family])
+        memories = self.records(keys_of_family(keys, Family.MEMORY))
         links: list[tuple[int, str]] = []
         for key, record in memories.items():
             links += [(key, link.target) for link in record.links]
@@ -265,9 +264,9 @@ class ServerLookup:
             return []
         key_of: dict[str, int] = {}
         targets = [target for _, target in links]
-        for target, number, family in self._call("keys_with", targets):
-            if family == memory_family:
-                key_of.setdefault(target, _key(number, family))
+        for target, number, family_number in self._call("keys_with", targets):
+            if _family(family_number) is Family.MEMORY:
+                key_of.setdefault(target, make_key(number, Family.MEMORY))
         pairs = []
         for key, target in links:
             if target in key_of and key_of[target] != key:
@@ -276,15 +275,18 @@ class ServerLookup:
 
     def records(self, keys: Sequence[int]) -> dict[int, Record]:
         """Return the records with these keys, in the order of the keys."""
-        missing = [key // len(FAMILIES) for key in keys if key not in self._records]
+        missing = [number_of(key) for key in keys if key not in self._records]
         if missing:
             self._fetch_records(missing)
         return {key: self._records[key] for key in keys if key in self._records}
 
     def _fetch_records(self, numbers: Sequence[int]) -> None:
         """Fetch records by their numbers on the server, and cache them with their members."""
-        for number, family, member, name, body in self._call("rows_at", numbers):
-            key = _key(number, family)
+        for number, family_number, member, name, body in self._call("rows_at", numbers):
+            family = _family(family_number)
+            if family is None:
+                continue
+            key = make_key(number, family)
             for entry in parse_log(body).entries:
                 if entry.record.id == name:
                     self._records[key] = entry.record
@@ -294,9 +296,11 @@ class ServerLookup:
         return {key: _record_row(key, record) for key, record in self.records(keys).items()}
 
 
-def _key(number: int, family: int) -> int:
-    """Return the key of a record for its number on the server."""
-    return number * len(FAMILIES) + family
+def _family(number: int) -> Family | None:
+    """Return the family that the server stores as a number; None if Ralph did not write it."""
+    if 0 <= number < len(FAMILIES):
+        return FAMILIES[number]
+    return None
 
 
 def _time_of(record: Record) -> str:

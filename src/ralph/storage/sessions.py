@@ -91,8 +91,7 @@ def list_sessions(
     id begins.
     """
     has_id_in = "IN (SELECT value FROM json_each(?))"
-    _, test, values = lookup.conditions(
-        0,
+    test, values = lookup.join_conditions(
         (hidden, f"o.id NOT {has_id_in}", (json.dumps(sorted(hidden)),)),
         (among is not None, f"o.id {has_id_in}", (json.dumps(sorted(among or ())),)),
         (since, "o.started_at >= ?", (safe(since),)),

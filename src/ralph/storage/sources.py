@@ -251,8 +251,7 @@ def has_own(root: Path) -> bool:
 
 def log_folders(root: Path) -> tuple[Path, Path]:
     """Return the folders with the logs of sessions and of runs."""
-    log = paths.log_folder(root)
-    return log / "sessions", log / "runs"
+    return paths.sessions_folder(root), paths.runs_folder(root)
 
 
 def _places(root: Path) -> Iterator[tuple[Path, Format]]:

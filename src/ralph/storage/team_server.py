@@ -84,8 +84,9 @@ class ServerSource(NamedTuple):
 class PushedRow(NamedTuple):
     """A row to push.
 
-    `family` is the place of a record's family, or 3 for a session. `seq` is the position in the
-    session. `body` is a line in the format of logs, and the rest are its search terms.
+    `family` is the position of a record's family in `lookup.FAMILIES`, or 3 for a session. `seq` is
+    the position in the session. `body` is a line in the format of logs, and the rest are its search
+    terms.
     """
 
     family: int

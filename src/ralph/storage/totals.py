@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from ralph.core.record import USUAL, Family, Status
 from ralph.storage import lookup
-from ralph.storage.queries import FAMILIES, TABLES, keys_at_place, safe, status_column
+from ralph.storage.lookup import FAMILIES, KIND_COLUMNS, TABLES, keys_of_family
+from ralph.storage.queries import safe, status_column
 from ralph.storage.sources import Contents
 
 _IN_JSON = "IN (SELECT value FROM json_each(?))"
@@ -69,7 +70,7 @@ def facet_columns(family: Family) -> FacetColumns:
     usual_status, _, _ = USUAL[family]
     return FacetColumns(
         family=f"'{family.value}'",
-        kind=lookup.KIND_COLUMNS[FAMILIES.index(family)],
+        kind=KIND_COLUMNS[family],
         tags="tags",
         status=f"coalesce(nullif({status_column(family)}, ''), '{usual_status.value}')",
         day="substr(created_at, 1, 10)",
@@ -169,19 +170,19 @@ def facet_rows_of(
     without, for its own day.
     """
     result: list[FacetRow] = []
-    for place, test, values in keep:
-        table, key = lookup.TABLES[place]
-        columns = facet_columns(FAMILIES[place])
+    for family, test, values in keep:
+        table, key = TABLES[family]
+        columns = facet_columns(family)
         if days:
             columns = columns._replace(day=_since_which(days))
         sql = f"SELECT {', '.join(columns)}, count(*) FROM {table} WHERE {test or '1'}"
         all_values = [*values]
         if keys is not None:
             sql += f" AND {key} {_IN_JSON}"
-            all_values.append(json.dumps(keys_at_place(keys, place)))
+            all_values.append(json.dumps(keys_of_family(keys, family)))
         rows = connection.execute(f"{sql} GROUP BY 2, 3, 4, 5", all_values)
-        for family, kind, tags, status, day, number in rows:
-            result.append((FacetValues(family, kind, tag_names(tags), status), day, number))
+        for name, kind, tags, status, day, number in rows:
+            result.append((FacetValues(name, kind, tag_names(tags), status), day, number))
     return result
 
 

@@ -39,6 +39,7 @@ from ralph.core.errors import (
 from ralph.core.settings import Config
 from ralph.search import index
 from ralph.storage.db import Busy
+from ralph.storage.pattern_limit import PatternLimit
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
@@ -188,7 +189,7 @@ def _respond(request: Request, handler: Handler, body: bytes) -> Response:
         raise UsageError("the body of the request is not JSON", hint=RELOAD) from error
     if not isinstance(value, dict):
         raise UsageError("the body of the request is not a JSON object", hint=RELOAD)
-    config = load(root, env=os.environ).config
+    config = load(root, env=os.environ, limit=PatternLimit).config
     with suppress(RalphError, OSError):
         index.wait_until_current(root)
     params = request.query_params

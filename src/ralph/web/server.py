@@ -23,6 +23,7 @@ from urllib.parse import parse_qs
 
 import anyio
 import uvicorn
+from anyio import from_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, State
@@ -36,6 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ralph.core import paths
 from ralph.core.errors import NotFound, RalphError
 from ralph.storage import files
+from ralph.storage.pattern_limit import PatternLimit
 from ralph.web import api
 from ralph.web.changes import ChangeHistory
 from ralph.web.connections import connection_options
@@ -276,6 +278,7 @@ def build_app(root: Path, *, port: int, token: str, key: str = "", by: str = "hu
 
     `token` opens it once, `key` signs further tokens, and `by` is the author of the changes.
     """
+    PatternLimit.use_main_thread(from_thread.run_sync)
     app = Starlette(
         routes=[
             Route("/api/events", _events),

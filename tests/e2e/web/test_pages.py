@@ -149,7 +149,9 @@ class TestTheDashboard:
         expect(page.locator(".board-top h2")).to_have_text(
             ["This week", "Needs your review", "Running now"]
         )
-        words = f"Ralph gave your agents {week['injected']} memories in {week['sessions']} sessions. "
+        words = (
+            f"Ralph gave your agents {week['injected']} memories in {week['sessions']} sessions. "
+        )
         expect(page.locator(".week-words")).to_contain_text(
             f"{words}{week['referenced']} were used."
         )

@@ -1,0 +1,123 @@
+"""A version number changes with what it stands for.
+
+Databases and log lines on people's machines have the number of the schema or the rules that made
+them, and are made again only if it differs. So each number is kept here with a digest of what it
+stands for. If a test fails: raise the number if the change is more than wording, then copy the new
+digest from the message.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from importlib import resources
+from types import ModuleType
+
+import pytest
+
+from ralph.core import terms
+from ralph.privacy import (
+    assignments,
+    injection_guard,
+    invisible_characters,
+    secret_context,
+    secret_prefilter,
+    secret_rules,
+    secret_values,
+    secrets,
+)
+from ralph.storage import graph, lookup, team_server, vectors
+
+SECRET_MODULES = (
+    assignments,
+    invisible_characters,
+    secret_context,
+    secret_prefilter,
+    secret_rules,
+    secret_values,
+    secrets,
+)
+TOKENISED = (
+    "getUserName snake_case HTTPServer2 v1.2.3 src/app/main.py it's e-mail O'Brien's",
+    "Zurücksetzen naïve café ÉCOLE straße ﬁne Ⅳ",
+    "データベースの接続 数据库连接 데이터베이스 연결을 สวัสดี",
+    "running connections databases 2026-11-17 0x1F #42 a@b.example {{x}} 🔥",
+)
+"""Texts that show how words are split, folded and shortened."""
+
+
+def digest(*parts: object) -> str:
+    text = "\n".join(canonical(part) for part in parts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def canonical(value: object) -> str:
+    """Write a value in one way, whatever the order of a set or a mapping."""
+    if isinstance(value, re.Pattern):
+        return f"re({value.pattern!r}, {value.flags})"
+    if isinstance(value, Mapping):
+        items = [f"{canonical(key)}: {canonical(item)}" for key, item in value.items()]
+        return f"{{{', '.join(sorted(items))}}}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(canonical, value)))}}}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(canonical, value))}]"
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return repr(value)
+
+
+def constants(module: ModuleType) -> str:
+    """The constants of a module, in capitals; renaming or moving one changes nothing."""
+    data = (str, int, float, tuple, list, Mapping, set, frozenset, re.Pattern)
+    values = {
+        canonical(value)
+        for name, value in vars(module).items()
+        if isinstance(value, data) and name.isupper() and name != "VERSION"
+    }
+    return "\n".join(sorted(values))
+
+
+def statements(name: str) -> str:
+    """An SQL file without its comments and line breaks."""
+    text = resources.files("ralph.storage").joinpath(name).read_text(encoding="utf-8")
+    lines = [line.partition("--")[0] for line in text.splitlines()]
+    return " ".join(" ".join(lines).split())
+
+
+VERSIONS = {
+    "index": (
+        "lookup.SCHEMA_VERSION", lookup.SCHEMA_VERSION,
+        (statements("schema.sql"), *map(terms.index_terms, TOKENISED), constants(injection_guard)),
+    ),
+    "graph": ("graph.VERSION", graph.VERSION, (statements("graph.sql"),)),
+    "vectors": ("vectors.VERSION", vectors.VERSION, (statements("vectors.sql"),)),
+    "team": (
+        "team_server.VERSION (and add a numbered file)", team_server.VERSION,
+        (statements("team/0001.sql"), statements("team/check.sql")),
+    ),
+    "secrets": (
+        "secret_rules.VERSION", secret_rules.VERSION, tuple(map(constants, SECRET_MODULES)),
+    ),
+}  # fmt: skip
+"""What has a version: the name and the value of its number, and what the number stands for."""
+
+RECORDED = {
+    "index": (20, "f36ba816aa618f42"),
+    "graph": (2, "95ced9f8633759c5"),
+    "vectors": (1, "2aaaebc0cd42033d"),
+    "team": (1, "b4e57d1273dad64b"),
+    "secrets": (5, "25cb3f3670f06fb7"),
+}
+
+
+@pytest.mark.parametrize("subject", VERSIONS)
+def test_a_change_has_a_new_version(subject: str) -> None:
+    constant, version, parts = VERSIONS[subject]
+    recorded_version, recorded_digest = RECORDED[subject]
+    if digest(*parts) == recorded_digest:
+        assert version == recorded_version, f"record the new {constant} in RECORDED"
+        return
+    todo = f'set "{subject}": ({version}, "{digest(*parts)}") in RECORDED'
+    if version == recorded_version:
+        todo = f"raise {constant} unless only the form changed; then {todo}"
+    pytest.fail(f"what {constant} stands for has changed: {todo}")
