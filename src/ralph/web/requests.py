@@ -46,13 +46,15 @@ MAX_BODY = 1024 * 1024  # bytes of a request
 RELOAD = "reload the page and try again"
 MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
 _MAX_DIGITS = 9  # of a number in an address
-_OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
+_FORCE = r"(?<!install )--force"  # not `uv tool install --force`, which adds an extra
+_OVERRIDES = {r"--allow-secret": "allow_secret", _FORCE: "force"}
 """The options that override a refusal, and the members of a request that mean the same."""
 _CLAUSES = (
     (r"--allow-secret", "or tick the box to store it anyway"),
-    (r"--force", "or tick the box to do it anyway, or change the text"),
+    (_FORCE, "or tick the box to do it anyway, or change the text"),
     (r"--text", "write it in one or two sentences in the field for the text"),
-    (r"--to design|--file", "choose a design page and name it in its field"),
+    (r"\bas UTF-8, or from a file with --file\b", "pass it as UTF-8"),
+    (r"--to design|--file\b", "choose a design page and name it in its field"),
     (r"--all-tasks", "search in Memory, which shows everything"),
     (r"`ralph search --layer", "read it on its page"),
     (
@@ -245,7 +247,7 @@ def _ralph_error_response(error: RalphError) -> Response:
         message = _web_clause(message)
     override = ""
     for option, member in _OVERRIDES.items():
-        if option in error.hint:
+        if re.search(option, error.hint):
             override = member
             break
     return message_response(_status_of(error), message, web_hint(error.hint), override)
