@@ -372,7 +372,7 @@ def _name_file(path: Path) -> Iterator[None]:
     try:
         yield
     except (Conflict, Unreadable) as error:
-        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"{path}: {error.message}", hint=error.clauses) from error
 
 
 def plan_install(target: InstallTarget, ours: HookProgram) -> InstallPlan:

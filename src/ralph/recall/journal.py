@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ralph.capture.pipeline import trim
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record
 from ralph.core.terms import EVERYDAY_WORDS as EVERYDAY
 from ralph.core.work import JournalEntry
@@ -221,10 +221,15 @@ def show(root: Path, run: str, *, within: str = "") -> tuple[JournalEntry, ...]:
         entries = _select_entries(connection, JournalFilter(run=run, within=within))
         if not entries and within and _select_entries(connection, JournalFilter(run=run)):
             what = f"what {run} did belongs to other tasks, which are not finished"
-            raise NotFound(what, hint="--all-tasks shows everything")
+            raise NotFound(what, hint=Hint("show-all-tasks", "--all-tasks shows everything"))
         if not (runs := list(dict.fromkeys(entry.run for entry in entries))):
-            hint = "`ralph loop journal` shows what there is; `ralph loop start` begins a run"
-            raise NotFound(f"no iteration of a run {run} is written down", hint=hint)
+            raise NotFound(
+                f"no iteration of a run {run} is written down",
+                hint=(
+                    Hint("find-run", "`ralph loop journal` shows what there is"),
+                    "`ralph loop start` begins a run",
+                ),
+            )
         if run not in runs and len(runs) > 1:
             what = f"{len(runs)} runs begin with {run}: {', '.join(runs[:_MAX_NAMES])}"
             raise Conflict(what, hint="give more of the id")
@@ -244,7 +249,8 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
             raise NotFound(
-                f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations"
+                f"there is no entry {name}",
+                hint=Hint("find-run", "`ralph loop journal` shows runs and iterations"),
             )
         name = run
         iteration = int(number)

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from ralph.capture import summary as summaries
 from ralph.core import budget, ids, paths, render
-from ralph.core.errors import Conflict, NotFound, NothingYet, UsageError
+from ralph.core.errors import Conflict, Hint, NotFound, NothingYet, UsageError
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.core.settings import Config
 from ralph.core.tokens import estimate
@@ -265,7 +265,8 @@ def _find(connection: sqlite3.Connection, session_id: str, within: str = "") -> 
         if within and stored_sessions.list_sessions(connection, begin=session_id, limit=1)[1]:
             raise filters.hidden_error(f"session {session_id}")
         raise NotFound(
-            f"there is no session {session_id}", hint="`ralph session list` shows the ids"
+            f"there is no session {session_id}",
+            hint=Hint("find-session", "`ralph session list` shows the ids"),
         )
     if session_id and total > 1:
         names = ", ".join(fields["id"] for fields in near)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, RalphError, Refused, Unreadable
+from ralph.core.errors import Hint, NotFound, RalphError, Refused, Unreadable
 from ralph.core.record import SECTIONS, Family, MemoryKind, Record, Status
 from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge, write_field
@@ -162,7 +162,8 @@ def write_export(root: Path, form: str, target: Path, *, force: bool = False) ->
     made = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
         raise Refused(
-            f"{target}: is already there", hint="name another one, or give --force to write over it"
+            f"{target}: is already there",
+            hint=Hint("force", "name another one, or give --force to write over it"),
         )
     for name, text in made.items():
         files.write(target / name if name else target, text)

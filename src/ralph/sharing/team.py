@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids, paths, render, terms
 from ralph.core.config import Layer
-from ralph.core.errors import NotFound, RalphError, UsageError
+from ralph.core.errors import Hint, NotFound, RalphError, UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Shared, Team, TeamSearch
 from ralph.formats.log import encode_record, parse_log
@@ -361,7 +361,7 @@ def forget(root: Path, config: Config, name: str) -> int:
         ):
             raise NotFound(
                 f"the team's server has no record {name}",
-                hint="`ralph search --team` shows the ids",
+                hint=Hint("find-record", "`ralph search --team` shows the ids"),
             )
         removed = int(server.call("forget", project, [full])[0][0])
     _remember_forgotten(root, [full])

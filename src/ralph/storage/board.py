@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths, process
-from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable
+from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, Unreadable
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import parse_task, render_task
 from ralph.storage import files
@@ -254,7 +254,9 @@ def find(root: Path, task_id: str) -> TaskLocation:
     """Find a task by id; NotFound, or Unreadable when its file is damaged."""
     path = task_file(root, task_id)
     if not is_folder_name(task_id) or not path.exists():
-        raise NotFound(f"there is no task {task_id}", hint="`ralph task list` names them")
+        raise NotFound(
+            f"there is no task {task_id}", hint=Hint("find-task", "`ralph task list` names them")
+        )
     task = _read_task(path)
     if isinstance(task, UnreadableFile):
         raise Unreadable(f"{path}: {task.what}", hint="mend the file by hand; it was left as it is")
@@ -364,7 +366,8 @@ def check_links(everything: Board, task: Task) -> None:
         each for each in (*task.blocked_by, task.parent) if each and not after.get(each)
     ]:
         raise NotFound(
-            f"{task.id} names {unknown[0]}, and there is no such task", hint="`ralph task list`"
+            f"{task.id} names {unknown[0]}, and there is no such task",
+            hint=Hint("find-task", "`ralph task list`"),
         )
     if way := after.cycle(task.id):
         hint = "nothing was changed; choose another one, or take one of these links out of its task.json"
