@@ -1,7 +1,10 @@
 """What a page says to do is something that can be done in a page."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.support import sample
@@ -9,8 +12,12 @@ from tests.support.asking import Site
 from tests.support.cases import for_each
 from tests.support.sample import Sample
 
+from ralph.core.errors import Hint, RalphError
 from ralph.memory import knowledge
 from ralph.web import requests
+
+if TYPE_CHECKING:
+    from ralph.core.errors import Clauses
 
 TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 OPTION = re.compile(r"(?<![\w`-])--[a-z]")
@@ -19,13 +26,16 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 @for_each(
     ("said", "told"),
     [
-        ('`ralph search "words"` shows the ids', "search in Memory"),
+        (Hint("find-record", '`ralph search "words"` shows the ids'), "search in Memory"),
         (
-            "leave the value out; --allow-secret stores it anyway",
+            ("leave the value out", Hint("allow-secret", "--allow-secret stores it anyway")),
             "leave the value out; or tick the box to store it anyway",
         ),
-        ("--force promotes it anyway", "tick the box to do it anyway, or change the text"),
-        ("`ralph task list` names them", "search in Tasks"),
+        (
+            Hint("force", "--force promotes it anyway"),
+            "tick the box to do it anyway, or change the text",
+        ),
+        (Hint("find-task", "`ralph task list` names them"), "search in Tasks"),
         (
             "the file is as it was; free some space and run again",
             "the file is as it was; free some space and try again",
@@ -34,12 +44,21 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z]")
             "run `ralph doctor --fix` to give each its own id",
             "run `ralph doctor --fix` to give each its own id",
         ),
+        ("uv tool install --force 'ralph[web]'", "uv tool install --force 'ralph[web]'"),
+        ("`ralph config --files` lists the files", "`ralph config --files` lists the files"),
+        (Hint("encode", "pass it as UTF-8, or from a file with --file"), "pass it as UTF-8"),
         ("look at it and run the command again", "look at it and try again"),
         ("", ""),
     ],
 )
-def test_a_hint_names_what_the_page_has(said: str, told: str) -> None:
-    assert requests.web_hint(said) == told
+def test_a_hint_names_what_the_page_has(said: str | Hint | Clauses, told: str) -> None:
+    assert requests.web_hint(RalphError("no", hint=said).clauses) == told
+
+
+def test_the_command_line_keeps_the_words_of_a_hint() -> None:
+    error = RalphError("no", hint=(Hint("force", "use --force"), "a backup is kept"))
+    assert error.hint == "use --force; a backup is kept"
+    assert str(error) == "no\n  use --force; a backup is kept"
 
 
 @pytest.fixture

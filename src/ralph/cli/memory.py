@@ -501,7 +501,7 @@ def edit(call: Invocation, name: str, text: str | None, **changes: Any) -> None:
         )
     except (Conflict, NotFound, Refused) as error:
         if before is not None and text is not None and text.strip() not in ("", before.strip()):
-            error.hint = f"{error.hint}; this is your text:\n\n{_rescued(text, error, call)}"
+            error.clauses += (f"this is your text:\n\n{_rescued(text, error, call)}",)
         raise
     _print_notes(saved)
     _print_change("Changed", "Nothing changed in {}", saved, call)

@@ -1,6 +1,7 @@
 """Every error that Ralph raises on purpose.
 
-The message says what is wrong and where; `hint` says what to do next.
+The message says what is wrong and where; the hint says what to do next. A hint is text, or a `Hint`
+where an adapter needs other words than the command line.
 
     RalphError
       UsageError
@@ -16,21 +17,70 @@ The message says what is wrong and where; `hint` says what to do next.
 
 from __future__ import annotations
 
+from ralph.lean import TYPE_CHECKING, record
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Advice = Literal[
+        "allow-secret",  # store the text although it looks like a secret
+        "force",  # do it although a rule or a file is in the way
+        "shorten",
+        "encode",  # pass the text as UTF-8
+        "name-design-page",
+        "show-all-tasks",  # include what belongs to other tasks
+        "read-record",
+        "find-record",
+        "find-task",
+        "find-session",
+        "find-run",
+        "find-insight",
+        "find-edge",
+    ]
+    """What a hint advises."""
+
+    Clauses = tuple["str | Hint", ...]
+    """The clauses of a hint, in order. Text is the same in every interface."""
+
+
+@record
+class Hint:
+    """Advice that each interface puts into its own words; `text` is that of the command line."""
+
+    advice: Advice
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
 
 class RalphError(Exception):
     """The base class. Adapters print the error once and exit with `exit_code`."""
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str | Hint | Clauses = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.clauses = _split_hint(hint)
+
+    @property
+    def hint(self) -> str:
+        """The hint in the words of the command line."""
+        return "; ".join(map(str, self.clauses))
 
     def __str__(self) -> str:
         if self.hint:
             return f"{self.message}\n  {self.hint}"
         return self.message
+
+
+def _split_hint(hint: str | Hint | Clauses) -> Clauses:
+    if not hint:
+        return ()
+    if isinstance(hint, tuple):
+        return hint
+    return (hint,)
 
 
 class UsageError(RalphError):

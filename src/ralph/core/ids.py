@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from ralph.core.errors import Conflict, NotFound
+from ralph.core.errors import Conflict, Hint, NotFound
 
 ID = re.compile(r"(?P<prefix>[^\W\d_][\w]*)-(?P<unix>\d+)-(?P<tail>[0-9A-Za-z]+)")
 """An id in a file: a word, a Unix time, and hex digits or other alphanumerics."""
@@ -175,7 +175,9 @@ def match_ids(name: str, all_ids: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def resolve(name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str = "") -> str:
+def resolve(
+    name: str, all_ids: Iterable[str], *, noun: str = "entry", hint: str | Hint = ""
+) -> str:
     """Expand a full or short id to the one it stands for.
 
     Raises NotFound if there is none, and Conflict, with the candidates, if there are several.

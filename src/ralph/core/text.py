@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, Self
 
-from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Record
 
 # --- what every codec returns ------------------------------------------------------------------
@@ -98,7 +98,8 @@ def find_entry(entries: Sequence[Entry], record_id: str) -> Entry:
     matches = [entry for entry in entries if entry.record.id == record_id]
     if not matches:
         raise NotFound(
-            f"Memory not found: {record_id}", hint="`ralph memory list --in all` shows the ids"
+            f"Memory not found: {record_id}",
+            hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
         )
     if len(matches) > 1:
         lines = ", ".join(str(entry.line) for entry in matches)

@@ -19,7 +19,14 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import Conflict, NotFound, RalphError, Unreadable, UsageError, WriteFailed
+from ralph.core.errors import (
+    Conflict,
+    NotFound,
+    RalphError,
+    Unreadable,
+    UsageError,
+    WriteFailed,
+)
 from ralph.core.extras import has_extra
 from ralph.core.json_text import check_json, same_json
 from ralph.core.launchers import COMMAND_LAUNCHER, HOOK_LAUNCHER, _state_folder, launcher
@@ -375,7 +382,7 @@ def _name_file(path: Path) -> Iterator[None]:
     try:
         yield
     except (Conflict, Unreadable) as error:
-        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"{path}: {error.message}", hint=error.clauses) from error
 
 
 def _find_server(target: InstallTarget, text: str | None) -> object | None:

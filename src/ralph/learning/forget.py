@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import paths
-from ralph.core.errors import NotFound, RalphError, Refused, UsageError
+from ralph.core.errors import Hint, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import Family, Record
 from ralph.core.text import Entry
 from ralph.formats.log import LogDocument, encode_line, parse_log
@@ -195,7 +195,7 @@ def plan_forget(root: Path, request: ForgetRequest) -> ForgetPlan:
     if not any(plan):
         raise NotFound(
             "not found: nothing here matches",
-            hint="`ralph search` and `ralph session list` show the ids",
+            hint=Hint("find-record", "`ralph search` and `ralph session list` show the ids"),
         )
     return plan
 
@@ -353,7 +353,8 @@ def _check_ids(
     ]
     if missing:
         raise NotFound(
-            f"not found: {', '.join(missing)}", hint='`ralph search "words"` shows the ids'
+            f"not found: {', '.join(missing)}",
+            hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, RalphError
+from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.record import WHO, Record
 from ralph.core.repository import Repository, first_line
 from ralph.learning.review import unified_diff
@@ -175,7 +175,10 @@ def _deleted_history(repository: Repository, record_id: str) -> list[dict[str, A
             return [deletion, *earlier][:MAX_CHANGES]
     raise NotFound(
         f"there is no record {record_id}",
-        hint="`ralph memory list --in all` shows the ids; a deleted one needs its full id",
+        hint=(
+            Hint("find-record", "`ralph memory list --in all` shows the ids"),
+            "a deleted one needs its full id",
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from ralph.capture import insights as proposing
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, RalphError, Unreadable, UsageError
+from ralph.core.errors import Hint, NotFound, RalphError, Unreadable, UsageError
 from ralph.core.record import Family, Link, Origin, Record, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import Entry
@@ -241,7 +241,7 @@ def _update(
         return files.update(path, edit, root=paths.main_checkout(root), observer=observer)[1]
     except Unreadable as error:
         message = error.message.removeprefix(f"{path}: ")
-        raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.hint) from error
+        raise Unreadable(f"{paths.shown(path, root)}: {message}", hint=error.clauses) from error
 
 
 def merge_insights(
@@ -373,7 +373,7 @@ def find(root: Path, name: str, *, within: str = "") -> Insight:
         ]
         if owners:
             raise filters.hidden_error(f"insight {name}", owners)
-    hint = "`ralph review --status all` shows the ids"
+    hint: str | Hint = Hint("find-insight", "`ralph review --status all` shows the ids")
     problems = find_problems(root)
     if problems:
         hint = f"not everything can be read: {problems[0]}"
@@ -415,7 +415,7 @@ def _entry_in(document: InsightsDocument, name: str) -> Entry:
             return entry
     raise NotFound(
         f"insight {name} no longer exists",
-        hint="`ralph review --status all` shows what there is",
+        hint=Hint("find-insight", "`ralph review --status all` shows what there is"),
     )
 
 

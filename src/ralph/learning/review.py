@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from ralph.capture.insights import evidence
 from ralph.core import ids, paths, render
-from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import Family, MemoryKind, ObservationKind, Origin, Record, Scope, Status
 from ralph.core.similarity import TextMatcher
 from ralph.core.text import normalise_text
@@ -225,7 +225,7 @@ def refine(
         if current.text != record.text or current.status is not record.status:
             raise Conflict(
                 f"insight {record.id} was changed while the command ran",
-                hint="`ralph review show` prints the current version",
+                hint=Hint("find-insight", "`ralph review show` prints the current version"),
             )
         extra = {FIRST: current.text, **current.extra}
         return replace(current, text=queries.safe(text), extra=extra)
@@ -423,8 +423,10 @@ def promote(
         raise Refused(
             f"{record_id} reads like a prompt injection, and no person wrote it: "
             "nothing was promoted",
-            hint="read it with `ralph search --layer 3`; "
-            "a person may use --force, or reword it with --text",
+            hint=(
+                Hint("read-record", "read it with `ralph search --layer 3`"),
+                Hint("force", "a person may use --force, or reword it with --text"),
+            ),
         )
     target = _target(root, to, record, page)
     diff, _ = _edit_file(
@@ -464,7 +466,7 @@ def _promoted_text(original: Record, text: str, patterns: Sequence[str]) -> str:
         raise UsageError(
             f"{original.id} is {len(clean):,} characters long, "
             "too long for a line that everybody reads",
-            hint=f'say it in a sentence or two: --text "..." ({limit})',
+            hint=Hint("shorten", f'say it in a sentence or two: --text "..." ({limit})'),
         )
     return clean
 
@@ -497,7 +499,9 @@ class _TargetFile(NamedTuple):
 
 def _target(root: Path, to: Target, record: Record, page: str) -> _TargetFile:
     if page and to is not Target.DESIGN:
-        raise UsageError("--file names a design page", hint="use it with --to design")
+        raise UsageError(
+            "--file names a design page", hint=Hint("name-design-page", "use it with --to design")
+        )
     if to is Target.MEMORY:
         library = Library(root)
         return _TargetFile(library.memories.home, partial(_add_memory, library, record))
@@ -561,7 +565,8 @@ def _design_page(root: Path, name: str) -> Path:
     if len(pages) > 1:
         names = ", ".join(page.name for page in pages)
         raise UsageError(
-            f"specs/design has {len(pages)} pages: {names}", hint="name one with --file"
+            f"specs/design has {len(pages)} pages: {names}",
+            hint=Hint("name-design-page", "name one with --file"),
         )
     if pages:
         return pages[0]
@@ -591,7 +596,7 @@ def _edit_file(
         return files.update(path, compare, root=boundary, observer=observer)[1]
     except Refused as error:
         message = error.message.removeprefix(f"{path}: ")
-        raise Refused(f"{name}: {message}", hint=error.hint) from error
+        raise Refused(f"{name}: {message}", hint=error.clauses) from error
 
 
 def unified_diff(name: str, before: str, after: str) -> str:

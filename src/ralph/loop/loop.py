@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import assert_never
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, RalphError, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
 from ralph.core.record import CriterionKind, Outcome
 from ralph.core.settings import Config, CriterionSetting
 from ralph.core.work import Agent, RunStatus, TaskStatus, ignore_text
@@ -431,7 +431,10 @@ def _claim_goal(bench: Workbench, run: Run, request: LoopRequest) -> Run:
         bench.printer.print_line(f"goal: {run.goal.splitlines()[0]} ({name})")
     if task.claim(root, name, task.claim_of(run.id), named=True) is None:
         _check_free(root, name)
-        raise Conflict(f"{name} cannot be claimed", hint=f"`ralph task show {name}` shows why")
+        raise Conflict(
+            f"{name} cannot be claimed",
+            hint=Hint("find-task", f"`ralph task show {name}` shows why"),
+        )
     return replace(run, only=(name,))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, assert_never
 from ralph.core import ids, paths, process
 from ralph.core.errors import (
     Conflict,
+    Hint,
     NotFound,
     NothingYet,
     RalphError,
@@ -93,7 +94,9 @@ def read(root: Path, run_id: str) -> Run:
             if line.type == "run" and line.value.get("id") == name:
                 members.update(line.value)
     if not members:
-        raise NotFound(f"Run not found: {run_id}", hint="`ralph loop list` shows the runs")
+        raise NotFound(
+            f"Run not found: {run_id}", hint=Hint("find-run", "`ralph loop list` shows the runs")
+        )
     return _parse_run(members)
 
 
@@ -233,7 +236,8 @@ def take(root: Path, run: Run) -> Run:
         before = read(root, run.id)
         if lives(root, before):
             raise Conflict(
-                f"{run.id} is running (process {before.pid})", hint="`ralph loop status` shows it"
+                f"{run.id} is running (process {before.pid})",
+                hint=Hint("find-run", "`ralph loop status` shows it"),
             )
         return save(root, before, run, durable=True)
 

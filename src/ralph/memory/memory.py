@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ralph.core import ids
-from ralph.core.errors import Conflict, NotFound, RalphError, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, UsageError
 from ralph.core.record import (
     AT,
     NO_EXTRA,
@@ -381,7 +381,7 @@ def init(root: Path, in_: str = "memories", *, force: bool = False) -> str:
     if not force:
         raise Conflict(
             f"{home}: already exists",
-            hint="use --force to replace it; the old file is kept as a backup",
+            hint=(Hint("force", "use --force to replace it"), "the old file is kept as a backup"),
         )
     files.target(home, collection.root)  # before the backup: a refusal must leave nothing behind
     before = files.read(home) or ""

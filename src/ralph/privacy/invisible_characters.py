@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from ralph.core.errors import Refused
+from ralph.core.errors import Hint, Refused
 from ralph.lean import TYPE_CHECKING
 from ralph.privacy.secret_prefilter import has_invisible
 
@@ -191,7 +191,8 @@ def check_text(text: str) -> None:
     characters = set(text)
     if any("\ud800" <= character <= "\udfff" for character in characters):
         raise Refused(
-            "the text is not valid UTF-8", hint="pass it as UTF-8, or from a file with --file"
+            "the text is not valid UTF-8",
+            hint=Hint("encode", "pass it as UTF-8, or from a file with --file"),
         )
     controls = characters & _CONTROLS
     if controls:

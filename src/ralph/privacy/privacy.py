@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache, partial
 
-from ralph.core.errors import Refused
+from ralph.core.errors import Hint, Refused
 from ralph.lean import TYPE_CHECKING, record
 from ralph.privacy import invisible_characters
 from ralph.privacy.invisible_characters import fold, lower, remove_codes, view_text
@@ -710,7 +710,10 @@ def _refuse_secrets(
         line = f", line {findings[0].line}" if what == "this" else ""
         raise Refused(
             f"{what} looks like a secret ({kinds}{line}): nothing was stored",
-            hint="leave the value out and say where it is kept; --allow-secret stores it anyway",
+            hint=(
+                "leave the value out and say where it is kept",
+                Hint("allow-secret", "--allow-secret stores it anyway"),
+            ),
         )
     if hint_if_empty and not any(map(_is_visible, public)):
         why = " once its private parts are removed" if parts else ""

@@ -18,7 +18,7 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, RalphError, Refused, UsageError, WriteFailed
+from ralph.core.errors import Hint, NotFound, RalphError, Refused, UsageError, WriteFailed
 from ralph.core.graph import (
     ENTITY_TYPES,
     Edge,
@@ -310,8 +310,10 @@ def _with_edge(record: Record, *, edge: StatedEdge, remove: bool) -> Record:
         if remove:
             raise NotFound(
                 f"{record.id} states no edge {edge.relation} {edge.target}",
-                hint=f"`ralph graph show {record.id}` lists its edges; "
-                "a derived one disappears with its source",
+                hint=(
+                    Hint("find-edge", f"`ralph graph show {record.id}` lists its edges"),
+                    "a derived one disappears with its source",
+                ),
             )
         since = edge.since or ids.today()
         return graphiti.with_edge(record, replace(edge, since=since))
@@ -463,7 +465,7 @@ def _find_node(graph: Connection, name: str, allowed: GraphVisibility = walking.
     if keys:
         raise NotFound(
             f"the graph has no node {name} that this task may see",
-            hint="--all-tasks shows everything",
+            hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
     hint = '`ralph graph search "words"` shows the ids'
     closest = _closest_node(graph, text, allowed)
@@ -532,7 +534,9 @@ def export(
     """
     folders = {name: location.path.parent for name, location in board.read(root).placed.items()}
     if task and task not in folders:
-        raise NotFound(f"there is no task {task}", hint="`ralph task list` names them")
+        raise NotFound(
+            f"there is no task {task}", hint=Hint("find-task", "`ralph task list` names them")
+        )
     names = [task] if task else sorted(folders)
     parts = query_graph(
         root, lambda graph, connection, _: [_task_graph(graph, connection, name) for name in names]

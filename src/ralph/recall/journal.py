@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ralph.capture.pipeline import trim
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, NotFound, Refused
+from ralph.core.errors import Conflict, Hint, NotFound, Refused
 from ralph.core.record import Family, Outcome, Record
 from ralph.core.terms import EVERYDAY_WORDS
 from ralph.core.work import JournalEntry
@@ -304,11 +304,14 @@ def _no_entries(run: str, *, is_hidden: bool) -> NotFound:
     if is_hidden:
         return NotFound(
             f"the entries of {run} belong to other tasks, which are not finished",
-            hint="--all-tasks shows everything",
+            hint=Hint("show-all-tasks", "--all-tasks shows everything"),
         )
     return NotFound(
         f"no iteration of a run {run} is recorded",
-        hint="`ralph loop journal` lists the entries; `ralph loop start` starts a run",
+        hint=(
+            Hint("find-run", "`ralph loop journal` lists the entries"),
+            "`ralph loop start` starts a run",
+        ),
     )
 
 
@@ -334,7 +337,8 @@ def find(root: Path, name: str, iteration: int | None = None, *, within: str = "
         run, _, number = name.removeprefix(f"{JOURNAL_PREFIX}-").rpartition("-")
         if not number.isdecimal():
             raise NotFound(
-                f"there is no entry {name}", hint="`ralph loop journal` shows runs and iterations"
+                f"there is no entry {name}",
+                hint=Hint("find-run", "`ralph loop journal` shows runs and iterations"),
             )
         name = run
         iteration = int(number)

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import NamedTuple
 
-from ralph.core.errors import NotFound
+from ralph.core.errors import Hint, NotFound
 from ralph.core.record import Record
 from ralph.search import index
 from ralph.storage import queries
@@ -43,7 +43,8 @@ def _find(root: Path, connection: sqlite3.Connection, record_id: str) -> _Indexe
         record = queries.records(connection, [key]).get(key)
     if key is None or record is None:
         raise NotFound(
-            f"there is no record {record_id}", hint='`ralph search "words"` shows the ids'
+            f"there is no record {record_id}",
+            hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
     location = queries.locations(connection, [key])[key]
     form = queries.source_format(connection, location[0])

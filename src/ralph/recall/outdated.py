@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, WriteFailed
+from ralph.core.errors import Conflict, Hint, NotFound, Refused, Unreadable, WriteFailed
 from ralph.core.record import Family, Hit, Link, MemoryKind, Record, Status
 from ralph.formats.memories import CONFLICTS, WHY
 from ralph.memory import memory, quarantine
@@ -379,7 +379,8 @@ def check_citations(root: Path, record_ids: Collection[str] = ()) -> tuple[Citat
     missing = sorted(set(record_ids) - {report.record.id for report in reports})
     if missing:
         raise NotFound(
-            f"no record has the id {missing[0]}", hint='`ralph search "words"` shows the ids'
+            f"no record has the id {missing[0]}",
+            hint=Hint("find-record", '`ralph search "words"` shows the ids'),
         )
     checked = _check(GitHistory(root), reports)
     if not record_ids:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, render, tokens
-from ralph.core.errors import NotFound
+from ralph.core.errors import Hint, NotFound
 from ralph.core.record import Detail, Family, Hit, Query, Record, SearchResult
 from ralph.core.render import NEIGHBOUR_TOKENS, SPEECH_TITLES, record_moment
 from ralph.core.terms import best_place
@@ -401,4 +401,7 @@ def _find_record(connection: sqlite3.Connection, record_id: str, task: str) -> R
         records = queries.records(connection, [key])
         if key in records:
             return records[key]
-    raise NotFound(f"there is no record {record_id}", hint='`ralph search "words"` shows the ids')
+    raise NotFound(
+        f"there is no record {record_id}",
+        hint=Hint("find-record", '`ralph search "words"` shows the ids'),
+    )

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar, assert_never
 
 from ralph.capture import summary as summaries
 from ralph.core import budget, ids, paths, render
-from ralph.core.errors import Conflict, NotFound, NothingYet, UsageError
+from ralph.core.errors import Conflict, Hint, NotFound, NothingYet, UsageError
 from ralph.core.record import Detail, Family, Hit, Record, SearchResult
 from ralph.core.settings import Config
 from ralph.core.tokens import estimate
@@ -231,7 +231,10 @@ def _find_by_prefix(connection: sqlite3.Connection, prefix: str, within: str) ->
         _, hidden_total = stored_sessions.list_sessions(connection, begin=prefix, limit=1)
         if hidden_total:
             raise filters.hidden_error(f"session {prefix}")
-    raise NotFound(f"there is no session {prefix}", hint="`ralph session list` shows the ids")
+    raise NotFound(
+        f"there is no session {prefix}",
+        hint=Hint("find-session", "`ralph session list` shows the ids"),
+    )
 
 
 def _with_prompt(connection: sqlite3.Connection, session: Session) -> Session:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, UsageError
+from ralph.core.errors import Hint, NotFound, UsageError
 from ralph.core.graph import ENTITY_TYPES, Node, NodeType, Relation, entity_id, parse_relation
 from ralph.core.record import KINDS, Family, Kind, Query
 from ralph.storage import lookup, queries
@@ -203,11 +203,12 @@ def find_visible(connection: sqlite3.Connection, record_id: str, task: str) -> i
 
 def hidden_error(what: str, owners: Iterable[str] = ()) -> NotFound:
     """Return the error for something hidden from this task: who owns it, and how to see it."""
-    hint = "--all-tasks shows everything"
+    message = f"there is no {what} that this task may see"
+    show_all = Hint("show-all-tasks", "--all-tasks shows everything")
     names = _join_names(owners)
     if names:
-        hint = f"it belongs to {names}, which is not finished; {hint}"
-    return NotFound(f"there is no {what} that this task may see", hint=hint)
+        return NotFound(message, hint=(f"it belongs to {names}, which is not finished", show_all))
+    return NotFound(message, hint=show_all)
 
 
 def _join_names(names: Iterable[str]) -> str:

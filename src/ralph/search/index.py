@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ralph.capture.pipeline import interpret, is_own_traffic
 from ralph.core import ids, paths, terms
-from ralph.core.errors import RalphError, Refused, Unreadable, WriteFailed
+from ralph.core.errors import Hint, RalphError, Refused, Unreadable, WriteFailed
 from ralph.core.record import Record
 from ralph.core.settings import Privacy
 from ralph.privacy import injection
@@ -61,8 +61,10 @@ def of(root: Path, privacy: Privacy | None = None) -> Index:
     if target is not None:
         raise Refused(
             f"{index.path}: leads out of the project, to {target}",
-            hint="make .ralph a folder of the project; "
-            "until then, `ralph search` works without an index",
+            hint=(
+                "make .ralph a folder of the project",
+                Hint("find-record", "until then, `ralph search` works without an index"),
+            ),
         )
     return index
 

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import NotFound, RalphError, Refused, Unreadable
+from ralph.core.errors import Hint, NotFound, RalphError, Refused, Unreadable
 from ralph.core.record import SECTIONS, WHO, Family, MemoryKind, Record, Status
 from ralph.core.text import normalise_text
 from ralph.formats.knowledge import render_knowledge, write_field
@@ -215,7 +215,8 @@ def write_export(root: Path, form: str, target: Path, *, force: bool = False) ->
     contents = export(root, form)
     if not force and target.exists() and (target.is_file() or any(target.iterdir())):
         raise Refused(
-            f"{target} already exists", hint="name another target, or use --force to overwrite it"
+            f"{target} already exists",
+            hint=Hint("force", "name another target, or use --force to overwrite it"),
         )
     for name, text in contents.items():
         files.write(target / name if name else target, text)

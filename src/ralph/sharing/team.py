@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ralph.core import ids, paths, terms
 from ralph.core.config import Layer
-from ralph.core.errors import NotFound, RalphError, UsageError
+from ralph.core.errors import Hint, NotFound, RalphError, UsageError
 from ralph.core.extras import needs_extra
 from ralph.core.settings import Config, Shared, Team, TeamSearch
 from ralph.formats.log import encode_record, parse_log
@@ -549,7 +549,7 @@ def forget(root: Path, config: Config, name: str) -> int:
         if not is_stored and full_id not in _tombstones(server, project):
             raise NotFound(
                 f"the team's server has no record {name}",
-                hint="`ralph search --team` shows the ids",
+                hint=Hint("find-record", "`ralph search --team` shows the ids"),
             )
         removed = int(server.call("forget", project, [full_id])[0][0])
     _remember_forgotten(root, [full_id])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths, process
-from ralph.core.errors import Conflict, NotFound, RalphError, Refused, Unreadable
+from ralph.core.errors import Conflict, Hint, NotFound, RalphError, Refused, Unreadable
 from ralph.core.work import Claim, Task, TaskStatus
 from ralph.formats.work import parse_task, render_task
 from ralph.storage import files
@@ -269,7 +269,10 @@ def find(root: Path, task_id: str) -> TaskLocation:
     """
     path = task_file(root, task_id)
     if not is_folder_name(task_id) or not path.exists():
-        raise NotFound(f"there is no task {task_id}", hint="`ralph task list` shows all tasks")
+        raise NotFound(
+            f"there is no task {task_id}",
+            hint=Hint("find-task", "`ralph task list` shows all tasks"),
+        )
     task = _read_task(path)
     if isinstance(task, UnreadableFile):
         raise Unreadable(f"{path}: {task.what}", hint="fix the file by hand; it was not changed")
@@ -412,7 +415,7 @@ def check_links(everything: Board, task: Task) -> None:
         if task_id and not after.get(task_id):
             raise NotFound(
                 f"{task.id} names the task {task_id}, which does not exist",
-                hint="`ralph task list` shows all tasks",
+                hint=Hint("find-task", "`ralph task list` shows all tasks"),
             )
     cycle = after.cycle(task.id)
     if cycle:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import Conflict, RalphError, Refused, UsageError
+from ralph.core.errors import Conflict, Hint, RalphError, Refused, UsageError
 from ralph.core.record import Record, Scope
 from ralph.core.text import EditableDocument, Entry, Problem, find_entry
 from ralph.formats.memories import GUARDRAILS, MEMORIES, Layout
@@ -256,7 +256,7 @@ class Library:
             name,
             [stored.record.id for _, stored in entries],
             noun="memory",
-            hint="`ralph memory list --in all` shows the ids",
+            hint=Hint("find-record", "`ralph memory list --in all` shows the ids"),
         )
         return self._only(full_id, _with_id(full_id, entries))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ralph.core import ids, paths
-from ralph.core.errors import RalphError, Refused
+from ralph.core.errors import Hint, RalphError, Refused
 from ralph.core.record import Family, Record
 from ralph.core.work import Claim, Story, Task, TaskStatus, ignore_text
 from ralph.formats.work import parse_prd
@@ -542,7 +542,10 @@ def _check_free(task: Task) -> None:
         process = f"process {task.claim.pid} on {task.claim.host}"
         raise Refused(
             f"{task.id} is being worked on by {task.claim.run} ({process})",
-            hint="stop that run first; `ralph task reset --force` takes the task away from it",
+            hint=(
+                "stop that run first",
+                Hint("force", "`ralph task reset --force` takes the task away from it"),
+            ),
         )
 
 

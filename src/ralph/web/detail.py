@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ralph.core import render, tokens
-from ralph.core.errors import NotFound, RalphError
+from ralph.core.errors import Hint, NotFound, RalphError
 from ralph.core.ids import parse_time
 from ralph.core.record import Family, Record, Status
 from ralph.learning import insights
@@ -338,7 +338,10 @@ def session_page(root: Path, session_id: str, *, offset: int = 0, limit: int = P
     Raises NotFound for an unknown or empty id.
     """
     if not session_id:
-        raise NotFound("no session id is given", hint="`ralph session list` shows the ids")
+        raise NotFound(
+            "no session id is given",
+            hint=Hint("find-session", "`ralph session list` shows the ids"),
+        )
     session = sessions.find(root, session_id)
     row = lists.describe_sessions(root, [session])[0]
     turns: Sequence[chat_log.Turn] = ()

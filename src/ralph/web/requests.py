@@ -1,8 +1,7 @@
 """Turn a request into one call of a handler, and its result or error into JSON.
 
-Only this module catches errors and knows status codes. Hints that name a command line option are
-reworded for a page. Every request waits for the index, so that the response includes every change
-made before it.
+Only this module catches errors, knows status codes and puts hints into the words of a page. Every
+request waits for the index, so that the response includes every change made before it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams, State
@@ -29,6 +28,7 @@ from ralph import __version__
 from ralph.core.config import load
 from ralph.core.errors import (
     Conflict,
+    Hint,
     NotFound,
     RalphError,
     Refused,
@@ -41,32 +41,33 @@ from ralph.search import index
 from ralph.storage.db import Busy
 from ralph.storage.pattern_limit import PatternLimit
 
+if TYPE_CHECKING:
+    from ralph.core.errors import Advice, Clauses
+
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 500
 MAX_BODY = 1024 * 1024  # bytes of a request
 RELOAD = "reload the page and try again"
 MAX_SHOWN_CHARACTERS = 40  # of a wrong value in a message
 _MAX_DIGITS = 9  # of a number in an address
-_OVERRIDES = {"--allow-secret": "allow_secret", "--force": "force"}
-"""The options that override a refusal, and the members of a request that mean the same."""
-_CLAUSES = (
-    (r"--allow-secret", "or tick the box to store it anyway"),
-    (r"--force", "or tick the box to do it anyway, or change the text"),
-    (r"--text", "write it in one or two sentences in the field for the text"),
-    (r"--to design|--file", "choose a design page and name it in its field"),
-    (r"--all-tasks", "search in Memory, which shows everything"),
-    (r"`ralph search --layer", "read it on its page"),
-    (
-        r"`ralph (search|memory list|guardrails list|knowledge list|memory show)\b",
-        "search in Memory",
-    ),
-    (r"`ralph task (list|show)\b", "search in Tasks"),
-    (r"`ralph session (list|show)\b", "search in Sessions"),
-    (r"`ralph loop (list|show|status|journal)\b", "search in Runs"),
-    (r"`ralph review( --status all| show)\b", "search in Review"),
-    (r"`ralph graph show\b", "search in the graph"),
-)
-"""Patterns for clauses of hints, and what a page says instead."""
+_OVERRIDES: Mapping[Advice, str] = {"allow-secret": "allow_secret", "force": "force"}
+"""Advice to override a refusal, and the members of a request that do it."""
+_PAGE_WORDS: Mapping[Advice, str] = {
+    "allow-secret": "or tick the box to store it anyway",
+    "force": "or tick the box to do it anyway, or change the text",
+    "shorten": "write it in one or two sentences in the field for the text",
+    "encode": "pass it as UTF-8",
+    "name-design-page": "choose a design page and name it in its field",
+    "show-all-tasks": "search in Memory, which shows everything",
+    "read-record": "read it on its page",
+    "find-record": "search in Memory",
+    "find-task": "search in Tasks",
+    "find-session": "search in Sessions",
+    "find-run": "search in Runs",
+    "find-insight": "search in Review",
+    "find-edge": "search in the graph",
+}
+"""How a page words the advice of a hint."""
 _STATUS_CODES: tuple[tuple[type[RalphError], int], ...] = (
     (UsageError, 400),
     (NotFound, 404),
@@ -241,15 +242,17 @@ def error_response(error: Exception) -> Response:
 
 
 def _ralph_error_response(error: RalphError) -> Response:
+    advice = {clause.advice for clause in error.clauses if isinstance(clause, Hint)}
     message = error.message
-    if message.startswith("--"):
-        message = _web_clause(message)
+    hint = web_hint(error.clauses)
+    if advice and message.startswith("--"):
+        message = hint  # a page has no options
     override = ""
-    for option, member in _OVERRIDES.items():
-        if option in error.hint:
+    for overriding, member in _OVERRIDES.items():
+        if overriding in advice:
             override = member
             break
-    return message_response(_status_of(error), message, web_hint(error.hint), override)
+    return message_response(_status_of(error), message, hint, override)
 
 
 def _status_of(error: RalphError) -> int:
@@ -259,21 +262,16 @@ def _status_of(error: RalphError) -> int:
     return 500
 
 
-def web_hint(hint: str) -> str:
-    """Reword a hint of the command line for a page."""
-    clauses = []
-    for clause in hint.split("; "):
-        reworded = _web_clause(clause)
-        if reworded and reworded not in clauses:
-            clauses.append(reworded)
-    text = "; ".join(clauses).removeprefix("or ")
+def web_hint(clauses: Clauses) -> str:
+    """Return a hint in the words of a page."""
+    worded = dict.fromkeys(map(_word_clause, clauses))
+    text = "; ".join(worded).removeprefix("or ")
     return re.sub(r"\brun (?:the command |it )?again\b", "try again", text)
 
 
-def _web_clause(clause: str) -> str:
-    for pattern, text in _CLAUSES:
-        if re.search(pattern, clause):
-            return text
+def _word_clause(clause: str | Hint) -> str:
+    if isinstance(clause, Hint):
+        return _PAGE_WORDS[clause.advice]
     return clause
 
 
