@@ -1,13 +1,14 @@
-"""Where the front end's libraries come from: this script fetches them, and says what it changed.
+"""Fetch the front end's libraries from npm, and adapt them.
 
-`python tools/vendor.py` asks npm for each package at the version in PACKAGES, takes the few files it names out of
-the archive, changes them as CHANGES tells (browsers resolve no bare import names; the pages' content security
-policy allows no style element) and writes `src/ralph/web/static/vendor/` with `versions.json` (name, version,
-licence, npm's integrity, our sha256) and `LICENSES.txt`. A version whose archive is no longer the one that was
-recorded is refused. `--check` needs no network: it compares what is there with `versions.json`.
+`python tools/vendor.py` asks npm for each package at the version in PACKAGES, extracts the files that
+it names, and applies CHANGES: browsers do not resolve bare import names, and the content security
+policy of the pages allows no style elements. The result is `src/ralph/web/static/vendor/` with
+`versions.json` (name, version, licence, npm's integrity, our sha256) and `LICENSES.txt`. A version
+whose archive differs from the recorded one is refused. `--check` needs no network: it compares the
+files with `versions.json`.
 
-A change that finds nothing to change is an error, so that a new version of a package is looked at by a person.
-`tests/test_vendor.py` runs the check, and each change on small texts.
+A change that finds nothing to change is an error, so that a person reviews a new version of a
+package. `tests/test_vendor.py` runs the check, and each change on small texts.
 """
 
 import argparse

@@ -315,6 +315,16 @@ def integrate(team: Team, name: str, ways: Sequence[str]) -> str:
     return way
 
 
+def check_other_files(team: Team, branches: list[Ledger]) -> None:
+    """Check that nothing written to the other files is lost, unless a branch deleted the file."""
+    deleted = set().union(*(branch.gone for branch in branches))
+    for branch in branches:
+        for name, text in branch.others:
+            if (team.root / name).exists() or name not in deleted:
+                content = team.read(name)
+                assert text in content, f"lost in {name}: {text}\n{content}"
+
+
 def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
     """Compare main with what all branches did."""
     entries = [entry.record for entry in parse_memories(team.read(MEMORIES)).entries]
@@ -352,13 +362,7 @@ def check(team: Team, base: Ledger, branches: list[Ledger]) -> None:
             side is not None and (side == before or side.kind in kinds) for side in sides
         ):
             assert found[name].kind in kinds, "moved back"
-    for branch in branches:
-        for name, text in branch.others:
-            if (team.root / name).exists() or name not in set().union(
-                *(each.gone for each in branches)
-            ):
-                content = team.read(name)
-                assert text in content, f"lost in {name}: {text}\n{content}"
+    check_other_files(team, branches)
     for name in (MEMORIES, RAILS, PATTERNS, PAGE):
         content = team.read(name)
         assert "<<<<<<<" not in content

@@ -577,7 +577,7 @@ _EXIT = re.compile(
 def read_cline(
     messages: Iterable[Json], session: str, cwd: str, start: object
 ) -> Iterator[TranscriptEvent]:
-    """Read a task of Cline or Roo: Anthropic's messages, with tools that may be tags in the text."""
+    """Read a task of Cline or Roo: Anthropic's messages, whose tools may be tags in the text."""
     thread = Conversation(session, cwd)
     thread.at = instant(start)
     tag_call = ""  # the id given to the last call that was written as tags

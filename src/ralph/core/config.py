@@ -1,4 +1,4 @@
-"""Load the settings: `ralph.core.settings` defines the keys, files and the environment give the values.
+"""Load the settings: `core.settings` defines the keys, files and the environment set the values.
 
 Layers are merged in order, and a later layer overrides an earlier one. `.ralph/config.sh` is parsed
 and never executed. Some values that a project sets (see `TRUSTED`) take effect only once the user's

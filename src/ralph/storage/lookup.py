@@ -347,7 +347,7 @@ def conditions(family: Family, *tests: Condition) -> tuple[Family, str, list[obj
 
 
 def join_conditions(*tests: Condition) -> tuple[str, list[object]]:
-    """Return one SQL test that joins the conditions which apply ("" if none does), and its values."""
+    """Return one SQL test that joins the conditions ("" if there is none), and its values."""
     active: list[str] = []
     all_values: list[object] = []
     for applies, test, values in tests:

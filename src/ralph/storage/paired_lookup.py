@@ -1,8 +1,8 @@
 """The SELECT statements of the ranking over two databases: the index and `team.db`.
 
-Keys of the second database are shifted by a multiple of `KEY_STEP`, so that they stay apart from those
-of the first and keep their family. Counts are added up. BM25 is computed in each database on its
-own, so scores are comparable but not equal to those of one database with all rows.
+Keys of the second database are shifted by a multiple of `KEY_STEP`, so that they stay apart from
+those of the first and keep their family. Counts are added up. BM25 is computed in each database on
+its own, so scores are comparable but not equal to those of one database with all rows.
 """
 
 from __future__ import annotations
