@@ -344,6 +344,35 @@ def test_a_module_imports_only_what_lies_below_it() -> None:
     assert not everywhere(lambda path: wrong_imports(tree_of(path), part_of(path)))
 
 
+def public_modules(part: str) -> set[str]:
+    """The modules that `__all__` of a part lists; none for an adapter."""
+    if not (SOURCE / part / "__init__.py").exists():
+        return set()
+    for node in tree_of(SOURCE / part / "__init__.py").body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def private_imports(tree: ast.Module, part: str) -> Broken:
+    for name, line in imports(tree):
+        words = name.split(".")
+        if words[0] != "ralph" or len(words) < 3 or words[1] == part:
+            continue
+        public = public_modules(words[1])
+        if public and words[2] not in public:
+            yield name, line
+
+
+def test_other_parts_use_only_the_public_modules_of_a_part() -> None:
+    assert not everywhere(lambda path: private_imports(tree_of(path), part_of(path)))
+
+
+def test_a_private_module_of_another_part_is_caught() -> None:
+    assert list(private_imports(ast.parse("from ralph.recall import passages"), "cli"))
+    assert not list(private_imports(ast.parse("from ralph.recall import passages"), "recall"))
+
+
 def test_only_the_file_store_writes_files() -> None:
     def writes(path: Path) -> Broken:
         allowed = HARMLESS.get(name_of(path), set())

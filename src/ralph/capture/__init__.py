@@ -1,1 +1,13 @@
-"""What happened, made safe to keep."""
+"""What happened: the events of clients, and the observations made from them.
+
+Other parts import only the modules that `__all__` lists.
+"""
+
+__all__ = [
+    "events",
+    "insights",
+    "pipeline",
+    "recorder",
+    "summary",
+    "transcripts",
+]

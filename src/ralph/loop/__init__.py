@@ -1,1 +1,16 @@
-"""The loop: an agent works until its work is done. Engine, prompt, checks and end reasons."""
+"""The loop: an agent works until its work is done.
+
+Other parts import only the modules that `__all__` lists.
+"""
+
+__all__ = [
+    "agents",
+    "chats",
+    "loop",
+    "mcp_servers",
+    "parts",
+    "run_shapes",
+    "runs",
+    "scratchpad_file",
+    "state",
+]

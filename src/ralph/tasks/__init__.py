@@ -1,1 +1,13 @@
-"""Tasks, features, worktrees and progress."""
+"""Tasks, features, worktrees and progress.
+
+Other parts import only the modules that `__all__` lists.
+"""
+
+__all__ = [
+    "feature",
+    "progress",
+    "task",
+    "task_shapes",
+    "transfer",
+    "worktree",
+]
