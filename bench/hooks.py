@@ -36,9 +36,9 @@ Start = Callable[[Sequence[str], bytes, Mapping[str, str]], float]
 
 BARE, NOTHING = "python -I -S -c pass", "true"
 SESSION = "00000000-0000-4000-8000-000000000000"
-ANSWERING = 3.5
+ANSWERING = 4.2
 """The limit for events that get an answer."""
-ON_MORE = ((200_000, 8.0), (20_000, 6.0))
+ON_MORE = ((200_000, 8.0), (20_000, 7.0))
 """The same on more records than these."""
 PASTED = 4_000
 """Characters of a prompt with pasted output."""
@@ -163,7 +163,7 @@ CASES = (
         f"UserPromptSubmit, {PASTED} characters",
         "UserPromptSubmit",
         {**_ASKED, "pasted": PASTED},
-        ANSWERING,
+        4.5,
     ),
     Case(
         "UserPromptSubmit, rules must run",
@@ -176,7 +176,7 @@ CASES = (
     Case("UserPromptSubmit, patterns", "UserPromptSubmit", _ASKED, ANSWERING, Where.RULES),
     Case("UserPromptSubmit in a task", "UserPromptSubmit", _ASKED, ANSWERING, Where.TASK),
     Case("UserPromptSubmit, 90 % of others", "UserPromptSubmit", _ASKED, ANSWERING, Where.CROWDED),
-    Case("PreToolUse", "PreToolUse", _BASH, ANSWERING),
+    Case("PreToolUse", "PreToolUse", _BASH, 3.5),
     Case(
         "PostToolUseFailure",
         "PostToolUseFailure",
@@ -250,7 +250,7 @@ def measure(
 
 def _asking(case: Case, asked: Sequence[str], turn: int) -> Case:
     """Return the case with a different question in every round."""
-    if not asked or case.at_most != ANSWERING:
+    if not asked or case.event != "UserPromptSubmit":
         return case
     words = asked[turn % len(asked)]
     if "pasted" in case.members:
