@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.insights import PROTO, PROTO_AGAIN
 from tests.support.sampling import examples
 from tests.support.situations import EMPTY, NOTE, TEACHING, Step, observed, session
 
@@ -36,9 +37,6 @@ from ralph.core.record import (
 )
 from ralph.core.work import JournalEntry
 from ralph.formats.log import journal_record
-
-PROTO = "Run `make proto` before the tests, otherwise importing user_pb2 fails."
-PROTO_AGAIN = "user_pb2 cannot be imported until make proto has been run"
 
 
 def learning(text: str, place: str = "s1", number: int = 0) -> Record:

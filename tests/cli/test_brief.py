@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.recall.test_session import about, line
 from tests.support.runner import Block, Project, numbered, shortened
+from tests.support.session_logs import about, line
 
 from ralph.core import config
 from ralph.core.prompts import INJECTED

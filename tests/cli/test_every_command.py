@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.recall.test_session import line as log_line
 from tests.support.cases import for_each
 from tests.support.runner import Block, Project
+from tests.support.session_logs import line as log_line
 
 from ralph.cli.main import GROUPS, cli
 from ralph.core import ids

@@ -3,8 +3,8 @@
 import string
 
 import pytest
-from tests.storage.test_index import LOG, seen
 from tests.support.cases import for_each
+from tests.support.index_sources import LOG, seen
 from tests.support.runner import Block, Project, numbered
 
 from ralph.web.explore import ListRequest, list_records

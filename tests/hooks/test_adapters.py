@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.hooks.test_answer import PAY, here
 from tests.support.cases import for_each
+from tests.support.hook_answers import PAY, here
 from tests.support.world import World, call_hook
 
 from ralph.capture.events import Event, Happening, event_of

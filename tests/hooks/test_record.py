@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.privacy.test_secret_rules import BODY_KINDS, random_token
 from tests.support import ordinary
 from tests.support.cases import for_each
+from tests.support.random_tokens import BODY_KINDS, random_token
 from tests.support.runner import Project
 from tests.support.sampling import every, examples
 from tests.support.secret_samples import TOKENS, key_block

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put
 from tests.support.cases import for_each
 from tests.support.git import git
+from tests.support.index_sources import put
 from tests.support.runner import Block, Project, numbered, page
 
 from ralph.core import ids

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import put
 from tests.support.cases import for_each
+from tests.support.index_sources import put
 from tests.support.runner import Block, page
 
 from ralph.core import ids

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.search.test_engine import indexed, memory
 from tests.support.cases import for_each
+from tests.support.indexed_records import indexed, memory
 from tests.support.sampling import examples
 
 from ralph.core import terms

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.search.test_engine import NOISE, indexed, memory, observation
 from tests.support.cases import for_each
+from tests.support.indexed_records import NOISE, indexed, memory, observation
 from tests.support.laws import messy
 from tests.support.sampling import examples
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.storage.test_index import LOG, index_of, put, seen
 from tests.support.cases import for_each
+from tests.support.index_sources import LOG, index_of, put, seen
 from tests.support.runner import Block, numbered, page
 
 from ralph.core import terms

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage.test_index import index_of, put
 from tests.support.cases import for_each
+from tests.support.index_sources import index_of, put
 from tests.support.sampling import examples
 
 from ralph.core import terms

@@ -6,36 +6,10 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.page_texts import TAGS
 
 from ralph.web.api import MAX_LENGTH, SCHEMES, render_html
 
-TAGS = frozenset(
-    [
-        "p",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "em",
-        "strong",
-        "s",
-        "a",
-        "hr",
-        "br",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
-)
 ATTRIBUTES = frozenset(["href", "title", "rel", "target", "class", "start"])
 
 PIECES = [
