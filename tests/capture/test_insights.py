@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.insights import PROTO, PROTO_AGAIN
 from tests.support.sampling import examples
 from tests.support.situations import EMPTY, NOTE, TEACHING, Step, observed, session
@@ -108,7 +107,7 @@ def test_the_four_sources_give_insights_with_their_label_and_evidence() -> None:
     assert (fix.kind, fix.tags) == (MemoryKind.FIX, ("pytest", "test"))
 
 
-@for_each("steps", TEACHING.values(), ids=TEACHING)
+@pytest.mark.parametrize("steps", TEACHING.values(), ids=TEACHING)
 def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
     steps: list[Step],
 ) -> None:
@@ -117,7 +116,7 @@ def test_an_error_that_something_outside_of_the_code_resolved_is_an_insight(
     assert "It passed " in found.text
 
 
-@for_each(
+@pytest.mark.parametrize(
     "heading",
     [
         "Learnings:",

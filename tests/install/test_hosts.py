@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.cases import for_each
 from tests.support.installs import MOVED, OURS, PLACES, at, install, tree, uninstall
 
 from ralph.core.errors import Conflict, NotFound, Refused, Unreadable, UsageError
@@ -337,7 +336,7 @@ def test_the_program_is_the_running_interpreter_of_its_environment() -> None:
         verbs.hook_program("")
 
 
-@for_each("name", slash_commands.SLASH_COMMANDS)
+@pytest.mark.parametrize("name", slash_commands.SLASH_COMMANDS)
 def test_what_a_person_typed_reaches_no_shell_as_code(name: str) -> None:
     body = slash_commands.slash_command(name, "'/opt/my bin/ralph'")
     for block in body.split("```!")[1:]:

@@ -14,7 +14,6 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.mcp_server.conftest import build_project
-from tests.support.cases import for_each
 from tests.support.mcp_http import SERVE, Address, serving
 from tests.support.runner import Project
 from tests.support.talking import Talk
@@ -97,7 +96,7 @@ def test_no_other_method_goes_around_the_token(address: Address) -> None:
             assert address.post(path, method, Authorization="")[0] == 401, (method, path)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "request_text",
     [
         "", "POST /mcp HT", "\x16\x03\x01\x02", "GET /mcp HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",

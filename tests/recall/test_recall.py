@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cases import for_each
 from tests.support.injections import KNOWN_HOSTILE
 from tests.support.recalls import TODAY, asked, fill, ids, observed, wanting
 from tests.support.runner import Block
@@ -287,7 +286,7 @@ def test_the_settings_count_at_a_place_too(lessons: Path) -> None:
 # --- questions and limits ------------------------------------------------------------------------
 
 
-@for_each(
+@pytest.mark.parametrize(
     "prompt",
     [
         "<task-notification>\n<task-id>1</task-id></task-notification>",
@@ -311,12 +310,14 @@ def test_no_person_asks_anything_with_these(prompt: str) -> None:
     assert event is None or event.prompt == ""
 
 
-@for_each("command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"])
+@pytest.mark.parametrize(
+    "command", ["/compact", "/clear", "/mem-search jwt", "/ralph:mem-inject auth", "/model"]
+)
 def test_a_command_that_serves_itself_asks_nothing_of_us(command: str) -> None:
     assert recall.human_question(command) == ""
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("prompt", "asked"),
     [
         ("modify auth.ts", "modify auth.ts"),

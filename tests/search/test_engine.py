@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from tests.support.cases import for_each
+import pytest
 from tests.support.indexed_records import NOISE, indexed, memory, observation
 
 from ralph.core import terms
@@ -94,7 +94,7 @@ def test_what_matched_in_the_neighbours_of_a_session_counts() -> None:
     assert order.index(mine) < order.index(other)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "query",
     ["xylophone", "kubernetes ingress annotations", "how to bake bread", "!!!", "🔥", "제빵"],
 )
@@ -158,7 +158,7 @@ FILTERS: list[tuple[Query, str]] = [
 ]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "wanted"),
     FILTERS,
     ids=lambda value: str(value)[:60] if isinstance(value, str) else "",
@@ -199,7 +199,7 @@ def test_the_project_is_the_folder_of_the_session_or_one_below_it() -> None:
             assert sorted(text[-1] for text in texts(found)) == list(wanted)
 
 
-@for_each("count", [3, 59, 61, 450])
+@pytest.mark.parametrize("count", [3, 59, 61, 450])
 def test_the_total_is_what_all_would_show_and_a_limit_shows_the_best_of_them(count: int) -> None:
     chance = random.Random(count)
     words = ["alpha", "beta", "gamma", "delta"]

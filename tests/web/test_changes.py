@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.support import sample
 from tests.support.asking import Site
-from tests.support.cases import for_each
 from tests.support.page_texts import ORDER
 from tests.support.sample import Sample
 from tests.support.site_changes import MEMORIES, clean, everything, rows_in, stamps
@@ -145,7 +144,9 @@ def test_a_file_that_changed_since_the_plan_is_not_written(window: Site, shop: S
     assert everything(shop.root) == before
 
 
-@for_each("given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}])
+@pytest.mark.parametrize(
+    "given", [{}, {MEMORIES: ""}, {MEMORIES: "0" * 64}, {"../../etc/passwd": "x"}]
+)
 def test_apply_needs_the_stamps_of_the_plan(
     window: Site, shop: Sample, given: dict[str, str]
 ) -> None:
@@ -235,7 +236,7 @@ def test_what_is_there_already_changes_nothing(window: Site) -> None:
     assert plan["summary"].startswith("Nothing would change. Already there:")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("body", "status"),
     [
         ({"action": "fly"}, 400), ({}, 400), ({"action": "edit", "id": "mem-1-none", "text": "x"}, 404),

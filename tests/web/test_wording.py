@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.support import sample
 from tests.support.asking import Site
-from tests.support.cases import for_each
 from tests.support.sample import Sample
 
 from ralph.memory import knowledge
@@ -16,7 +15,7 @@ TOKEN = "ghp_" + "q7Rk2mXc9Lw4Tz8VbN3e" + "Y6uHs1Jd5fPa0GiQ"
 OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("said", "told"),
     [
         ('`ralph search "words"` shows the ids', "search in Memory"),
